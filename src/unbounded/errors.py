@@ -1,0 +1,57 @@
+"""The errors this library raises: one class a kind of fault, each also a standard exception."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class UnboundedError(Exception):
+    """Base of every error that names a fault of the user's input or surroundings."""
+
+
+class ShapeError(UnboundedError, ValueError):
+    """A tensor has the wrong number of axes or an axis of the wrong size."""
+
+
+class DTypeError(UnboundedError, TypeError):
+    """A tensor has the wrong dtype."""
+
+
+class DeviceError(UnboundedError, ValueError):
+    """Tensors that must be together live on different devices."""
+
+
+class ChoiceError(UnboundedError, ValueError):
+    """A choice by name is not among those there are."""
+
+    def __init__(self, kind: str, given: object, valid: Iterable[str]) -> None:
+        names = sorted(valid)
+        close = difflib.get_close_matches(str(given), names, n=1, cutoff=0.4)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        super().__init__(f"unknown {kind} {given!r}.{hint} Valid: {', '.join(names)}.")
+
+
+class ConfigError(UnboundedError, ValueError):
+    """A configuration has faults; all of them are listed together."""
+
+    def __init__(self, faults: Iterable[str]) -> None:
+        self.faults = tuple(faults)
+        lines = "".join(f"\n  - {fault}" for fault in self.faults)
+        super().__init__(f"the configuration has {len(self.faults)} fault(s):{lines}")
+
+
+class BackendError(UnboundedError, RuntimeError):
+    """A backend asked for by name cannot serve this call; the message says why."""
+
+
+class CheckpointError(UnboundedError, RuntimeError):
+    """A checkpoint is truncated, foreign or does not fit; the message names the file."""
+
+
+class RunExistsError(UnboundedError, FileExistsError):
+    """A run folder exists and overwriting it was not asked for."""
+
+
+class NonFiniteError(UnboundedError, ArithmeticError):
+    """A loss or tensor became NaN or infinite; the message names the step and the tensor."""
