@@ -42,8 +42,10 @@ def draw_worked_example(
     if steps > MOST_STEPS:
         faults.append(f"{trace_file} has {steps} steps; a worked example has at most {MOST_STEPS}")
     if "" not in trace.read_weights or not {"push", "pop"} <= trace.instruction.keys():
-        faults.append(f"{trace_file} is of a {trace.memory}; a worked example needs one push, "
-                      "one pop and one reading a step")
+        faults.append(
+            f"{trace_file} is of a {trace.memory}; a worked example needs one push, "
+            "one pop and one reading a step"
+        )
     if faults:
         raise ConfigError(faults)
     with style():
