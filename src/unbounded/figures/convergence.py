@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,9 +13,12 @@ from numpy.typing import NDArray
 
 from unbounded.errors import ConfigError
 from unbounded.figures.curves import Curves, Points
-from unbounded.figures.style import line_look, new_figure, save, style
+from unbounded.figures.style import line_colour, new_figure, save, style
 
-_RANGE_LOOKS = {"test": ("-", 1.8), "train": (":", 1.2)}
+Dash = Literal["-", ":", "--", "-."]
+
+# The longest lengths are the question, so they get the solid line.
+_DASHES: tuple[Dash, ...] = ("-", ":", "--", "-.")
 
 
 def draw_convergence(
@@ -27,8 +31,8 @@ def draw_convergence(
     """Draw training perplexity, coarse and fine accuracy against batches.
 
     Each group is a line: of its one run, or the median over its runs. Solid lines, perplexity and
-    accuracies at lengths of the test range, have a band from the least run to the greatest; dotted
-    ones are accuracies at the training range. A run that ended before others keeps its last value.
+    accuracies at the longest lengths, have a band from the least run to the greatest; shorter
+    lengths are dotted or dashed. A run that ended before others keeps its last value.
 
     Args:
         groups: label -> the runs that differ in seed only.
@@ -52,21 +56,22 @@ def draw_convergence(
         figure = new_figure(7.5, 8.5)
         figure.suptitle(title, fontsize=12)
         perplexity, coarse, fine = figure.subplots(3, 1, sharex=True)
+        dashes = _dashes(measured)
         for index, runs in enumerate(measured.values()):
-            colour = line_look(index)[0]
-            _line(perplexity, [run.perplexity for run in runs], colour, "-", 1.8)
-            for which, (dash, width) in _RANGE_LOOKS.items():
-                _line(coarse, [run.coarse.get(which, {}) for run in runs], colour, dash, width)
-                _line(fine, [run.fine.get(which, {}) for run in runs], colour, dash, width)
+            colour = line_colour(index)
+            _line(perplexity, [run.perplexity for run in runs], colour, "-")
+            for lengths, dash in dashes.items():
+                _line(coarse, [run.coarse.get(lengths, {}) for run in runs], colour, dash)
+                _line(fine, [run.fine.get(lengths, {}) for run in runs], colour, dash)
         _finish(perplexity, coarse, fine)
         handles = [
-            Line2D([], [], color=line_look(index)[0], label=_labelled(label, len(runs)))
+            Line2D([], [], color=line_colour(index), label=_labelled(label, len(runs)))
             for index, (label, runs) in enumerate(measured.items())
         ]
-        for which, (dash, width) in _RANGE_LOOKS.items():
-            legend_line = Line2D([], [], color="black", linestyle=dash, linewidth=width)
-            legend_line.set_label(f"lengths of the {which} range")
-            handles.append(legend_line)
+        handles += [
+            Line2D([], [], color="grey", linestyle=dash, label=f"lengths {lengths}")
+            for lengths, dash in dashes.items()
+        ]
         figure.legend(handles=handles, loc="outside lower center", ncols=2)
         return save(figure, folder, name)
 
@@ -88,7 +93,14 @@ def over_runs(runs: Sequence[Points]) -> tuple[NDArray[np.int64], NDArray[np.flo
     return np.array(batches, dtype=np.int64), values
 
 
-def _line(axis: Axes, runs: Sequence[Points], colour: str, dash: str, width: float) -> None:
+def _dashes(groups: Mapping[str, Sequence[Curves]]) -> dict[str, Dash]:
+    """A dash for each range of lengths that any run was scored at, longest first."""
+    found = {lengths for runs in groups.values() for run in runs for lengths in run.coarse}
+    ordered = sorted(found, key=lambda lengths: [int(end) for end in lengths.split(":")])
+    return {lengths: _DASHES[index % 4] for index, lengths in enumerate(reversed(ordered))}
+
+
+def _line(axis: Axes, runs: Sequence[Points], colour: str, dash: Dash) -> None:
     runs = [points for points in runs if points]
     if not runs:
         return
@@ -98,7 +110,7 @@ def _line(axis: Axes, runs: Sequence[Points], colour: str, dash: str, width: flo
     median = np.median(values, axis=0)
     # A curve of one point has no line; a dot shows it.
     marker = "o" if len(batches) == 1 else None
-    axis.plot(batches, median, color=colour, linestyle=dash, linewidth=width, marker=marker)
+    axis.plot(batches, median, color=colour, linestyle=dash, marker=marker)
     if len(runs) > 1 and dash == "-":
         low, high = values.min(axis=0), values.max(axis=0)
         axis.fill_between(batches, low, high, color=colour, alpha=0.18, linewidth=0)

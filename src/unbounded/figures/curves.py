@@ -19,7 +19,7 @@ class Curves:
 
     Fields:
         perplexity: training perplexity, the mean over the batches since the point before.
-        coarse, fine: accuracies by the name of what was scored, "train" or "test" range.
+        coarse, fine: accuracies by the lengths of what was scored, e.g. "65:128".
     """
 
     perplexity: Points = field(default_factory=dict)
@@ -33,11 +33,11 @@ class Curves:
         return max((batch for points in [self.perplexity, *ranges] for batch in points), default=0)
 
     def to_json(self) -> dict[str, Any]:
-        """Lists of [batch, value] pairs by name, for a report file."""
+        """Lists of [batch, value] pairs, for a report file."""
         return {
             "perplexity": _pairs(self.perplexity),
-            "coarse": {name: _pairs(points) for name, points in self.coarse.items()},
-            "fine": {name: _pairs(points) for name, points in self.fine.items()},
+            "coarse": {lengths: _pairs(points) for lengths, points in self.coarse.items()},
+            "fine": {lengths: _pairs(points) for lengths, points in self.fine.items()},
         }
 
     @classmethod
@@ -45,8 +45,8 @@ class Curves:
         """The curves that `to_json` wrote."""
         return cls(
             dict(map(tuple, data["perplexity"])),
-            {name: dict(map(tuple, pairs)) for name, pairs in data["coarse"].items()},
-            {name: dict(map(tuple, pairs)) for name, pairs in data["fine"].items()},
+            {lengths: dict(map(tuple, pairs)) for lengths, pairs in data["coarse"].items()},
+            {lengths: dict(map(tuple, pairs)) for lengths, pairs in data["fine"].items()},
         )
 
 
@@ -75,9 +75,9 @@ def curves_of(records: Iterable[Mapping[str, Any]]) -> Curves:
         if record["kind"] == "train" and record["perplexity"] is not None:
             curves.perplexity[batch] = float(record["perplexity"])
         elif record["kind"] == "accuracy":
-            name = str(record["range"])
-            curves.coarse.setdefault(name, {})[batch] = float(record["accuracy_coarse"])
-            curves.fine.setdefault(name, {})[batch] = float(record["accuracy_fine"])
+            lengths = str(record["lengths"])
+            curves.coarse.setdefault(lengths, {})[batch] = float(record["accuracy_coarse"])
+            curves.fine.setdefault(lengths, {})[batch] = float(record["accuracy_fine"])
     return curves
 
 

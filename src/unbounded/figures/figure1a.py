@@ -1,4 +1,4 @@
-"""The worked example of Figure 1a: every row of a small stack or queue, step by step, in numbers."""
+"""The worked example of Figure 1a: each row of a small stack or queue, step by step, in numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from matplotlib.patches import Rectangle
 
 from unbounded.errors import ConfigError
 from unbounded.figures.style import PALETTE, new_figure, save, style
-from unbounded.figures.traces import Trace, read_trace
+from unbounded.figures.traces import SequenceTrace, read_sequence
 
 MOST_STEPS = 8
 # Smaller than any number printed: a strength of 0.7 is 0.70000000000000007 in binary.
@@ -32,11 +32,11 @@ def draw_worked_example(
     Returns:
         The paths written, PNG first.
     Raises:
-        FileNotFoundError, CheckpointError, ConfigError: see `read_trace`.
+        CheckpointError, ConfigError: see `read_sequence`.
         ConfigError: the trace is too long or is not of a stack or queue.
     Source: Grefenstette et al. 2015, arXiv:1506.02516, Figure 1a.
     """
-    trace = read_trace(trace_file, example)
+    trace = read_sequence(trace_file, example)
     steps = len(trace.symbols)
     faults = []
     if steps > MOST_STEPS:
@@ -51,7 +51,7 @@ def draw_worked_example(
     with style():
         figure = new_figure(1.0 + 1.9 * steps, 1.8 + 0.5 * steps)
         figure.suptitle(
-            f"Neural {trace.memory}: strength of each row (blue) and what is read (orange)",
+            f"{trace.memory}: strength of each row (blue) and what is read (orange)",
             fontsize=12,
         )
         axes = figure.subplots(1, steps, sharey=True, squeeze=False)[0]
@@ -60,7 +60,7 @@ def draw_worked_example(
         return save(figure, folder, name)
 
 
-def _panel(axis: Axes, trace: Trace, step: int) -> None:
+def _panel(axis: Axes, trace: SequenceTrace, step: int) -> None:
     weights = trace.read_weights[""][step]
     push, pop = trace.instruction["push"][step], trace.instruction["pop"][step]
     axis.set_title(f"t = {step + 1}\npush {push:.2g}, pop {pop:.2g}")

@@ -9,10 +9,11 @@ from typing import Literal
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.image import AxesImage
 
 from unbounded.errors import ChoiceError
 from unbounded.figures.style import READ_COLOURS, STRENGTH_COLOURS, new_figure, save, style
-from unbounded.figures.traces import Array, Trace, read_trace
+from unbounded.figures.traces import Array, SequenceTrace, read_sequence
 
 ROWS = ("all", "used")
 # A row that is never stronger than this is left out by rows="used".
@@ -42,7 +43,7 @@ def draw_memory(
     the input symbol of the step that pushed it.
 
     Args:
-        trace_file: a trace as `unbounded.layers` writes it.
+        trace_file: a file that `unbounded.save_trace` wrote.
         folder: where `name.png` and `name.svg` go; made when missing.
         name: file name without ending.
         example: which sequence of the trace's batch, from 0.
@@ -51,13 +52,13 @@ def draw_memory(
     Returns:
         The paths written, PNG first.
     Raises:
-        FileNotFoundError, CheckpointError, ConfigError: see `read_trace`.
+        CheckpointError, ConfigError: see `read_sequence`.
         ChoiceError: `rows` is neither "all" nor "used".
     """
     if rows not in ROWS:
         raise ChoiceError("choice of rows", rows, ROWS)
-    trace = read_trace(trace_file, example)
-    heading = title or f"Neural {trace.memory} at work"
+    trace = read_sequence(trace_file, example)
+    heading = title or f"{trace.memory} at work"
     if rows == "used":
         trace, left_out = _used_rows(trace)
         if left_out:
@@ -66,7 +67,7 @@ def draw_memory(
         return _draw(trace, heading, folder, name)
 
 
-def _draw(trace: Trace, heading: str, folder: Path, name: str) -> list[Path]:
+def _draw(trace: SequenceTrace, heading: str, folder: Path, name: str) -> list[Path]:
     strips = _strips(trace)
     images = [("strength", trace.strengths, STRENGTH_COLOURS)]
     for end, weights in sorted(trace.read_weights.items(), reverse=True):
@@ -96,7 +97,7 @@ def _draw(trace: Trace, heading: str, folder: Path, name: str) -> list[Path]:
     return save(figure, folder, name)
 
 
-def _image(axis: Axes, values: Array, colours: str) -> object:
+def _image(axis: Axes, values: Array, colours: str) -> AxesImage:
     """Show [T, N] with time to the right and row 0 at the bottom."""
     axis.tick_params(length=0)
     return axis.imshow(
@@ -126,14 +127,14 @@ def _plain(symbol: str) -> str:
     return symbol.replace("$", r"\$")
 
 
-def _strips(trace: Trace) -> list[tuple[str, Array]]:
+def _strips(trace: SequenceTrace) -> list[tuple[str, Array]]:
     """The scalar fields of the instruction, [T] each: push before pop, top before bottom."""
     fields = [field for field, values in trace.instruction.items() if values.ndim == 1]
     fields.sort(key=lambda field: ("bottom" in field, "pop" in field, field))
     return [(field.replace("_", " "), trace.instruction[field]) for field in fields]
 
 
-def _used_rows(trace: Trace) -> tuple[Trace, int]:
+def _used_rows(trace: SequenceTrace) -> tuple[SequenceTrace, int]:
     used = trace.strengths.max(axis=0) > USED_STRENGTH
     kept = replace(
         trace,

@@ -12,7 +12,6 @@ from matplotlib.figure import Figure
 
 # Okabe & Ito 2008, ordered so that neighbours differ in lightness too.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-LINE_STYLES = ("-", "--", "-.", ":")
 STRENGTH_COLOURS = "Blues"
 READ_COLOURS = "Oranges"
 
@@ -71,6 +70,6 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     return paths
 
 
-def line_look(index: int) -> tuple[str, str]:
-    """Colour and dash of the `index`-th line; pairs repeat only after 28 lines."""
-    return PALETTE[index % len(PALETTE)], LINE_STYLES[index // len(PALETTE) % len(LINE_STYLES)]
+def line_colour(index: int) -> str:
+    """Colour of the `index`-th line; the seven repeat after that."""
+    return PALETTE[index % len(PALETTE)]
