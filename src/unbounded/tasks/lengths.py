@@ -1,0 +1,82 @@
+"""Inclusive ranges of lengths: what a task draws from and what an evaluation sweeps over."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from unbounded.errors import ConfigError
+
+_FORM = re.compile(r"\s*(-?\d+)\s*:\s*(-?\d+)\s*")
+
+
+@dataclass(frozen=True, order=True)
+class LengthRange:
+    """The lengths `minimum`, `minimum + 1`, ..., `maximum`: both ends belong to it.
+
+    Args:
+        minimum: shortest length, at least 1.
+        maximum: longest length, at least `minimum`.
+
+    Raises:
+        ConfigError: an end is no integer or below 1, or the range is reversed.
+    """
+
+    minimum: int
+    maximum: int
+
+    def __post_init__(self) -> None:
+        faults = [
+            f"length range: the {end} must be an integer of at least 1, got {value!r}"
+            for end, value in (("minimum", self.minimum), ("maximum", self.maximum))
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1
+        ]
+        if not faults and self.minimum > self.maximum:
+            faults.append(
+                f"length range: {self.minimum}:{self.maximum} is reversed; "
+                f"write {self.maximum}:{self.minimum}"
+            )
+        if faults:
+            raise ConfigError(faults)
+
+    @classmethod
+    def parse(cls, text: str) -> LengthRange:
+        """Read "MINIMUM:MAXIMUM", as in "65:128".
+
+        Raises:
+            ConfigError: the text has another form, or the range is not valid.
+        """
+        match = _FORM.fullmatch(text)
+        if match is None:
+            raise ConfigError(
+                [f"length range: expected MINIMUM:MAXIMUM such as 65:128, got {text!r}"]
+            )
+        return cls(int(match[1]), int(match[2]))
+
+    @classmethod
+    def of(cls, value: LengthRange | str | tuple[int, int]) -> LengthRange:
+        """Accept a range, its text form or a pair of ends.
+
+        Raises:
+            ConfigError: `value` is none of these, or the range is not valid.
+        """
+        if isinstance(value, LengthRange):
+            return value
+        if isinstance(value, str):
+            return cls.parse(value)
+        if isinstance(value, (tuple, list)) and len(value) == 2:
+            return cls(*value)
+        raise ConfigError([f"length range: expected MINIMUM:MAXIMUM such as 65:128, got {value!r}"])
+
+    def __contains__(self, length: object) -> bool:
+        return isinstance(length, int) and self.minimum <= length <= self.maximum
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(self.minimum, self.maximum + 1))
+
+    def __len__(self) -> int:
+        return self.maximum - self.minimum + 1
+
+    def __str__(self) -> str:
+        return f"{self.minimum}:{self.maximum}"

@@ -1,0 +1,114 @@
+"""The tasks by name."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+from unbounded.errors import ChoiceError, ConfigError
+from unbounded.tasks.lengths import LengthRange
+from unbounded.tasks.symbols import RandomSymbols
+from unbounded.tasks.task import Task
+from unbounded.tasks.transduction import PairSource, TransductionTask
+
+Lengths: TypeAlias = LengthRange | str | tuple[int, int]
+
+
+def _transduction(
+    name: str, pairs: Callable[[], PairSource], train_lengths: Lengths, test_lengths: Lengths
+) -> TransductionTask:
+    """Build the parts, collect the faults of all of them, put them together."""
+    faults: list[str] = []
+    built: dict[str, Any] = {}
+    for part, build in (
+        ("pairs", pairs),
+        ("train_lengths", lambda: LengthRange.of(train_lengths)),
+        ("test_lengths", lambda: LengthRange.of(test_lengths)),
+    ):
+        try:
+            built[part] = build()
+        except ConfigError as error:
+            prefix = "" if part == "pairs" else f"{part}: "
+            faults += [prefix + fault for fault in error.faults]
+    if faults:
+        raise ConfigError(faults)
+    return TransductionTask(name, **built)
+
+
+def copy(
+    symbols: int = 128, train_lengths: Lengths = "8:64", test_lengths: Lengths = "65:128"
+) -> TransductionTask:
+    """Say the source again: a_1 ... a_k to a_1 ... a_k.
+
+    Args:
+        symbols: number of symbols, at least 1.
+        train_lengths: source lengths of the split "train".
+        test_lengths: source lengths of the splits "validation" and "test".
+
+    Raises:
+        ConfigError: options are out of range; all faults together.
+    Source: Grefenstette et al. 2015, arXiv:1506.02516, section 4.1.
+    """
+    return _transduction(
+        "copy", lambda: RandomSymbols("copy", symbols), train_lengths, test_lengths
+    )
+
+
+def reversal(
+    symbols: int = 128, train_lengths: Lengths = "8:64", test_lengths: Lengths = "65:128"
+) -> TransductionTask:
+    """Say the source backwards: a_1 ... a_k to a_k ... a_1.
+
+    Args, errors and source as for `copy`.
+    """
+    return _transduction(
+        "reversal", lambda: RandomSymbols("reversal", symbols), train_lengths, test_lengths
+    )
+
+
+def bigram_flip(
+    symbols: int = 128, train_lengths: Lengths = "8:64", test_lengths: Lengths = "65:128"
+) -> TransductionTask:
+    """Swap the two symbols of each pair: a_1 a_2 a_3 a_4 ... to a_2 a_1 a_4 a_3 ...
+
+    Even lengths only: 66, 68, ..., 128 of 65:128. Args, errors and source as for `copy`.
+    """
+    return _transduction(
+        "bigram_flip", lambda: RandomSymbols("bigram_flip", symbols), train_lengths, test_lengths
+    )
+
+
+TASKS: Final[dict[str, Callable[..., Task]]] = {
+    "copy": copy,
+    "reversal": reversal,
+    "bigram_flip": bigram_flip,
+}
+
+
+def make_task(name: str, **options: Any) -> Task:
+    """Build a task by name, with options as its function in `TASKS` takes them.
+
+    Raises:
+        ChoiceError: there is no such task.
+        ConfigError: options are unknown or out of range; all faults together.
+    """
+    if name not in TASKS:
+        raise ChoiceError("task", name, TASKS)
+    known = list(inspect.signature(TASKS[name]).parameters)
+    faults = []
+    for option in options:
+        if option not in known:
+            close = difflib.get_close_matches(option, known, n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            faults.append(
+                f"unknown option {option!r} of task {name!r}.{hint} Valid: {', '.join(known)}."
+            )
+    try:
+        task = TASKS[name](**{key: value for key, value in options.items() if key in known})
+    except ConfigError as error:
+        raise ConfigError([*faults, *error.faults]) from None
+    if faults:
+        raise ConfigError(faults)
+    return task

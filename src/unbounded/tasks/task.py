@@ -1,0 +1,84 @@
+"""The face every task shows to training and evaluation."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+from unbounded.errors import ChoiceError
+from unbounded.tasks.batch import Batch
+from unbounded.tasks.lengths import LengthRange
+from unbounded.tasks.randomness import SPLITS
+
+
+class Example(NamedTuple):
+    """One pair in symbols; `str(example)` is the line "source ||| target"."""
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{' '.join(self.source)} ||| {' '.join(self.target)}"
+
+
+class Task(ABC):
+    """What to learn, as batches of tokens. A task knows no model.
+
+    Attributes:
+        name: the name it is listed under.
+        input_vocabulary: symbols that `Batch.inputs` indexes. A name may stand in it twice, once
+            for each side of a transduction: the place counts, not the name.
+        output_vocabulary: symbols that `Batch.targets` indexes.
+        train_lengths: lengths drawn for the split "train".
+        test_lengths: lengths drawn for the splits "validation" and "test".
+    """
+
+    name: str
+    input_vocabulary: tuple[str, ...]
+    output_vocabulary: tuple[str, ...]
+    train_lengths: LengthRange
+    test_lengths: LengthRange
+
+    @abstractmethod
+    def batch(
+        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
+    ) -> Batch:
+        """Examples `start`, ..., `start + size - 1` of a split, padded to the longest.
+
+        An example depends on (seed, split, index, lengths) alone: not on the other examples of
+        its batch, nor on what was drawn before. Splits never share a random draw.
+
+        Args:
+            seed: 0..2**64 - 1.
+            split: "train", "validation" or "test".
+            start: index of the first example, 0..2**63 - 1.
+            size: number of examples B, at least 1.
+            lengths: range of lengths to draw from; None: the split's own.
+
+        Returns:
+            int64 and bool tensors on the CPU, [B, T] and [B].
+
+        Raises:
+            ConfigError: seed, start or size is no integer or out of range, or the task has no
+                example in the range of lengths.
+            ChoiceError: there is no such split.
+        """
+
+    @abstractmethod
+    def example(
+        self, seed: int, split: str, index: int, lengths: LengthRange | None = None
+    ) -> Example:
+        """The example at `index`, in symbols: the same as the row of any batch that holds it.
+
+        Args and errors as for `batch`.
+        """
+
+    def split_lengths(self, split: str) -> LengthRange:
+        """The range of lengths a split draws from by default.
+
+        Raises:
+            ChoiceError: there is no such split.
+        """
+        if split not in SPLITS:
+            raise ChoiceError("split", split, SPLITS)
+        return self.train_lengths if split == "train" else self.test_lengths

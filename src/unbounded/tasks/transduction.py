@@ -1,0 +1,179 @@
+"""Source-to-target tasks as one joint sequence: <s> source ||| target </s>.
+
+The task lays pairs out as tokens; where the pairs come from (random symbols, a grammar) is a
+`PairSource` it is given.
+
+Source: Grefenstette et al. 2015, arXiv:1506.02516, section 4.1.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unbounded.tasks.batch import Batch
+from unbounded.tasks.lengths import LengthRange
+from unbounded.tasks.randomness import LAST_INDEX, Integers, Stream, whole_number
+from unbounded.tasks.task import Example, Task
+
+START, SEPARATOR, END = "<s>", "|||", "</s>"
+
+
+class Pairs(NamedTuple):
+    """Pairs of symbol sequences, each symbol numbered within its side's vocabulary.
+
+    Fields:
+        source: int64 [B, K]; what stands beyond `source_lengths` has no meaning.
+        source_lengths: int64 [B], in 1..K.
+        target: int64 [B, L]; what stands beyond `target_lengths` has no meaning.
+        target_lengths: int64 [B], in 0..L.
+    """
+
+    source: Integers
+    source_lengths: Integers
+    target: Integers
+    target_lengths: Integers
+
+
+class PairSource(ABC):
+    """Where the pairs of a transduction come from.
+
+    Attributes:
+        source_vocabulary: the source symbols, without <s> and |||.
+        target_vocabulary: the target symbols, without </s>.
+    """
+
+    source_vocabulary: tuple[str, ...]
+    target_vocabulary: tuple[str, ...]
+
+    @abstractmethod
+    def draw(self, stream: Stream, start: int, size: int, lengths: LengthRange) -> Pairs:
+        """Pairs `start`, ..., `start + size - 1`, source lengths within `lengths`.
+
+        Raises:
+            ConfigError: no pair has a length of this range.
+        """
+
+
+class Prompt(NamedTuple):
+    """What a model reads before it generates, and what it should then say.
+
+    Fields:
+        inputs: <s> source |||, int64 [B, T]; 0 beyond `lengths`.
+        lengths: steps of each prompt, int64 [B]; the last of them reads |||.
+        targets: target </s>, int64 [B, L] in the output vocabulary; 0 (</s>) beyond.
+        target_lengths: symbols of each target with its </s>, int64 [B].
+    """
+
+    inputs: Tensor
+    lengths: Tensor
+    targets: Tensor
+    target_lengths: Tensor
+
+
+class TransductionTask(Task):
+    """Read the source up to |||, then say the target and </s>.
+
+    Inputs are <s> source ||| target, targets the same one step ahead; only the target's symbols
+    and </s> are masked in (the paper does not say which symbols count; this is the usual reading).
+    Input tokens: <s> is 0, ||| is 1, then the source symbols, then the target symbols. Output
+    tokens: </s> is 0, then the target symbols.
+
+    Attributes:
+        source_vocabulary: the source symbols, without <s> and |||.
+        target_vocabulary: the target symbols, without </s>.
+        end_token: the output token of </s>.
+        output_to_input: the input token that feeds an output token back, int64 [V_out]; </s>,
+            after which nothing is fed, maps to <s>.
+    Source: Grefenstette et al. 2015, arXiv:1506.02516, section 4.1.
+    """
+
+    def __init__(
+        self, name: str, pairs: PairSource, train_lengths: LengthRange, test_lengths: LengthRange
+    ) -> None:
+        self.name = name
+        self.pairs = pairs
+        self.train_lengths = train_lengths
+        self.test_lengths = test_lengths
+        source, target = pairs.source_vocabulary, pairs.target_vocabulary
+        self.source_vocabulary = source
+        self.target_vocabulary = target
+        self.input_vocabulary = (START, SEPARATOR, *source, *target)
+        self.output_vocabulary = (END, *target)
+        self.end_token = 0
+        self._first_source = 2
+        self._first_target = 2 + len(source)
+        self.output_to_input = torch.arange(len(self.output_vocabulary)) + self._first_target - 1
+        self.output_to_input[self.end_token] = 0
+
+    def batch(
+        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
+    ) -> Batch:
+        """See `Task.batch`; T is the longest of source + target + 2."""
+        pairs = self._draw(seed, split, start, size, lengths)
+        steps = pairs.source_lengths + pairs.target_lengths + 2
+        inputs = self._prompts(pairs, int(steps.max()))
+        targets = np.zeros_like(inputs)
+        rows, places = _within(pairs.target_lengths, pairs.target.shape[1])
+        symbols = pairs.target[rows, places]
+        steps_of_symbols = pairs.source_lengths[rows] + 1 + places
+        inputs[rows, steps_of_symbols + 1] = symbols + self._first_target
+        targets[rows, steps_of_symbols] = symbols + 1
+        step = np.arange(inputs.shape[1])
+        mask = (step > pairs.source_lengths[:, None]) & (step < steps[:, None])
+        return Batch(*(torch.from_numpy(array) for array in (inputs, targets, mask, steps)))
+
+    def prompt(
+        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
+    ) -> Prompt:
+        """The same examples as `batch`, cut at |||, for generation.
+
+        Args and errors as for `batch`.
+        """
+        pairs = self._draw(seed, split, start, size, lengths)
+        steps = pairs.source_lengths + 2
+        inputs = self._prompts(pairs, int(steps.max()))
+        target_lengths = pairs.target_lengths + 1
+        targets = np.zeros((size, int(target_lengths.max())), dtype=np.int64)
+        rows, places = _within(pairs.target_lengths, pairs.target.shape[1])
+        targets[rows, places] = pairs.target[rows, places] + 1
+        return Prompt(*(torch.from_numpy(a) for a in (inputs, steps, targets, target_lengths)))
+
+    def example(
+        self, seed: int, split: str, index: int, lengths: LengthRange | None = None
+    ) -> Example:
+        """See `Task.example`."""
+        pairs = self._draw(seed, split, index, 1, lengths)
+        source = pairs.source[0, : pairs.source_lengths[0]].tolist()
+        target = pairs.target[0, : pairs.target_lengths[0]].tolist()
+        return Example(
+            tuple(self.source_vocabulary[symbol] for symbol in source),
+            tuple(self.target_vocabulary[symbol] for symbol in target),
+        )
+
+    def _draw(
+        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None
+    ) -> Pairs:
+        stream = Stream(seed, split)
+        start = whole_number("start", start, 0, LAST_INDEX)
+        size = whole_number("size", size, 1, LAST_INDEX + 1 - start)
+        chosen = self.split_lengths(split) if lengths is None else LengthRange.of(lengths)
+        return self.pairs.draw(stream, start, size, chosen)
+
+    def _prompts(self, pairs: Pairs, width: int) -> Integers:
+        """<s> source ||| in the first steps of int64 [B, width], 0 after."""
+        inputs = np.zeros((len(pairs.source), width), dtype=np.int64)
+        rows, places = _within(pairs.source_lengths, pairs.source.shape[1])
+        inputs[rows, places + 1] = pairs.source[rows, places] + self._first_source
+        inputs[np.arange(len(inputs)), pairs.source_lengths + 1] = 1
+        return inputs
+
+
+def _within(lengths: Integers, width: int) -> tuple[Integers, Integers]:
+    """Rows and columns of the places of [B, width] that lie within each row's length."""
+    rows, places = np.nonzero(np.arange(width) < lengths[:, None])
+    return rows, places
