@@ -1,3 +1,56 @@
-"""Neural networks with external memory for PyTorch."""
+"""Neural networks with external memory for PyTorch.
+
+Data enters at the top of this list and leaves at the bottom; a folder imports only those above it.
+
+    tasks/        what to learn: samplers, vocabularies, batches, one file a task family
+    kernels/      the memories' equations fused over time: tensors in, tensors out
+    memories/     the data structures as equations: one file a memory, readable beside its paper
+    layers/       controller + heads + memory over time
+    models/       tokens -> embedding -> layer -> logits
+    training/     objective, loop, curricula, schedules, checkpoints
+    evaluation/   metrics, decoding, length sweeps, reports (JSON)
+    figures/      draws saved reports and traces; knows no model
+    experiments/  one preset a row of a published table
+    cli/          one file a verb
+"""
+
+from unbounded.layers import (
+    DeepLSTM,
+    ElmanController,
+    GRUController,
+    LSTMController,
+    MemoryRNN,
+    MemoryRNNState,
+    Trace,
+    load_trace,
+    save_trace,
+)
+from unbounded.memories import (
+    NeuralDeque,
+    NeuralQueue,
+    NeuralStack,
+    detach_state,
+    index_state,
+    move_state,
+)
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "DeepLSTM",
+    "ElmanController",
+    "GRUController",
+    "LSTMController",
+    "MemoryRNN",
+    "MemoryRNNState",
+    "NeuralDeque",
+    "NeuralQueue",
+    "NeuralStack",
+    "Trace",
+    "__version__",
+    "detach_state",
+    "index_state",
+    "load_trace",
+    "move_state",
+    "save_trace",
+]

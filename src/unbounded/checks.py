@@ -1,0 +1,53 @@
+"""Checks of tensors that a user handed in: the message names the argument, the want and the got."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from unbounded.errors import DeviceError, DTypeError, ShapeError
+
+FLOATING = (torch.float32, torch.float64)
+
+
+def check_shape(name: str, tensor: Tensor, expected: tuple[int | str, ...]) -> None:
+    """Raise ShapeError unless `tensor` has the expected axes.
+
+    Args:
+        name: the argument's name, for the message.
+        tensor: what came.
+        expected: one entry an axis; an int must match, a str is a free axis's letter.
+    """
+    got = tuple(tensor.shape)
+    fits = len(got) == len(expected) and all(
+        isinstance(want, str) or want == size for want, size in zip(expected, got, strict=True)
+    )
+    if not fits:
+        wanted = "[" + ", ".join(str(size) for size in expected) + "]"
+        raise ShapeError(f"{name}: expected shape {wanted}, got {list(got)}.")
+
+
+def check_like(name: str, tensor: Tensor, reference_name: str, reference: Tensor) -> None:
+    """Raise DTypeError or DeviceError unless `tensor` has the dtype and device of `reference`."""
+    if tensor.dtype != reference.dtype:
+        raise DTypeError(
+            f"{name}: expected dtype {reference.dtype} as {reference_name} has, got "
+            f"{tensor.dtype}. Convert it with .to({reference.dtype})."
+        )
+    if tensor.device != reference.device:
+        raise DeviceError(
+            f"{name}: expected device {reference.device} as {reference_name} has, got "
+            f"{tensor.device}. Move it with .to({str(reference.device)!r})."
+        )
+
+
+def check_floating(name: str, tensor: Tensor) -> None:
+    """Raise DTypeError unless `tensor` is float32 or float64."""
+    if tensor.dtype not in FLOATING:
+        raise DTypeError(f"{name}: expected dtype float32 or float64, got {tensor.dtype}.")
+
+
+def check_positive(name: str, value: int) -> None:
+    """Raise ShapeError unless `value` is an integer of at least 1."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ShapeError(f"{name}: expected an integer >= 1, got {value!r}.")

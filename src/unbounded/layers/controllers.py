@@ -1,0 +1,281 @@
+"""The controllers: recurrent cells that see the input and the last reading.
+
+Each cell is a plain function of its weights (`lstm_cell`, `gru_cell`, `elman_cell`) and a module
+that owns them. The reference loop and the fused kernels take the same weights.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from unbounded.checks import check_positive
+from unbounded.errors import ChoiceError
+from unbounded.kernels import ControllerWeights
+
+ControllerState = tuple[Tensor, ...]
+Cell = Callable[[Tensor, ControllerState, ControllerWeights], ControllerState]
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid,
+    "relu": F.relu,
+}
+
+
+def _linear(inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Apply a linear map; under autocast the result comes back to the weights' dtype."""
+    return F.linear(inputs, weight, bias).to(weight.dtype)
+
+
+def lstm_cell(
+    inputs: Tensor, state: ControllerState, weights: ControllerWeights
+) -> ControllerState:
+    """One step of an LSTM, gates in the order i, f, g, o as in torch.nn.LSTM.
+
+    Args:
+        inputs: [B, I + R]. state: (h, c), each [B, H].
+    """
+    h, c = state
+    gates = _linear(inputs, weights.weight_ih, weights.bias_ih)
+    if weights.weight_hh is not None:
+        gates = gates + _linear(h, weights.weight_hh, weights.bias_hh)
+    i, f, g, o = gates.chunk(4, dim=-1)
+    c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+    return torch.sigmoid(o) * torch.tanh(c), c
+
+
+def gru_cell(inputs: Tensor, state: ControllerState, weights: ControllerWeights) -> ControllerState:
+    """One step of a GRU, gates in the order r, z, n as in torch.nn.GRU.
+
+    Args:
+        inputs: [B, I + R]. state: (h,), [B, H].
+    """
+    (h,) = state
+    if weights.weight_hh is None:
+        raise ChoiceError("GRU controller without recurrence", "weight_hh = None", ["weight_hh"])
+    input_r, input_z, input_n = _linear(inputs, weights.weight_ih, weights.bias_ih).chunk(3, -1)
+    hidden_r, hidden_z, hidden_n = _linear(h, weights.weight_hh, weights.bias_hh).chunk(3, -1)
+    reset = torch.sigmoid(input_r + hidden_r)
+    update = torch.sigmoid(input_z + hidden_z)
+    candidate = torch.tanh(input_n + reset * hidden_n)
+    return (candidate + update * (h - candidate),)
+
+
+def elman_cell(
+    inputs: Tensor,
+    state: ControllerState,
+    weights: ControllerWeights,
+    activation: str = "tanh",
+) -> ControllerState:
+    """One step of an Elman network; without weight_hh it is a feed-forward controller.
+
+    Args:
+        inputs: [B, I + R]. state: (h,), [B, H].
+    """
+    (h,) = state
+    total = _linear(inputs, weights.weight_ih, weights.bias_ih)
+    if weights.weight_hh is not None:
+        total = total + _linear(h, weights.weight_hh, weights.bias_hh)
+    return (ACTIVATIONS[activation](total),)
+
+
+class Controller(nn.Module, ABC):
+    """A recurrent cell with its weights.
+
+    A controller of your own needs `hidden_size`, `state_size` (tensors in its state, the first of
+    which is the output h) and `forward(inputs, state) -> state`; it runs on the reference path.
+    """
+
+    hidden_size: int
+    state_size: int = 1
+    #: The kernels' name of this cell; None where no kernel knows it.
+    kernel_name: str | None = None
+
+    @abstractmethod
+    def forward(self, inputs: Tensor, state: ControllerState) -> ControllerState:
+        """Return the next state from inputs [B, I + R] and state, tensors [B, H]."""
+
+
+class _WeightedController(Controller):
+    """The parameters that the three cells have in common."""
+
+    weight_ih: nn.Parameter
+    weight_hh: nn.Parameter | None
+    bias_ih: nn.Parameter | None
+    bias_hh: nn.Parameter | None
+
+    def _make_weights(
+        self,
+        gates: int,
+        input_size: int,
+        hidden_size: int,
+        *,
+        recurrent: bool,
+        biases: int,
+        device: torch.device | str | None,
+        dtype: torch.dtype | None,
+    ) -> None:
+        check_positive("input_size", input_size)
+        check_positive("hidden_size", hidden_size)
+        self.input_size, self.hidden_size = input_size, hidden_size
+
+        def parameter(*shape: int) -> nn.Parameter:
+            return nn.Parameter(torch.empty(*shape, device=device, dtype=dtype))
+
+        rows = gates * hidden_size
+        self.weight_ih = parameter(rows, input_size)
+        self.weight_hh = parameter(rows, hidden_size) if recurrent else None
+        self.bias_ih = parameter(rows) if biases >= 1 else None
+        self.bias_hh = parameter(rows) if biases >= 2 else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw every weight and bias from U(-1/sqrt(H), 1/sqrt(H)), as torch.nn.LSTM does."""
+        bound = 1 / math.sqrt(self.hidden_size)
+        for weight in self.parameters():
+            nn.init.uniform_(weight, -bound, bound)
+
+    @property
+    def weights(self) -> ControllerWeights:
+        """The weights in the form that cells and kernels take."""
+        return ControllerWeights(self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+
+    @property
+    @abstractmethod
+    def cell(self) -> Cell:
+        """The step as a function of the weights."""
+
+    def forward(self, inputs: Tensor, state: ControllerState) -> ControllerState:
+        """Return the next state from inputs [B, I + R] and state, tensors [B, H]."""
+        return self.cell(inputs, state, self.weights)
+
+    def extra_repr(self) -> str:
+        """Sizes, for print(module)."""
+        return f"{self.input_size}, {self.hidden_size}"
+
+
+class LSTMController(_WeightedController):
+    """An LSTM cell with one bias a gate, which is what the paper's parameter counts need.
+
+    Source: Grefenstette et al. 2015, arXiv:1506.02516, section 3.4.
+    """
+
+    state_size = 2
+    kernel_name = "lstm"
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self._make_weights(
+            4,
+            input_size,
+            hidden_size,
+            recurrent=True,
+            biases=int(bias),
+            device=device,
+            dtype=dtype,
+        )
+
+    @property
+    def cell(self) -> Cell:
+        """`lstm_cell`."""
+        return lstm_cell
+
+
+class GRUController(_WeightedController):
+    """A GRU cell with the two biases of torch.nn.GRU."""
+
+    kernel_name = "gru"
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self._make_weights(
+            3,
+            input_size,
+            hidden_size,
+            recurrent=True,
+            biases=2 * int(bias),
+            device=device,
+            dtype=dtype,
+        )
+
+    @property
+    def cell(self) -> Cell:
+        """`gru_cell`."""
+        return gru_cell
+
+
+class ElmanController(_WeightedController):
+    """A simple recurrent network, or with `recurrent=False` a feed-forward layer.
+
+    Args:
+        input_size: I + R. hidden_size: H.
+        activation: "tanh", "sigmoid" or "relu".
+        recurrent: whether h_{t-1} is an input (the matrix R of Joulin & Mikolov 2015).
+        bias: whether there is a bias; Joulin & Mikolov 2015 have none.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        activation: str = "tanh",
+        recurrent: bool = True,
+        bias: bool = True,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        if activation not in ACTIVATIONS:
+            raise ChoiceError("activation", activation, ACTIVATIONS)
+        self.activation = activation
+        self.kernel_name = f"elman_{activation}"
+        self._make_weights(
+            1,
+            input_size,
+            hidden_size,
+            recurrent=recurrent,
+            biases=int(bias),
+            device=device,
+            dtype=dtype,
+        )
+
+    @property
+    def cell(self) -> Cell:
+        """`elman_cell` with this activation."""
+
+        def cell(
+            inputs: Tensor, state: ControllerState, weights: ControllerWeights
+        ) -> ControllerState:
+            return elman_cell(inputs, state, weights, self.activation)
+
+        return cell
+
+
+ControllerClass = type[LSTMController] | type[GRUController] | type[ElmanController]
+
+#: Every controller by the name that `MemoryRNN(controller=...)` takes.
+CONTROLLERS: dict[str, ControllerClass] = {
+    "lstm": LSTMController,
+    "gru": GRUController,
+    "elman": ElmanController,
+}

@@ -1,0 +1,119 @@
+"""The paper's baseline: several LSTM layers, each of which may also see the input."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from unbounded.checks import check_positive, check_shape
+
+DeepLSTMState = tuple[tuple[Tensor, Tensor], ...]
+
+
+class DeepLSTM(nn.Module):
+    """A stack of LSTM layers with the interface of MemoryRNN and no memory.
+
+    Args:
+        input_size: I. hidden_size: H of every layer. num_layers: 1 or more.
+        skip_input: whether layers beyond the first see the input beside the layer below (as in
+            Graves 2013). This is the reading that fits the published parameter counts; without it
+            the layers are plainly stacked.
+        batch_first: whether inputs and outputs are [B, T, ...] instead of [T, B, ...].
+        learn_initial_state: whether h_0 and c_0 are learned or zero.
+    Each gate has one bias, as the published counts need: the second bias of torch.nn.LSTM is a
+    constant zero here.
+    Source: Grefenstette et al. 2015, arXiv:1506.02516, section 4.3 and Table 2.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        skip_input: bool = True,
+        batch_first: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        *,
+        learn_initial_state: bool = False,
+    ) -> None:
+        super().__init__()
+        check_positive("input_size", input_size)
+        check_positive("hidden_size", hidden_size)
+        check_positive("num_layers", num_layers)
+        self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
+        self.skip_input, self.batch_first = skip_input, batch_first
+        below = hidden_size + (input_size if skip_input else 0)
+        self.layers = nn.ModuleList(
+            nn.LSTM(below if k else input_size, hidden_size, device=device, dtype=dtype)
+            for k in range(num_layers)
+        )
+        for layer in self.layers:
+            second_bias = layer.get_parameter("bias_hh_l0")
+            nn.init.zeros_(second_bias)
+            second_bias.requires_grad_(False)
+        self.initial = (
+            nn.Parameter(torch.empty(num_layers, 2, hidden_size, device=device, dtype=dtype))
+            if learn_initial_state
+            else None
+        )
+        if self.initial is not None:
+            nn.init.uniform_(self.initial, -1 / math.sqrt(hidden_size), 1 / math.sqrt(hidden_size))
+
+    def initial_state(self, batch_size: int) -> DeepLSTMState:
+        """Return (h, c) of every layer, each [B, H]."""
+        check_positive("batch_size", batch_size)
+        like = next(self.parameters())
+        if self.initial is None:
+            zero = like.new_zeros(batch_size, self.hidden_size)
+            return ((zero, zero),) * self.num_layers
+        return tuple(
+            (pair[0].expand(batch_size, -1), pair[1].expand(batch_size, -1))
+            for pair in self.initial
+        )
+
+    def forward(
+        self,
+        x: Tensor,
+        state: DeepLSTMState | None = None,
+        lengths: Tensor | None = None,
+    ) -> tuple[Tensor, DeepLSTMState]:
+        """Run over a sequence.
+
+        Args:
+            x: [T, B, I], or [B, T, I] with `batch_first`.
+            state: (h, c) of every layer, each [B, H]; None begins anew.
+            lengths: int64 [B] in 1..T; beyond its length a sequence's state stays, its output is 0.
+        Returns:
+            output of the last layer, [T, B, H] (or batch first), and the state.
+        """
+        axes = ("B", "T") if self.batch_first else ("T", "B")
+        check_shape("x", x, (*axes, self.input_size))
+        inputs = x.transpose(0, 1) if self.batch_first else x
+        batch_size = inputs.shape[1]
+        if state is None:
+            state = self.initial_state(batch_size)
+        hidden, final = inputs, []
+        for k, (layer, (h, c)) in enumerate(zip(self.layers, state, strict=True)):
+            if k and self.skip_input:
+                hidden = torch.cat([inputs, hidden], dim=-1)
+            hidden, pair = _run_layer(layer, hidden, (h, c), lengths)
+            final.append(pair)
+        output = hidden.transpose(0, 1) if self.batch_first else hidden
+        return output, tuple(final)
+
+
+def _run_layer(
+    layer: nn.Module, inputs: Tensor, state: tuple[Tensor, Tensor], lengths: Tensor | None
+) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    h, c = (tensor.unsqueeze(0).contiguous() for tensor in state)
+    if lengths is None:
+        output, (h, c) = layer(inputs, (h, c))
+    else:
+        packed = pack_padded_sequence(inputs, lengths.cpu(), enforce_sorted=False)
+        packed_output, (h, c) = layer(packed, (h, c))
+        output, _ = pad_packed_sequence(packed_output, total_length=inputs.shape[0])
+    return output, (h.squeeze(0), c.squeeze(0))

@@ -1,0 +1,98 @@
+"""Heads: one linear map from the controller's output to a whole instruction."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import accumulate
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from unbounded.errors import ChoiceError
+from unbounded.memories import Head
+
+HEAD_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "identity": lambda tensor: tensor,
+    "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid,
+    "relu": F.relu,
+    "softplus": F.softplus,
+    "softmax": lambda tensor: torch.softmax(tensor, dim=-1),
+}
+
+
+def head_slices(heads: tuple[Head, ...]) -> dict[str, slice]:
+    """Return which rows of the linear map belong to each head, by name."""
+    ends = list(accumulate(head.size for head in heads))
+    return {head.name: slice(end - head.size, end) for head, end in zip(heads, ends, strict=True)}
+
+
+def apply_heads(
+    heads: tuple[Head, ...], hidden: Tensor, weight: Tensor, bias: Tensor
+) -> tuple[Tensor, ...]:
+    """Compute the fields of one instruction.
+
+    Args:
+        hidden: controller output, [B, H].
+        weight: [K, H]. bias: [K]; K is the sum of the heads' sizes.
+    Returns:
+        one tensor a head, [B, *head.shape], in the dtype of `weight` also under autocast.
+    """
+    raw = F.linear(hidden, weight, bias).to(weight.dtype)
+    parts = torch.split(raw, [head.size for head in heads], dim=-1)
+    return tuple(
+        HEAD_ACTIVATIONS[head.activation](part.view(-1, *head.shape))
+        for head, part in zip(heads, parts, strict=True)
+    )
+
+
+class Heads(nn.Module):
+    """The linear map for all heads of a memory; `rows(name)` finds one head's part of it.
+
+    Args:
+        hidden_size: H. heads: what the memory declares.
+    """
+
+    def __init__(
+        self,
+        hidden_size: int,
+        heads: tuple[Head, ...],
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        for head in heads:
+            if head.activation not in HEAD_ACTIVATIONS:
+                raise ChoiceError("head activation", head.activation, HEAD_ACTIVATIONS)
+        self.heads = heads
+        self._slices = head_slices(heads)
+        size = sum(head.size for head in heads)
+        self.weight = nn.Parameter(torch.empty(size, hidden_size, device=device, dtype=dtype))
+        self.bias = nn.Parameter(torch.empty(size, device=device, dtype=dtype))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw from U(-1/sqrt(H), 1/sqrt(H)), as torch.nn.Linear; then set the declared biases."""
+        bound = 1 / math.sqrt(self.weight.shape[1])
+        nn.init.uniform_(self.weight, -bound, bound)
+        nn.init.uniform_(self.bias, -bound, bound)
+        with torch.no_grad():
+            for head in self.heads:
+                if head.bias is not None:
+                    self.bias[self.rows(head.name)] = head.bias
+
+    def rows(self, name: str) -> slice:
+        """Return the rows of `weight` and `bias` that belong to the head called `name`."""
+        if name not in self._slices:
+            raise ChoiceError("head", name, self._slices)
+        return self._slices[name]
+
+    def forward(self, hidden: Tensor) -> tuple[Tensor, ...]:
+        """Return the fields of the instruction, [B, ...] each, from hidden [B, H]."""
+        return apply_heads(self.heads, hidden, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        """Sizes, for print(module)."""
+        return ", ".join(f"{head.name}{list(head.shape)}" for head in self.heads)

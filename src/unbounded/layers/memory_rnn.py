@@ -1,0 +1,257 @@
+"""MemoryRNN: a controller with an external memory, with the habits of torch.nn.LSTM."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Literal, overload
+
+import torch
+from torch import Tensor, nn
+
+from unbounded.checks import check_floating, check_like, check_positive, check_shape
+from unbounded.errors import ChoiceError, DTypeError, ShapeError
+from unbounded.layers.controllers import CONTROLLERS, Controller
+from unbounded.layers.heads import Heads
+from unbounded.layers.recurrence import MemoryRNNState, Recorder, run_recurrence
+from unbounded.layers.trace import Trace
+from unbounded.memories import Memory
+from unbounded.memories.base import check_backend
+from unbounded.memories.state import map_state
+
+ControllerFactory = Callable[..., Controller]
+
+
+class MemoryRNN(nn.Module):
+    """A recurrent layer whose controller works on an external memory.
+
+    o_t = h_t, or tanh(W_o h_t + b_o) with `output_size`; the memory's heads are one linear map of
+    h_t, and the reading r_t joins the input of the next step.
+
+    Args:
+        input_size: I, size of x_t.
+        hidden_size: H, units of the controller.
+        memory: the data structure, for example `unbounded.NeuralStack(width=256)`.
+        controller: "lstm", "gru", "elman", or a callable (input_size, hidden_size, device=, dtype=)
+            that makes a Controller, such as functools.partial(ElmanController, recurrent=False).
+        output_size: O, size of o_t; None gives the controller's own output (O = H).
+        batch_first: whether inputs and outputs are [B, T, ...] instead of [T, B, ...].
+        backend: "auto" takes the fused kernel where one applies, "reference" the readable loop,
+            "cpu" the fused CPU kernel or an error.
+        learn_initial_state: whether the controller's first state is learned (drawn like its
+            weights) or zero. The paper learns it; the memory and the reading begin empty.
+        device, dtype: of the parameters.
+    Source: Grefenstette et al. 2015, arXiv:1506.02516, section 3.4 and Appendix B.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        memory: Memory[Any, Any],
+        controller: str | ControllerFactory = "lstm",
+        output_size: int | None = None,
+        batch_first: bool = False,
+        backend: str = "auto",
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        *,
+        learn_initial_state: bool = False,
+    ) -> None:
+        super().__init__()
+        check_positive("input_size", input_size)
+        check_positive("hidden_size", hidden_size)
+        if output_size is not None:
+            check_positive("output_size", output_size)
+        check_backend(backend)
+        if not isinstance(memory, Memory):
+            raise ChoiceError("memory", memory, ["a Memory, for example NeuralStack(width=64)"])
+        self.input_size, self.hidden_size, self.memory = input_size, hidden_size, memory
+        self.output_size, self.batch_first, self.backend = output_size, batch_first, backend
+        make = _controller_factory(controller)
+        self.controller = make(
+            input_size + memory.reading_size, hidden_size, device=device, dtype=dtype
+        )
+        self.heads = Heads(hidden_size, memory.heads, device=device, dtype=dtype)
+        self.readout = (
+            None
+            if output_size is None
+            else nn.Linear(hidden_size, output_size, device=device, dtype=dtype)
+        )
+        self.initial_controller = (
+            nn.ParameterList(
+                nn.Parameter(torch.empty(hidden_size, device=device, dtype=dtype))
+                for _ in range(self.controller.state_size)
+            )
+            if learn_initial_state
+            else None
+        )
+        self._reset_initial_state()
+
+    def _reset_initial_state(self) -> None:
+        bound = 1 / math.sqrt(self.hidden_size)
+        for parameter in self.initial_controller or ():
+            nn.init.uniform_(parameter, -bound, bound)
+
+    def initial_state(self, batch_size: int) -> MemoryRNNState:
+        """Return the state in which every sequence begins, for `batch_size` sequences."""
+        check_positive("batch_size", batch_size)
+        like = self.heads.weight
+        if self.initial_controller is None:
+            zero = like.new_zeros(batch_size, self.hidden_size)
+            controller: tuple[Tensor, ...] = (zero,) * self.controller.state_size
+        else:
+            controller = tuple(
+                parameter.expand(batch_size, -1) for parameter in self.initial_controller
+            )
+        return MemoryRNNState(
+            controller,
+            like.new_zeros(batch_size, self.memory.reading_size),
+            self.memory.initial_state(batch_size, dtype=like.dtype, device=like.device),
+        )
+
+    @overload
+    def forward(
+        self,
+        x: Tensor,
+        state: MemoryRNNState | None = None,
+        lengths: Tensor | None = None,
+        return_trace: Literal[False] = False,
+    ) -> tuple[Tensor, MemoryRNNState]: ...
+
+    @overload
+    def forward(
+        self,
+        x: Tensor,
+        state: MemoryRNNState | None = None,
+        lengths: Tensor | None = None,
+        *,
+        return_trace: Literal[True],
+    ) -> tuple[Tensor, MemoryRNNState, Trace]: ...
+
+    def forward(
+        self,
+        x: Tensor,
+        state: MemoryRNNState | None = None,
+        lengths: Tensor | None = None,
+        return_trace: bool = False,
+    ) -> tuple[Tensor, MemoryRNNState] | tuple[Tensor, MemoryRNNState, Trace]:
+        """Run over a sequence.
+
+        Args:
+            x: [T, B, I]; [B, T, I] with `batch_first`; [T, I] unbatched.
+            state: where to begin, as an earlier call returned it; None begins anew.
+            lengths: int64 [B] in 0..T: beyond its length a sequence's state stays as it is and
+                its output is 0, so that padded gives what unpadded gives.
+            return_trace: also return what the memory did; runs on the reference path.
+        Returns:
+            output [T, B, O] (or as x is laid out), the state after the last step and, if asked
+            for, the Trace.
+        Raises:
+            ShapeError, DTypeError, DeviceError: an argument disagrees; the message names it.
+            BackendError: the backend asked for cannot serve this call.
+        """
+        unbatched = x.dim() == 2
+        steps_first = self._steps_first(x, unbatched)
+        if torch.is_autocast_enabled(x.device.type):
+            steps_first = steps_first.to(self.heads.weight.dtype)
+        steps, batch_size = steps_first.shape[:2]
+        self._check(steps_first, lengths, steps, batch_size)
+        if state is None:
+            state = self.initial_state(batch_size)
+        else:
+            state = map_state(lambda t: t.unsqueeze(0), state) if unbatched else state
+            self._check_state(state, batch_size)
+        recorder = Recorder(self.memory) if return_trace else None
+        hidden, state = self._run(steps_first, state, lengths, recorder)
+        output = self._read_out(hidden, lengths)
+        if unbatched:
+            output, state = output.squeeze(1), map_state(lambda t: t.squeeze(0), state)
+        elif self.batch_first:
+            output = output.transpose(0, 1)
+        if recorder is None:
+            return output, state
+        if lengths is None:
+            lengths = torch.full((batch_size,), steps, dtype=torch.int64)
+        trace = Trace(type(self.memory).__name__, recorder.arrays(), lengths)
+        return output, state, trace
+
+    def _run(
+        self,
+        x: Tensor,
+        state: MemoryRNNState,
+        lengths: Tensor | None,
+        recorder: Recorder | None,
+    ) -> tuple[Tensor, MemoryRNNState]:
+        return run_recurrence(self.controller, self.heads, self.memory, x, state, lengths, recorder)
+
+    def _read_out(self, hidden: Tensor, lengths: Tensor | None) -> Tensor:
+        if self.readout is None:
+            return hidden
+        output = torch.tanh(self.readout(hidden).to(hidden.dtype))
+        if lengths is None:
+            return output
+        steps = torch.arange(hidden.shape[0], device=hidden.device)
+        return output * (steps.unsqueeze(1) < lengths).unsqueeze(-1)
+
+    def _steps_first(self, x: Tensor, unbatched: bool) -> Tensor:
+        if unbatched:
+            check_shape("x", x, ("T", self.input_size))
+            return x.unsqueeze(1)
+        axes = ("B", "T") if self.batch_first else ("T", "B")
+        check_shape("x", x, (*axes, self.input_size))
+        return x.transpose(0, 1) if self.batch_first else x
+
+    def _check(self, x: Tensor, lengths: Tensor | None, steps: int, batch_size: int) -> None:
+        if steps == 0 or batch_size == 0:
+            raise ShapeError(
+                f"x: expected at least one step and one sequence, got {list(x.shape)}."
+            )
+        check_floating("x", x)
+        check_like("x", x, "the layer's parameters", self.heads.weight)
+        if lengths is None:
+            return
+        check_shape("lengths", lengths, (batch_size,))
+        if lengths.dtype != torch.int64:
+            raise DTypeError(f"lengths: expected dtype int64, got {lengths.dtype}.")
+        if torch.compiler.is_compiling():
+            return  # the values are not known while a graph is captured
+        if bool((lengths < 0).any()) or bool((lengths > steps).any()):
+            raise ShapeError(
+                f"lengths: expected 0..{steps} (the time axis of x), got {lengths.tolist()}."
+            )
+
+    def _check_state(self, state: MemoryRNNState, batch_size: int) -> None:
+        if not isinstance(state, MemoryRNNState):
+            raise ShapeError(
+                f"state: expected a MemoryRNNState as an earlier call returned it, got "
+                f"{type(state).__name__}."
+            )
+        if len(state.controller) != self.controller.state_size:
+            raise ShapeError(
+                f"state.controller: expected {self.controller.state_size} tensor(s), got "
+                f"{len(state.controller)}."
+            )
+        like = self.heads.weight
+        named = [(f"state.controller[{k}]", t) for k, t in enumerate(state.controller)]
+        for name, tensor in named:
+            check_shape(name, tensor, (batch_size, self.hidden_size))
+            check_like(name, tensor, "the layer's parameters", like)
+        check_shape("state.reading", state.reading, (batch_size, self.memory.reading_size))
+        check_like("state.reading", state.reading, "the layer's parameters", like)
+        self.memory.check_state(state.memory, batch_size, like)
+
+    def extra_repr(self) -> str:
+        """Sizes and choices, for print(module)."""
+        return (
+            f"{self.input_size}, {self.hidden_size}, memory={self.memory!r}, "
+            f"batch_first={self.batch_first}, backend={self.backend!r}"
+        )
+
+
+def _controller_factory(controller: str | ControllerFactory) -> ControllerFactory:
+    if not isinstance(controller, str):
+        return controller
+    if controller not in CONTROLLERS:
+        raise ChoiceError("controller", controller, CONTROLLERS)
+    return CONTROLLERS[controller]

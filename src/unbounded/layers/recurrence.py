@@ -1,0 +1,115 @@
+"""The loop that every system of the four papers is: controller, heads, memory, reading, again.
+
+    x_t, r_{t-1} -> controller -> h_t -> heads -> instruction_t -> memory.step -> r_t, state_t
+
+This is the reference; the fused kernels compute the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from unbounded.layers.controllers import ControllerState
+from unbounded.memories import Memory
+
+
+class MemoryRNNState(NamedTuple):
+    """Everything that a MemoryRNN carries from one step to the next.
+
+    Fields:
+        controller: (h,) or for an LSTM (h, c), each [B, H].
+        reading: r_{t-1}, [B, R].
+        memory: the memory's state.
+    """
+
+    controller: tuple[Tensor, ...]
+    reading: Tensor
+    memory: Any
+
+
+class Recorder:
+    """Collects, step by step, what a trace shows."""
+
+    def __init__(self, memory: Memory[Any, Any]) -> None:
+        self._memory = memory
+        self.instructions: list[tuple[Tensor, ...]] = []
+        self.readings: list[Tensor] = []
+        self.observations: list[dict[str, Tensor]] = []
+
+    def record(self, instruction: tuple[Tensor, ...], reading: Tensor, state: Any) -> None:
+        """Keep one step."""
+        self.instructions.append(instruction)
+        self.readings.append(reading)
+        self.observations.append(dict(self._memory.observe(state)))
+
+    def arrays(self) -> dict[str, Tensor]:
+        """Return everything by name, [B, T, ...]; rows that did not exist yet are 0."""
+        arrays = {
+            f"instruction.{head.name}": torch.stack([step[k] for step in self.instructions], 1)
+            for k, head in enumerate(self._memory.heads)
+        }
+        steps = len(self.observations)
+        for name in self.observations[0]:
+            arrays[name] = torch.stack(
+                [
+                    self._memory.pad_rows(observation[name], steps - 1 - t)
+                    for t, observation in enumerate(self.observations)
+                ],
+                dim=1,
+            )
+        arrays["reading"] = torch.stack(self.readings, dim=1)
+        return arrays
+
+
+def _where(active: Tensor | None, new: Tensor, old: Tensor) -> Tensor:
+    return new if active is None else torch.where(active.unsqueeze(-1), new, old)
+
+
+def run_recurrence(
+    controller: Callable[[Tensor, ControllerState], ControllerState],
+    heads: Callable[[Tensor], tuple[Tensor, ...]],
+    memory: Memory[Any, Any],
+    inputs: Tensor,
+    state: MemoryRNNState,
+    lengths: Tensor | None = None,
+    recorder: Recorder | None = None,
+) -> tuple[Tensor, MemoryRNNState]:
+    """Run the loop over time.
+
+    Args:
+        controller: maps (inputs [B, I + R], state) to the next state, h first.
+        heads: maps h [B, H] to the fields of an instruction.
+        inputs: [T, B, I].
+        state: where to begin.
+        lengths: int64 [B]; beyond them a sequence's state stays and its output is 0.
+        recorder: receives every step, for a trace.
+    Returns:
+        h of every step, [T, B, H], and the state after the last one.
+    """
+    outputs = []
+    controller_state, reading, memory_state = state
+    for t, x in enumerate(inputs.unbind(0)):
+        active = None if lengths is None else lengths > t
+        new_controller_state = controller(torch.cat([x, reading], dim=-1), controller_state)
+        hidden = new_controller_state[0]
+        instruction = memory.Instruction(*heads(hidden))
+        # Strengths are sums of many small terms: half precision would lose them under autocast.
+        with torch.autocast(device_type=x.device.type, enabled=False):
+            new_reading, new_memory_state = memory.step(memory_state, instruction)
+        outputs.append(_where(active, hidden, torch.zeros_like(hidden)))
+        reading = _where(active, new_reading, reading)
+        if active is None:
+            memory_state = new_memory_state
+        else:
+            memory_state = memory.hold(active, new_memory_state, memory_state)
+        controller_state = tuple(
+            _where(active, new, old)
+            for new, old in zip(new_controller_state, controller_state, strict=True)
+        )
+        if recorder is not None:
+            recorder.record(instruction, reading, memory_state)
+    return torch.stack(outputs), MemoryRNNState(controller_state, reading, memory_state)

@@ -1,0 +1,73 @@
+"""Traces: what a memory was told, what it held and what was read, at every step.
+
+One versioned format for every memory, written here and read by figures, the page and exports.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from torch import Tensor
+
+from unbounded.errors import CheckpointError
+
+TRACE_FORMAT = "unbounded-trace"
+TRACE_VERSION = "1"
+
+
+class Trace(NamedTuple):
+    """A memory at work.
+
+    Fields:
+        memory: name of the memory's class.
+        arrays: by name, always [B, T, ...]: "instruction.<field>" for every field of the
+            instruction; what the memory shows of its state ("strengths" and "read_weights" [B, T,
+            N] for a stack or queue; "read_weights.top" and "read_weights.bottom" for a deque); and
+            "reading" [B, T, R]. A row that did not exist yet is 0. With lengths, the instruction
+            beyond a sequence's end is what the heads said, and was not carried out.
+        lengths: steps of each sequence, int64 [B].
+        symbols: the input symbol of each step, one list a sequence; None where they are unknown.
+    """
+
+    memory: str
+    arrays: Mapping[str, Tensor]
+    lengths: Tensor
+    symbols: Sequence[Sequence[str]] | None = None
+
+
+def save_trace(path: str | Path, trace: Trace) -> None:
+    """Write a trace as a safetensors file whose metadata says format, version and memory."""
+    from safetensors.torch import save_file  # only here: importing the layers stays light
+
+    metadata = {"format": TRACE_FORMAT, "version": TRACE_VERSION, "memory": trace.memory}
+    if trace.symbols is not None:
+        metadata["symbols"] = json.dumps([list(row) for row in trace.symbols])
+    tensors = {name: array.detach().cpu().contiguous() for name, array in trace.arrays.items()}
+    save_file({**tensors, "lengths": trace.lengths.cpu()}, str(path), metadata=metadata)
+
+
+def load_trace(path: str | Path) -> Trace:
+    """Read a trace that `save_trace` wrote; loading runs no code.
+
+    Raises:
+        CheckpointError: not a trace, truncated, or of another version; the message names the file.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(str(path), framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(f"{path}: not a readable trace ({error}).") from error
+    if metadata.get("format") != TRACE_FORMAT or metadata.get("version") != TRACE_VERSION:
+        raise CheckpointError(
+            f"{path}: expected a trace of format {TRACE_FORMAT} version {TRACE_VERSION}, got "
+            f"{metadata.get('format')!r} version {metadata.get('version')!r}."
+        )
+    lengths = tensors.pop("lengths")
+    symbols = json.loads(metadata["symbols"]) if "symbols" in metadata else None
+    return Trace(metadata["memory"], tensors, lengths, symbols)

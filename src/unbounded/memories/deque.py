@@ -1,0 +1,131 @@
+"""The Neural DeQue: a queue with two ends, each pushed, popped and read at every step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from unbounded.checks import check_positive
+from unbounded.memories.base import Head, Memory, check_batch_size
+from unbounded.memories.strengths import StrengthState, pop_strengths, read_rows, read_weights
+
+
+class TwoEndedPushPop(NamedTuple):
+    """The instruction of a deque: what a stack is told, for the top and for the bottom.
+
+    Fields:
+        top_value, bottom_value: v_t of each end, [B, M] in (-1, 1).
+        top_push, bottom_push: d_t of each end, [B] in [0, 1].
+        top_pop, bottom_pop: u_t of each end, [B] in [0, 1].
+    """
+
+    top_value: Tensor
+    top_push: Tensor
+    top_pop: Tensor
+    bottom_value: Tensor
+    bottom_push: Tensor
+    bottom_pop: Tensor
+
+
+class NeuralDeque(Memory[StrengthState, TwoEndedPushPop]):
+    """A double-ended queue of vectors whose pushes and pops have a strength between 0 and 1.
+
+    Args:
+        width: M, size of the stored vectors.
+        pop_bias: initial bias of both pop heads (Appendix B).
+    Source: Grefenstette et al. 2015, arXiv:1506.02516, eq. 6-11.
+    """
+
+    Instruction = TwoEndedPushPop
+    State = StrengthState
+    growth = (1, 1)
+
+    def __init__(self, width: int, pop_bias: float = -1.0) -> None:
+        check_positive("width", width)
+        self.width = width
+        self.pop_bias = pop_bias
+
+    def __repr__(self) -> str:
+        return f"NeuralDeque(width={self.width})"
+
+    @property
+    def heads(self) -> tuple[Head, ...]:
+        """For each end: value (tanh), push strength and pop strength (sigmoid)."""
+        return tuple(
+            head
+            for end in ("top", "bottom")
+            for head in (
+                Head(f"{end}_value", (self.width,), "tanh"),
+                Head(f"{end}_push", (), "sigmoid"),
+                Head(f"{end}_pop", (), "sigmoid", self.pop_bias),
+            )
+        )
+
+    @property
+    def reading_size(self) -> int:
+        """2M: what is read at the top, then what is read at the bottom."""
+        return 2 * self.width
+
+    def initial_state(
+        self,
+        batch_size: int,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+    ) -> StrengthState:
+        """Return the empty deque: values [B, 0, M], strengths [B, 0]."""
+        check_batch_size(batch_size)
+        return StrengthState(
+            torch.zeros(batch_size, 0, self.width, dtype=dtype, device=device),
+            torch.zeros(batch_size, 0, dtype=dtype, device=device),
+        )
+
+    def step(
+        self, state: StrengthState, instruction: TwoEndedPushPop
+    ) -> tuple[Tensor, StrengthState]:
+        """Pop the top, pop the bottom, push both, then read both, for one time step.
+
+        V_t[1] = v_t^bot;  V_t[2t] = v_t^top;  V_t[i] = V_{t-1}[i-1] between                     (6)
+        s_t^top[i] = max(0, s_{t-1}[i] - max(0, u_t^top - sum_{j>i} s_{t-1}[j]))                 (7)
+        s_t^both[i] = max(0, s_t^top[i] - max(0, u_t^bot - sum_{j<i} s_t^top[j]))                (8)
+        s_t[1] = d_t^bot;  s_t[2t] = d_t^top;  s_t[i] = s_t^both[i-1] between                    (9)
+        r_t^top, r_t^bot: the first unit of strength from the top, from the bottom        (10), (11)
+
+        Args:
+            state: values [B, N, M]; strengths [B, N] in [0, 1].
+            instruction: values [B, M]; pushes and pops [B] in [0, 1].
+        Returns:
+            reading [B, 2M], top then bottom, and the next state, two rows longer.
+        Raises:
+            ShapeError, DTypeError, DeviceError: a field disagrees; the message names it.
+        Source: Grefenstette et al. 2015, arXiv:1506.02516, eq. 6-11. As printed, (7) and (8) range
+            over i < 2(t-1) and lose the top row that (9) uses; here i runs over all 2(t-1) rows.
+        """
+        self.check_instruction(instruction, state.strengths.shape[0])
+        self.check_state(state, state.strengths.shape[0], instruction.top_value)
+        popped = pop_strengths(state.strengths, instruction.top_pop, "top")
+        popped = pop_strengths(popped, instruction.bottom_pop, "bottom")
+        values = torch.cat(
+            [
+                instruction.bottom_value.unsqueeze(1),
+                state.values,
+                instruction.top_value.unsqueeze(1),
+            ],
+            dim=1,
+        )
+        strengths = torch.cat(
+            [instruction.bottom_push.unsqueeze(1), popped, instruction.top_push.unsqueeze(1)], dim=1
+        )
+        top = read_rows(read_weights(strengths, "top"), values)
+        bottom = read_rows(read_weights(strengths, "bottom"), values)
+        return torch.cat([top, bottom], dim=-1), StrengthState(values, strengths)
+
+    def observe(self, state: StrengthState) -> Mapping[str, Tensor]:
+        """Return the strengths and the read weights of both ends, each [B, N]."""
+        return {
+            "strengths": state.strengths,
+            "read_weights.top": read_weights(state.strengths, "top"),
+            "read_weights.bottom": read_weights(state.strengths, "bottom"),
+        }

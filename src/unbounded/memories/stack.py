@@ -1,0 +1,100 @@
+"""The Neural Stack (stratification stack): last in, first out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from unbounded.checks import check_positive
+from unbounded.memories.base import Head, Memory, check_batch_size
+from unbounded.memories.strengths import (
+    PushPop,
+    StrengthState,
+    pop_strengths,
+    read_rows,
+    read_weights,
+)
+
+
+class NeuralStack(Memory[StrengthState, PushPop]):
+    """A stack of vectors whose pushes and pops have a strength between 0 and 1.
+
+    Args:
+        width: M, size of the stored vectors.
+        pop_bias: initial bias of the pop head. With -1 pushed values live long enough for push and
+            pop to receive gradients (Appendix B).
+    Source: Grefenstette et al. 2015, arXiv:1506.02516, eq. 1-3.
+    """
+
+    Instruction = PushPop
+    State = StrengthState
+    growth = (0, 1)
+
+    def __init__(self, width: int, pop_bias: float = -1.0) -> None:
+        check_positive("width", width)
+        self.width = width
+        self.pop_bias = pop_bias
+
+    def __repr__(self) -> str:
+        return f"NeuralStack(width={self.width})"
+
+    @property
+    def heads(self) -> tuple[Head, ...]:
+        """Value v_t (tanh), push strength d_t and pop strength u_t (sigmoid)."""
+        return (
+            Head("value", (self.width,), "tanh"),
+            Head("push", (), "sigmoid"),
+            Head("pop", (), "sigmoid", self.pop_bias),
+        )
+
+    @property
+    def reading_size(self) -> int:
+        """M."""
+        return self.width
+
+    def initial_state(
+        self,
+        batch_size: int,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+    ) -> StrengthState:
+        """Return the empty stack: values [B, 0, M], strengths [B, 0]."""
+        check_batch_size(batch_size)
+        return StrengthState(
+            torch.zeros(batch_size, 0, self.width, dtype=dtype, device=device),
+            torch.zeros(batch_size, 0, dtype=dtype, device=device),
+        )
+
+    def step(self, state: StrengthState, instruction: PushPop) -> tuple[Tensor, StrengthState]:
+        """Pop, push, then read, for one time step.
+
+        V_t[i] = V_{t-1}[i] for i < t;  V_t[t] = v_t                                             (1)
+        s_t[i] = max(0, s_{t-1}[i] - max(0, u_t - sum_{j>i} s_{t-1}[j]));  s_t[t] = d_t          (2)
+        r_t = sum_i min(s_t[i], max(0, 1 - sum_{j>i} s_t[j])) V_t[i]                             (3)
+
+        Args:
+            state: values [B, N, M]; strengths [B, N] in [0, 1].
+            instruction: value [B, M]; push and pop [B] in [0, 1].
+        Returns:
+            reading [B, M] and the next state, one row longer.
+        Raises:
+            ShapeError, DTypeError, DeviceError: a field disagrees; the message names it.
+        Source: Grefenstette et al. 2015, arXiv:1506.02516, eq. 1-3; ties as in footnote 1. The
+            diagonal of the printed derivative (16) is a slip: its first case is i <= n.
+        """
+        self.check_instruction(instruction, state.strengths.shape[0])
+        self.check_state(state, state.strengths.shape[0], instruction.value)
+        popped = pop_strengths(state.strengths, instruction.pop, "top")
+        values = torch.cat([state.values, instruction.value.unsqueeze(1)], dim=1)
+        strengths = torch.cat([popped, instruction.push.unsqueeze(1)], dim=1)
+        reading = read_rows(read_weights(strengths, "top"), values)
+        return reading, StrengthState(values, strengths)
+
+    def observe(self, state: StrengthState) -> Mapping[str, Tensor]:
+        """Return the strengths and the read weights, each [B, N]."""
+        return {
+            "strengths": state.strengths,
+            "read_weights": read_weights(state.strengths, "top"),
+        }

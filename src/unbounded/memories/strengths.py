@@ -1,0 +1,91 @@
+"""What stack, queue and deque share: rows of values with strengths, read and popped from an end."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+End = Literal["top", "bottom"]
+
+
+class StrengthState(NamedTuple):
+    """Rows and their strengths; row 0 is the bottom (the oldest of a stack or queue).
+
+    Fields:
+        values: V_t, [B, N, M].
+        strengths: s_t, [B, N], in [0, 1].
+    """
+
+    values: Tensor
+    strengths: Tensor
+
+
+class PushPop(NamedTuple):
+    """The instruction of a stack or queue.
+
+    Fields:
+        value: v_t, [B, M] in (-1, 1).
+        push: d_t, [B] in [0, 1].
+        pop: u_t, [B] in [0, 1].
+    """
+
+    value: Tensor
+    push: Tensor
+    pop: Tensor
+
+
+def strength_nearer(strengths: Tensor, end: End) -> Tensor:
+    """Sum, for each row, the strengths of the rows strictly nearer to `end`.
+
+    Shifted and then summed, not summed and then reduced by its own term: the difference would
+    leave rounding errors where the sums are equal, and ties decide the gradients.
+
+    Args:
+        strengths: [B, N].
+    Returns:
+        sum_{j > i} s[j] for the top, sum_{j < i} s[j] for the bottom, [B, N].
+    """
+    if strengths.shape[-1] == 0:
+        return strengths
+    if end == "bottom":
+        return F.pad(strengths[..., :-1], (1, 0)).cumsum(-1)
+    return F.pad(strengths[..., 1:].flip(-1), (1, 0)).cumsum(-1).flip(-1)
+
+
+def pop_strengths(strengths: Tensor, pop: Tensor, end: End) -> Tensor:
+    """Take the quantity `pop` off the strengths, beginning at `end`.
+
+    s_t[i] = max(0, s_{t-1}[i] - max(0, u_t - sum_{nearer j} s_{t-1}[j]))         (2), (4), (7), (8)
+
+    relu has derivative 0 at 0: at a tie the derivative goes to the left argument of max(0, z).
+
+    Args:
+        strengths: [B, N]. pop: [B].
+    """
+    left_to_pop = F.relu(pop.unsqueeze(-1) - strength_nearer(strengths, end))
+    return F.relu(strengths - left_to_pop)
+
+
+def read_weights(strengths: Tensor, end: End) -> Tensor:
+    """Weigh the rows that make up the first unit of strength from `end`.
+
+    w_t[i] = min(s_t[i], max(0, 1 - sum_{nearer j} s_t[j]))                     (3), (5), (10), (11)
+
+    At a tie the derivative goes to the left argument s_t[i]; torch.minimum would split it. The
+    comparison is written so that a NaN strength stays NaN.
+
+    Args:
+        strengths: [B, N].
+    Returns:
+        [B, N], summing to at most 1.
+    """
+    room = F.relu(1 - strength_nearer(strengths, end))
+    return torch.where(strengths > room, room, strengths)
+
+
+def read_rows(weights: Tensor, values: Tensor) -> Tensor:
+    """Return r_t = sum_i w_t[i] V_t[i], [B, M], from weights [B, N] and values [B, N, M]."""
+    return torch.matmul(weights.unsqueeze(1), values).squeeze(1)

@@ -1,0 +1,48 @@
+"""Greedy generation: read the prompt, then feed the likeliest symbol back until the end."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from unbounded.checks import check_positive
+from unbounded.models.sequence_model import SequenceModel
+
+
+@torch.no_grad()
+def generate(
+    model: SequenceModel,
+    prompt: Tensor,
+    lengths: Tensor,
+    output_to_input: Tensor,
+    end_token: int,
+    max_length: int,
+) -> Tensor:
+    """Generate greedily for a whole batch at once.
+
+    Args:
+        model: the sequence model.
+        prompt: input tokens up to and including the separator, int64 [B, T].
+        lengths: int64 [B], steps of each prompt.
+        output_to_input: int64 [V]: the input token that feeds an output token back.
+        end_token: the output token that ends a sequence.
+        max_length: most symbols to generate, the end token included.
+    Returns:
+        output tokens, int64 [B, L] with L <= max_length; everything after a sequence's first
+        `end_token` is `end_token` too.
+    Source: Grefenstette et al. 2015, arXiv:1506.02516, section 4.
+    """
+    check_positive("max_length", max_length)
+    logits, state = model(prompt, lengths=lengths)
+    rows = torch.arange(prompt.shape[0], device=prompt.device)
+    last = logits[rows, lengths - 1]
+    finished = torch.zeros(prompt.shape[0], dtype=torch.bool, device=prompt.device)
+    tokens = []
+    while True:
+        token = torch.where(finished, end_token, last.argmax(dim=-1))
+        tokens.append(token)
+        finished = finished | (token == end_token)
+        if len(tokens) == max_length or bool(finished.all()):
+            return torch.stack(tokens, dim=1)
+        logits, state = model(output_to_input[token].unsqueeze(1), state)
+        last = logits[:, 0]

@@ -1,0 +1,71 @@
+"""Tokens in, logits out: an embedding, a recurrent layer, a softmax over the output symbols."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from unbounded.checks import check_positive
+from unbounded.errors import DTypeError, ShapeError
+
+
+class SequenceModel(nn.Module):
+    """Embedding -> layer -> logits; one model for every task's Batch.
+
+    Source and target words have separate indices, and so separate rows of the input embedding; the
+    output embedding is a matrix of its own.
+
+    Args:
+        input_vocabulary: size of the input index space (source words, then target words).
+        output_vocabulary: V, size of the output index space.
+        embedding_size: size of the input embeddings (64 in the paper).
+        layer: a batch-first recurrent layer, forward(x, state, lengths) -> (output, state), whose
+            outputs have `layer_size` numbers.
+        layer_size: size of the layer's output; 64 in the paper, where it meets 64-d embeddings.
+    Source: Grefenstette et al. 2015, arXiv:1506.02516, section 4.
+    """
+
+    def __init__(
+        self,
+        input_vocabulary: int,
+        output_vocabulary: int,
+        embedding_size: int,
+        layer: nn.Module,
+        layer_size: int,
+    ) -> None:
+        super().__init__()
+        for name, value in (
+            ("input_vocabulary", input_vocabulary),
+            ("output_vocabulary", output_vocabulary),
+            ("embedding_size", embedding_size),
+            ("layer_size", layer_size),
+        ):
+            check_positive(name, value)
+        if not getattr(layer, "batch_first", False):
+            raise ShapeError("layer: expected a layer made with batch_first=True.")
+        self.embedding = nn.Embedding(input_vocabulary, embedding_size)
+        self.layer = layer
+        self.output = nn.Linear(layer_size, output_vocabulary)
+
+    def forward(
+        self, inputs: Tensor, state: Any = None, lengths: Tensor | None = None
+    ) -> tuple[Tensor, Any]:
+        """Score the next token at every step.
+
+        Args:
+            inputs: tokens, int64 [B, T] in 0..input_vocabulary-1.
+            state: the layer's state from an earlier call; None begins anew.
+            lengths: int64 [B]; a model is causal, so they matter only for the state that comes out.
+        Returns:
+            logits [B, T, V] and the layer's state.
+        Raises:
+            DTypeError, ShapeError: `inputs` is not such a tensor of tokens.
+        """
+        if inputs.dtype.is_floating_point or inputs.dim() != 2:
+            kind = DTypeError if inputs.dtype.is_floating_point else ShapeError
+            raise kind(
+                f"inputs: expected int64 tokens [B, T], got {inputs.dtype} {list(inputs.shape)}."
+            )
+        hidden, state = self.layer(self.embedding(inputs), state, lengths)
+        return self.output(hidden), state
