@@ -55,7 +55,7 @@ def score(
     device: torch.device | str = "cpu",
     chunk_tokens: int = 32768,
     share: tuple[int, int] = (0, 1),
-    gather: Callable[[Tensor], Tensor] | None = None,
+    total: Callable[[Tensor], Tensor] | None = None,
     check: Callable[[], None] | None = None,
 ) -> Score:
     """Score examples `start` to `start + count - 1` of a split.
@@ -75,7 +75,7 @@ def score(
         device: where the model is.
         chunk_tokens: most padded tokens a pass.
         share: this process's rank and the number of processes that share the work.
-        gather: joins the 1-D tensors of all processes; needed with several.
+        total: sums a tensor over all processes; needed with several.
         check: called between chunks; may raise to give up.
     Raises:
         ConfigError: `count` is below 1.
@@ -91,8 +91,8 @@ def score(
                 check()
             if number % processes == rank:
                 coarse[rows], fine[rows] = _score_rows(model, batch, rows, device)
-    if gather is not None:
-        coarse, fine = (gather(part.to(device)).cpu() for part in (coarse, fine))
+    if processes > 1 and total is not None:
+        coarse, fine = (total(part.to(device)).cpu() for part in (coarse, fine))
     mean = float(fine.mean())
     error = float(fine.std()) / math.sqrt(count) if count > 1 else 0.0
     return Score(count=count, right=int(coarse.sum()), fine=mean, fine_error=error)

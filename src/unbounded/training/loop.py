@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -149,12 +150,12 @@ class TrainingLoop:
         # times their number makes that average the gradient of the batch's mean.
         self._accelerator.backward(nats * (processes / tokens))
         nats_of_all = float(self._sum(nats.detach()))
-        if not torch.isfinite(torch.tensor(nats_of_all)):
-            self._went_bad(state.batch, share, logits)
+        if not math.isfinite(nats_of_all):
+            self._went_bad(state.batch, share, logits, nats)
         norm = self._accelerator.clip_grad_norm_(self._model.parameters(), self._clip)
         # In float16 the loss scaler meets infinite gradients on purpose and skips the step.
         if self._accelerator.mixed_precision != "fp16" and not bool(torch.isfinite(norm)):
-            self._went_bad(state.batch, share, logits)
+            self._went_bad(state.batch, share, logits, nats)
         self._optimizer.step()
         self._schedule.step()
         self._optimizer.zero_grad(set_to_none=True)
@@ -261,14 +262,13 @@ class TrainingLoop:
         if fault is not None:
             raise NonFiniteError(f"after batch {batch}, the first bad tensor: {fault}")
 
-    def _went_bad(self, batch: int, share: Batch, logits: Tensor) -> None:
+    def _went_bad(self, batch: int, share: Batch, logits: Tensor, loss: Tensor) -> None:
         fault = (
             finite.first_bad(finite.parameters(self._model))
             or finite.first_bad_output(self._model, share.inputs, share.lengths)
-            or finite.first_bad([("logits", logits)])
-            or ("the loss" if not logits.requires_grad else None)
+            or finite.first_bad([("logits", logits), ("loss", loss)])
             or finite.first_bad(finite.gradients(self._model))
-            or "the loss (of another process)"
+            or "none of this process's; look at the others"
         )
         raise NonFiniteError(
             f"training stopped in step {batch + 1}: the loss or its gradient is not finite; "
