@@ -55,3 +55,7 @@ class RunExistsError(UnboundedError, FileExistsError):
 
 class NonFiniteError(UnboundedError, ArithmeticError):
     """A loss or tensor became NaN or infinite; the message names the step and the tensor."""
+
+
+class StorageError(UnboundedError, OSError):
+    """The disk refused: full, read-only, or a path that cannot be used; the message names it."""
