@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-import yaml  # type: ignore[import-untyped]
+import yaml
 
 from unbounded.errors import ChoiceError
 
