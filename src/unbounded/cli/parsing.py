@@ -10,9 +10,20 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 import yaml
-from jsonargparse import ArgumentParser, DefaultHelpFormatter, Namespace
+from jsonargparse import (
+    ArgumentParser,
+    DefaultHelpFormatter,
+    Namespace,
+    set_dumper,
+    set_loader,
+)
 
 from unbounded.errors import ConfigError
+from unbounded.experiments import plain_yaml
+
+_MODE = "plain_yaml"
+set_loader(_MODE, plain_yaml.load, exceptions=(yaml.YAMLError,))
+set_dumper(_MODE, plain_yaml.dump)
 
 
 class UsageError(Exception):
@@ -28,6 +39,7 @@ class Parser(ArgumentParser):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         options.setdefault("formatter_class", _Help)
+        options.setdefault("parser_mode", _MODE)
         super().__init__(*arguments, **options)
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
@@ -83,7 +95,7 @@ def _expand(group: list[str]) -> Iterator[list[str]]:
         return
     try:
         with open(value or group[1], encoding="utf-8") as stream:
-            data = yaml.safe_load(stream)
+            data = plain_yaml.load(stream.read())
     except (OSError, ValueError, yaml.YAMLError):
         yield group
         return

@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
 from jsonargparse import Namespace
 
 from unbounded.cli.parsing import Parser, parse
 from unbounded.errors import ChoiceError, ConfigError
+from unbounded.experiments import plain_yaml
 from unbounded.experiments.config import RunConfig, from_dict
 from unbounded.experiments.presets import PRESETS, preset_path
 
@@ -114,10 +116,8 @@ def _task(arguments: Sequence[str]) -> str | None:
 
 
 def _task_of_file(path: Path) -> Any:
-    import yaml
-
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        data = plain_yaml.load(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError):
         return None
     return data.get("task") if isinstance(data, dict) else None
