@@ -8,12 +8,13 @@ from typing import Any
 import yaml
 
 from unbounded.errors import CheckpointError
+from unbounded.experiments import plain_yaml
 from unbounded.training.files import write_text
 
 
 def write_config(folder: Path, config: dict[str, Any], threads: int) -> None:
     """Write config.yaml, with the threads the run began with."""
-    text = yaml.safe_dump({**config, "threads_used": threads}, sort_keys=False)
+    text = plain_yaml.dump({**config, "threads_used": threads})
     write_text(folder / "config.yaml", text)
 
 
@@ -27,7 +28,7 @@ def read_config(folder: Path) -> dict[str, Any] | None:
     if not path.exists():
         return None
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        data = plain_yaml.load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise CheckpointError(f"{path} is not YAML: {error}") from error
     if not isinstance(data, dict) or "task" not in data:

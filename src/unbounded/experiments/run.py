@@ -17,6 +17,7 @@ from unbounded.evaluation import Score, make_report, score, sweep
 from unbounded.experiments.build import build_model, build_task, checked, ranges
 from unbounded.experiments.config import RunConfig, model_name, run_name, to_dict
 from unbounded.experiments.folder import read_config, write_config
+from unbounded.experiments.tensorboard import tensorboard_listener
 from unbounded.models.transduction import TransductionModel
 from unbounded.tasks import LengthRange, Task
 from unbounded.training.checkpoint import Checkpoints
@@ -53,7 +54,7 @@ def train_run(
     resume: bool = False,
     overwrite: bool = False,
     quiet: bool = False,
-    listener: Listener | None = None,
+    tensorboard: bool = False,
 ) -> RunResult:
     """Train what a config describes and report on the test split.
 
@@ -64,7 +65,7 @@ def train_run(
             back the report when the run is finished.
         overwrite: delete a folder of that name first.
         quiet: show nothing.
-        listener: told each metrics record.
+        tensorboard: also write the metrics for TensorBoard, in the folder's tensorboard/.
     Raises:
         ConfigError: the config has faults; all of them together.
         RunExistsError: the folder is there and neither `resume` nor `overwrite` was given.
@@ -88,6 +89,7 @@ def train_run(
     finished = folder / "report.json"
     if finished.exists():
         return RunResult(folder, json.loads(finished.read_text(encoding="utf-8")), fresh=False)
+    listener = tensorboard_listener(folder / "tensorboard") if tensorboard else None
     run = _Run(config, task, folder, listener)
     with (
         stop_requests() as request,
