@@ -7,13 +7,16 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from unbounded.experiments.config import to_dict
 from unbounded.experiments.tiers import Trial
 from unbounded.training.signals import stop_requests
+
+#: Trains the config in the file named by the first argument, under the folder named by the second.
+WORKER = (sys.executable, "-m", "unbounded.experiments.worker")
 
 _LOOK_S = 0.2
 # Long enough to end a batch and a look at 1000 sequences, and to write a checkpoint.
@@ -52,6 +55,7 @@ def run_trials(
     *,
     watch: Callable[[list[Trial]], None],
     ended: Callable[[Outcome], None],
+    command: Sequence[str] = WORKER,
 ) -> list[Outcome]:
     """Train trials, `jobs` at a time, each with one thread; a failure leaves the others alone.
 
@@ -61,6 +65,7 @@ def run_trials(
         jobs: processes at once.
         watch: told which trials are running, a few times a second.
         ended: told each outcome when it comes.
+        command: starts the process of a trial; a config file and `runs` are added to it.
     Returns:
         The outcomes in the order they came.
     Raises:
@@ -74,7 +79,7 @@ def run_trials(
             while waiting or running:
                 request.check()
                 while waiting and len(running) < jobs:
-                    running.append(_start(waiting.pop(0), runs))
+                    running.append(_start(waiting.pop(0), runs, command))
                 for each in [each for each in running if each.process.poll() is not None]:
                     running.remove(each)
                     outcomes.append(_outcome(each))
@@ -87,7 +92,7 @@ def run_trials(
     return outcomes
 
 
-def _start(trial: Trial, runs: Path) -> _Running:
+def _start(trial: Trial, runs: Path, command: Sequence[str]) -> _Running:
     logs = runs / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     config = logs / f"{trial.name}.json"
@@ -97,7 +102,7 @@ def _start(trial: Trial, runs: Path) -> _Running:
     one_thread = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     with log.open("ab") as stream:
         process = subprocess.Popen(
-            [sys.executable, "-m", "unbounded.experiments.worker", str(config), str(runs)],
+            [*command, str(config), str(runs)],
             stdin=subprocess.DEVNULL,
             stdout=stream,
             stderr=subprocess.STDOUT,

@@ -11,7 +11,8 @@ from unbounded.experiments.build import checked
 from unbounded.experiments.pool import Outcome, run_trials
 from unbounded.experiments.published import MODEL_TITLES, TASK_TITLES, published
 from unbounded.experiments.results import Summary, copy_report, read_results
-from unbounded.experiments.table import summaries, table_json, table_markdown
+from unbounded.experiments.table import table_markdown
+from unbounded.experiments.table_data import summaries, table_json
 from unbounded.experiments.tiers import Tier, Trial
 from unbounded.experiments.watching import watching
 from unbounded.figures import draw_convergence

@@ -33,7 +33,7 @@ class Curves:
         return max((batch for points in [self.perplexity, *ranges] for batch in points), default=0)
 
     def to_json(self) -> dict[str, Any]:
-        """Lists of [batch, value] pairs, for a report file."""
+        """Lists of [batch, value] pairs for a report file, values to six digits."""
         return {
             "perplexity": _pairs(self.perplexity),
             "coarse": {lengths: _pairs(points) for lengths, points in self.coarse.items()},
@@ -82,4 +82,4 @@ def curves_of(records: Iterable[Mapping[str, Any]]) -> Curves:
 
 
 def _pairs(points: Points) -> list[list[float]]:
-    return [[batch, value] for batch, value in sorted(points.items())]
+    return [[batch, float(f"{value:.6g}")] for batch, value in sorted(points.items())]
