@@ -9,7 +9,7 @@ from pathlib import Path
 from unbounded.cli.parsing import Parser, parse
 from unbounded.errors import ConfigError
 
-_DESCRIPTION = """Train what a paper's table needs, then write it: published and measured, every seed.
+_DESCRIPTION = """Train what a paper's table needs and write it: published and measured, every seed.
 
 A trial is a run folder named by the hash of its config: what is finished is not trained again, and
 after Ctrl-C, SIGTERM or a crash the same command goes on. Nothing measured on test data ends a
@@ -102,9 +102,7 @@ def parser(arguments: Sequence[str]) -> Parser:
         type=str | None,
         help="Folder of the results; by default results/PAPER, or results/PAPER-TIER.",
     )
-    made.add_argument(
-        "--dry-run", action="store_true", help="Show what would be trained and stop."
-    )
+    made.add_argument("--dry-run", action="store_true", help="Show what would be trained and stop.")
     made.add_argument(
         "--table-only",
         action="store_true",

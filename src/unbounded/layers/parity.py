@@ -62,7 +62,7 @@ def _run(layer: MemoryRNN, inputs: Tensor, lengths: Tensor) -> list[Tensor]:
         (each.flatten() * weight).sum() for each, weight in zip(results, weights, strict=True)
     )
     gradients = torch.autograd.grad(loss, [inputs, *layer.parameters()])
-    return [*results, *gradients]
+    return [each.detach() for each in (*results, *gradients)]
 
 
 def _tensors(state: MemoryRNNState | tuple[Any, ...]) -> list[Tensor]:
