@@ -60,7 +60,7 @@ UNBOUNDED_INLINE void store(T* to, Vector<T> v) {
 }
 template <class T>
 UNBOUNDED_INLINE Vector<T> fill(T x) {
-  return Vector<T>{} + x;
+  return x - Vector<T>{};  // x + 0 is an addition, because of -0; x - 0 is x and costs nothing
 }
 
 // The first `count` lanes only: the others read as zero and are not written.
