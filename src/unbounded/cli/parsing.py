@@ -77,6 +77,8 @@ def parse(parser: Parser, arguments: Sequence[str]) -> tuple[Namespace, list[str
             faults.append(_fault(parser, group, str(error)))
     if not faults:
         raise UsageError(whole)
+    if stand_in == ["-"]:
+        raise ConfigError(faults)
     try:
         return parser.parse_args(sound), faults
     except UsageError:

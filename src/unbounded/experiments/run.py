@@ -17,6 +17,7 @@ from unbounded.experiments.build import build_model, build_task, checked, ranges
 from unbounded.experiments.config import RunConfig, model_name, run_name, to_dict
 from unbounded.experiments.folder import lock, read_config, read_report, save_model, write_config
 from unbounded.experiments.tensorboard import tensorboard_listener
+from unbounded.experiments.traces import write_trace
 from unbounded.models.transduction import TransductionModel
 from unbounded.tasks import LengthRange, Task
 from unbounded.training.checkpoint import Checkpoints
@@ -175,6 +176,8 @@ class _Run:
         report = self._report(state, request, shown)
         if accelerator.is_main_process:
             save_model(self._model, self._folder / "model")
+            trace = self._folder / "traces" / "example.safetensors"
+            write_trace(self._model, self._task, config.seed, trace)
             write_text(self._folder / "report.json", json_text(report, indent=2) + "\n")
         return report
 
