@@ -39,16 +39,15 @@ class WeightedRows:
             not decreasing. At most `MOST` rows. A row without positive weight must not be drawn.
     """
 
-    MOST: Final = 1 << (64 - _BITS)
+    MOST: Final = (1 << (64 - _BITS)) - 1
 
     def __init__(self, cumulative: list[Floats]) -> None:
         self._starts = np.concatenate([[0], np.cumsum([len(row) for row in cumulative])])
-        self._keys = np.concatenate(
-            [
-                _shares(row) + (np.uint64(number) << np.uint64(_BITS))
-                for number, row in enumerate(cumulative)
-            ]
-        )
+        keys = [
+            _shares(row) + (np.uint64(number) << np.uint64(_BITS))
+            for number, row in enumerate(cumulative)
+        ]
+        self._keys = np.concatenate([np.zeros(0, dtype=np.uint64), *keys])
 
     def draw(self, rows: Integers, words: Words) -> Integers:
         """A place of each of `rows` [K], with uniform words uint64 [K]."""
@@ -103,7 +102,7 @@ def inside_table(grammar: Grammar, longest: int) -> InsideTable:
 
     Args:
         grammar: the rules.
-        longest: N, 1..4096.
+        longest: N, 1..4096. Both grammars of the paper stay above 1e-64 there, so plain floats do.
 
     Raises:
         ConfigError: `longest` is out of range.

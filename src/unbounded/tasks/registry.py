@@ -34,6 +34,8 @@ def _transduction(
         except ConfigError as error:
             prefix = "" if part == "pairs" else f"{part}: "
             faults += [prefix + fault for fault in error.faults]
+        except ChoiceError as error:
+            faults.append(str(error))
     if faults:
         raise ConfigError(faults)
     return TransductionTask(name, **built)
