@@ -38,7 +38,9 @@ class ConfigError(UnboundedError, ValueError):
     def __init__(self, faults: Iterable[str]) -> None:
         self.faults = tuple(faults)
         lines = "".join(f"\n  - {fault}" for fault in self.faults)
-        super().__init__(f"the configuration has {len(self.faults)} fault(s):{lines}")
+        super().__init__(
+            f"the configuration has {len(self.faults)} fault{'s' * (len(self.faults) > 1)}:{lines}"
+        )
 
 
 class BackendError(UnboundedError, RuntimeError):

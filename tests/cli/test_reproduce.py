@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.experiments.tiny import tiny_tier, write_report
+from tests.experiments.made_up import tiny_tier, write_report
 from unbounded.cli import reproduce
 from unbounded.errors import ChoiceError, ConfigError, StorageError
 from unbounded.experiments import reproduce as work

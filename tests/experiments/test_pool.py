@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.experiments.tiny import tiny_tier
+from tests.experiments.made_up import tiny_tier
 from unbounded.experiments.pool import run_trials
 from unbounded.training.signals import Interrupted
 

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from tests.experiments.tiny import TINY, tiny_tier
+from tests.experiments.made_up import TINY, tiny_tier
 from unbounded.errors import ConfigError
 from unbounded.experiments.reproduce import plan, reproduce
 from unbounded.experiments.worker import EXIT_BUSY, _alone, main

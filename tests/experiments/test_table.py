@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.experiments.tiny import tiny_tier, write_report
+from tests.experiments.made_up import tiny_tier, write_report
 from unbounded.errors import CheckpointError
 from unbounded.experiments.reproduce import draw_tasks, write_table
 from unbounded.experiments.results import read_results, summarise

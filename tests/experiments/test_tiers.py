@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.experiments.tiny import TINY, tiny_tier
+from tests.experiments.made_up import TINY, tiny_tier
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.experiments.build import faults
 from unbounded.experiments.tiers import load_tier, make_tier, select

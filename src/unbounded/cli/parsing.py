@@ -62,16 +62,23 @@ def parse(parser: Parser, arguments: Sequence[str]) -> tuple[Namespace, list[str
         return parser.parse_args(list(arguments)), []
     except UsageError as error:
         whole = str(error)
-    sound: list[str] = []
-    faults: list[str] = []
+    # A placeholder stands in for a required argument while the others are tried one by one.
+    needed = [a.dest for a in parser._actions if a.required and not a.option_strings]
+    first = next(iter(arguments), "-")
+    stand_in = [] if not needed else ["-" if first.startswith("-") else first]
+    sound: list[str] = [*stand_in]
+    faults = [f"{needed[0]}: this argument is required"] if stand_in == ["-"] else []
     for group in _groups(arguments):
         try:
-            parser.parse_args(group)
-            sound += group
+            if group != stand_in:
+                parser.parse_args([*stand_in, *group])
+                sound += group
         except UsageError as error:
             faults.append(_fault(parser, group, str(error)))
     if not faults:
         raise UsageError(whole)
+    if stand_in == ["-"]:
+        raise ConfigError(faults)
     try:
         return parser.parse_args(sound), faults
     except UsageError:
@@ -123,6 +130,7 @@ def _fault(parser: Parser, group: list[str], message: str) -> str:
     option = group[0].split("=", 1)[0]
     if "unrecognized arguments" in message or "not accepted" in message:
         names = [name for name in parser._option_string_actions if name.startswith("--")]
+        names.remove("--print_shtab")
         if option.startswith("--") and option not in names:
             family = option.rpartition(".")[0]
             near = [name for name in names if name.rpartition(".")[0] == family] or names

@@ -37,10 +37,11 @@ def parser(arguments: Sequence[str]) -> Parser:
         ChoiceError: there is no such task.
     """
     task = _task(arguments)
-    files = [] if task is None else [str(preset_path(task))]
-    made = Parser(
-        prog="unbounded train", description=_DESCRIPTION, default_config_files=files
-    )
+    return _bare_parser([] if task is None else [str(preset_path(task))])
+
+
+def _bare_parser(files: list[str]) -> Parser:
+    made = Parser(prog="unbounded train", description=_DESCRIPTION, default_config_files=files)
     made.add_argument("task", nargs="?", type=str, help="What to learn; see `unbounded list`.")
     made.add_argument("--config", action="config", help="A YAML file with any of the options.")
     made.add_class_arguments(RunConfig, None, skip={"task"})
@@ -101,10 +102,8 @@ def _config(given: Namespace) -> RunConfig | None:
 
 def _task(arguments: Sequence[str]) -> str | None:
     """The task named on the command line or in the config file, before anything is parsed."""
-    named: Any = None
-    if arguments and not arguments[0].startswith("-"):
-        named = arguments[0]
-    else:
+    named: Any = _named(arguments)
+    if named is None:
         for number, argument in enumerate(arguments):
             option, _, value = argument.partition("=")
             if option == "--config":
@@ -112,7 +111,23 @@ def _task(arguments: Sequence[str]) -> str | None:
                 named = _task_of_file(Path(path))
     if named is not None and named not in PRESETS:
         raise ChoiceError("task", named, PRESETS)
-    return named
+    return None if named is None else str(named)
+
+
+def _named(arguments: Sequence[str]) -> str | None:
+    """The positional argument, wherever it stands among the options."""
+    actions = _bare_parser([])._option_string_actions
+    value_follows = False
+    for argument in arguments:
+        if value_follows:
+            value_follows = False
+        elif argument.startswith("-"):
+            action = actions.get(argument)
+            alone = "=" in argument or argument.startswith("--print_config")
+            value_follows = not alone and (action is None or action.nargs != 0)
+        else:
+            return argument
+    return None
 
 
 def _task_of_file(path: Path) -> Any:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 from unbounded.errors import ChoiceError, ConfigError
@@ -87,7 +89,7 @@ def ranges(texts: Iterable[str]) -> tuple[LengthRange, ...]:
         except ConfigError as error:
             found += error.faults
     in_order = sorted(parsed)
-    for left, right in zip(in_order, in_order[1:], strict=False):
+    for left, right in pairwise(in_order):
         if right.minimum <= left.maximum:
             found.append(f"length ranges {left} and {right} overlap; each length belongs to one")
     if found:
@@ -104,12 +106,12 @@ def _model_faults(found: list[str], model: ModelConfig) -> None:
     default = ModelConfig()
     without = model.memory == NO_MEMORY
     idle = ("controller", "memory_width", "pop_bias") if without else ("layers", "skip_input")
-    for name in idle:
-        if getattr(model, name) != getattr(default, name):
-            found.append(
-                f"model.{name}: has no effect with memory {model.memory!r}; leave it at "
-                f"{getattr(default, name)!r}"
-            )
+    found += [
+        f"model.{name}: has no effect with memory {model.memory!r}; leave it at "
+        f"{getattr(default, name)!r}"
+        for name in idle
+        if getattr(model, name) != getattr(default, name)
+    ]
 
 
 def _training_faults(found: list[str], training: TrainingConfig) -> None:
@@ -138,7 +140,7 @@ def _training_faults(found: list[str], training: TrainingConfig) -> None:
     for name in ("lengths", "validation_lengths"):
         text = getattr(training, name)
         if text is not None:
-            _try(found, f"training.{name}", lambda text=text: LengthRange.parse(text))
+            _try(found, f"training.{name}", partial(LengthRange.parse, text))
 
 
 def _number(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import shutil
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,16 +11,17 @@ import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
 
-from unbounded.errors import CheckpointError, ConfigError, RunExistsError
+from unbounded.errors import CheckpointError, ConfigError
 from unbounded.evaluation import Score, make_report, score, sweep
 from unbounded.experiments.build import build_model, build_task, checked, ranges
 from unbounded.experiments.config import RunConfig, model_name, run_name, to_dict
-from unbounded.experiments.folder import read_config, write_config
+from unbounded.experiments.folder import lock, read_config, read_report, save_model, write_config
 from unbounded.experiments.tensorboard import tensorboard_listener
+from unbounded.experiments.traces import write_trace
 from unbounded.models.transduction import TransductionModel
 from unbounded.tasks import LengthRange, Task
 from unbounded.training.checkpoint import Checkpoints
-from unbounded.training.files import json_text, storage_faults, write_text
+from unbounded.training.files import json_text, write_text
 from unbounded.training.loop import TrainingLoop
 from unbounded.training.metrics_log import Listener, MetricsLog
 from unbounded.training.optimizers import make_optimizer, make_schedule
@@ -78,30 +78,33 @@ def train_run(
     if resume and overwrite:
         raise ConfigError(["resume and overwrite exclude each other; give one of them"])
     folder = root / run_name(config)
-    task = build_task(config)
-    if folder.exists() and not resume:
-        if not overwrite:
-            raise RunExistsError(
-                f"run folder {folder} exists; --resume goes on with it, --overwrite replaces it"
-            )
-        with storage_faults(folder, "replacing"):
-            shutil.rmtree(folder)
-    finished = folder / "report.json"
-    if finished.exists():
-        return RunResult(folder, json.loads(finished.read_text(encoding="utf-8")), fresh=False)
-    listener = tensorboard_listener(folder / "tensorboard") if tensorboard else None
-    run = _Run(config, task, folder, listener)
-    with (
-        stop_requests() as request,
-        progress(config.training.batches, config.training.batch_size, 0, quiet) as shown,
-    ):
-        return RunResult(folder, run.complete(request, shown), fresh=True)
+    accelerator = _accelerator(config)
+    main = accelerator.is_main_process
+    with lock(folder, resume=resume, overwrite=overwrite) if main else nullcontext():
+        accelerator.wait_for_everyone()
+        report = read_report(folder)
+        if report is not None:
+            return RunResult(folder, report, fresh=False)
+        listener = tensorboard_listener(folder / "tensorboard") if tensorboard and main else None
+        run = _Run(config, build_task(config), folder, accelerator, listener)
+        training = config.training
+        with (
+            stop_requests() as request,
+            progress(training.batches, training.batch_size, quiet or not main) as shown,
+        ):
+            return RunResult(folder, run.complete(request, shown), fresh=True)
 
 
 class _Run:
     def __init__(
-        self, config: RunConfig, task: Task, folder: Path, listener: Listener | None
+        self,
+        config: RunConfig,
+        task: Task,
+        folder: Path,
+        accelerator: Accelerator,
+        listener: Listener | None,
     ) -> None:
+        self._accelerator = accelerator
         self._config = config
         self._task = task
         self._folder = folder
@@ -121,8 +124,9 @@ class _Run:
         config, training = self._config, self._config.training
         if config.machine.threads is not None:
             torch.set_num_threads(config.machine.threads)
-        self._begin(shown)
-        accelerator = self._accelerator = _accelerator(config)
+        accelerator = self._accelerator
+        if accelerator.is_main_process:
+            self._begin(shown)
         torch.manual_seed(config.seed)
         model = build_model(config, self._task)
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
@@ -171,14 +175,13 @@ class _Run:
         shown.say(f"stopped after batch {state.batch}: {state.finished}")
         report = self._report(state, request, shown)
         if accelerator.is_main_process:
-            with storage_faults(self._folder / "model", "writing"):
-                self._model.save_pretrained(self._folder / "model")
+            save_model(self._model, self._folder / "model")
+            trace = self._folder / "traces" / "example.safetensors"
+            write_trace(self._model, self._task, config.seed, trace)
             write_text(self._folder / "report.json", json_text(report, indent=2) + "\n")
         return report
 
     def _begin(self, shown: Progress) -> None:
-        with storage_faults(self._folder, "making run folder"):
-            self._folder.mkdir(parents=True, exist_ok=True)
         before = read_config(self._folder)
         threads = torch.get_num_threads()
         if before is not None and before.get("threads_used", threads) != threads:
@@ -199,6 +202,7 @@ class _Run:
         self, split: str, lengths: LengthRange, start: int, count: int, request: StopRequest
     ) -> Score:
         accelerator = self._accelerator
+        alone = accelerator.num_processes == 1
         return score(
             self._model,
             self._task,
@@ -210,7 +214,8 @@ class _Run:
             device=accelerator.device,
             share=(accelerator.process_index, accelerator.num_processes),
             total=lambda part: accelerator.reduce(part, reduction="sum"),
-            check=request.check,
+            # One of several processes giving up would leave the others waiting.
+            check=request.check if alone else None,
         )
 
     def _stop_rule(self) -> StopRule:

@@ -116,6 +116,7 @@ class TrainingLoop:
             NonFiniteError: a loss or gradient went bad; the last checkpoint is left as it was.
             StorageError: the disk refused; the last checkpoint is left as it was.
         """
+        self._seconds = state.elapsed_s
         self._started = time.perf_counter() - state.elapsed_s
         self._session_batch, self._session_start = state.batch, time.perf_counter()
         self._model.train()
@@ -126,10 +127,11 @@ class TrainingLoop:
                     before = copy.deepcopy(state)
                     self._act(state)
                 else:
-                    self._step(state)
+                    stop = self._step(state)
                     state.actions_due = True
                     before = copy.deepcopy(state)
-                    self._check_request()
+                    if stop:
+                        raise Interrupted(stop)
         except Interrupted:
             self._log_cut(before)
             before.elapsed_s = self._elapsed()
@@ -137,7 +139,8 @@ class TrainingLoop:
             raise
         return state
 
-    def _step(self, state: LoopState) -> None:
+    def _step(self, state: LoopState) -> int:
+        """Train one batch; the signal that asked any process to stop, or 0."""
         whole = self._task.batch(
             self._seed, "train", state.batch * self._batch_size, self._batch_size, self._lengths
         )
@@ -149,7 +152,7 @@ class TrainingLoop:
         # Processes average their gradients; each sum divided by the tokens of all processes and
         # times their number makes that average the gradient of the batch's mean.
         self._accelerator.backward(nats * (processes / tokens))
-        nats_of_all = float(self._sum(nats.detach()))
+        nats_of_all, stop, self._seconds = self._totals(nats)
         if not math.isfinite(nats_of_all):
             self._went_bad(state.batch, share, logits, nats)
         norm = self._accelerator.clip_grad_norm_(self._model.parameters(), self._clip)
@@ -162,8 +165,9 @@ class TrainingLoop:
         state.batch += 1
         state.window_nats += nats_of_all
         state.window_tokens += tokens
-        self._norm = float(norm)
+        state.gradient_norm = float(norm)
         self._progress.step(state.batch, nats_of_all / tokens)
+        return stop
 
     def _act(self, state: LoopState) -> None:
         """Do what is due after `state.batch` batches."""
@@ -176,9 +180,11 @@ class TrainingLoop:
         reason = self._stop_rule(state, self._watched_assess(state), self._recorder(state))
         if reason is None and state.batch >= self._batches:
             reason = f"budget: {self._batches} batches are done"
-        if reason is None and self._minutes is not None and state.elapsed_s >= 60 * self._minutes:
+        # All processes go by the clock of the first, or one would train on alone.
+        if reason is None and self._minutes is not None and self._seconds >= 60 * self._minutes:
             reason = f"budget: {self._minutes:g} minutes are over"
-        self._request.check()
+        if self._accelerator.num_processes == 1:
+            self._request.check()
         state.finished = reason
         state.actions_due = False
         state.elapsed_s = self._elapsed()
@@ -198,7 +204,7 @@ class TrainingLoop:
                 "batch": state.batch,
                 "loss_nats_per_token": loss,
                 "perplexity": state.perplexity,
-                "gradient_norm": self._norm,
+                "gradient_norm": state.gradient_norm,
                 "learning_rate": float(self._schedule.get_last_lr()[0]),
                 "sequences_per_s": self._speed(state.batch),
                 "elapsed_s": state.elapsed_s,
@@ -245,12 +251,15 @@ class TrainingLoop:
         device = self._accelerator.device
         return Batch(*(field[rank::processes].to(device) for field in batch))
 
-    def _sum(self, value: Tensor) -> Tensor:
-        total: Tensor = self._accelerator.reduce(value, reduction="sum")
-        return total
-
-    def _check_request(self) -> None:
-        self._request.check()
+    def _totals(self, nats: Tensor) -> tuple[float, int, float]:
+        """Over all processes: summed loss, a signal that asks to stop, the first one's clock."""
+        signal = self._request.number or 0
+        if self._accelerator.num_processes == 1:
+            return float(nats.detach()), signal, self._elapsed()
+        clock = self._elapsed() if self._accelerator.is_main_process else 0.0
+        own = torch.tensor([float(nats.detach()), signal, signal > 0, clock], dtype=torch.float64)
+        total = self._accelerator.reduce(own.to(self._accelerator.device), reduction="sum").tolist()
+        return total[0], round(total[1] / max(total[2], 1)), total[3]
 
     def _log_cut(self, state: LoopState) -> None:
         if self._accelerator.is_main_process:

@@ -58,9 +58,8 @@ class MetricsLog:
 
     def sync(self) -> None:
         """Wait until every record is on the disk."""
-        with storage_faults(self.path, "syncing"):
-            with self.path.open("ab") as stream:
-                os.fsync(stream.fileno())
+        with storage_faults(self.path, "syncing"), self.path.open("ab") as stream:
+            os.fsync(stream.fileno())
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:

@@ -36,7 +36,7 @@ def masked_cross_entropy(logits: Tensor, targets: Tensor, mask: Tensor) -> Tenso
 
 
 def perplexity(nats_per_token: float) -> float:
-    """exp of the mean cross entropy; infinite where that leaves the range of a float."""
+    """Exponential of the mean cross entropy; infinite where that leaves the range of a float."""
     try:
         return math.exp(nats_per_token)
     except OverflowError:

@@ -126,20 +126,19 @@ class Bar:
         self._bar.console.print(text, markup=False, highlight=False)
 
     @contextmanager
-    def shown(self, batch: int) -> Iterator[Bar]:
+    def shown(self) -> Iterator[Bar]:
         """Show the bar inside the block."""
-        self._bar.update(self._work, completed=batch)
         with self._bar:
             yield self
 
 
 @contextmanager
-def progress(batches: int, batch_size: int, start: int, quiet: bool = False) -> Iterator[Progress]:
+def progress(batches: int, batch_size: int, quiet: bool = False) -> Iterator[Progress]:
     """A bar when standard output is a terminal, plain lines when not, nothing when `quiet`."""
     if quiet:
         yield Silent()
     elif sys.stdout.isatty():
-        with Bar(batches, batch_size).shown(start) as bar:
+        with Bar(batches, batch_size).shown() as bar:
             yield bar
     else:
         yield PlainLines(batches)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from unbounded.errors import CheckpointError
@@ -16,6 +16,7 @@ class LoopState:
         batch: batches trained so far; the next one draws examples batch * B, ..., in order.
         actions_due: whether the reports, looks and checkpoints due at `batch` are still to be done.
         window_nats, window_tokens: sums since the last report of training perplexity.
+        gradient_norm: of the last batch, before clipping.
         perplexity: the last training perplexity reported, None before the first.
         drawn: validation examples used up so far; each look takes fresh ones.
         solved_in_a_row, converged_in_a_row: counts of the stop rules.
@@ -28,6 +29,7 @@ class LoopState:
     actions_due: bool = False
     window_nats: float = 0.0
     window_tokens: int = 0
+    gradient_norm: float = 0.0
     perplexity: float | None = None
     drawn: int = 0
     solved_in_a_row: int = 0
@@ -35,7 +37,6 @@ class LoopState:
     elapsed_s: float = 0.0
     metrics_lines: int = 0
     finished: str | None = None
-    accuracy: dict[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """The fields by name."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from unbounded.experiments import plain_yaml
+
 PRESETS: Final[dict[str, str]] = {
     "copy": "copy.yaml",
     "reversal": "reversal.yaml",
@@ -17,3 +19,10 @@ PRESETS: Final[dict[str, str]] = {
 def preset_path(task: str) -> Path:
     """The file of a task's preset."""
     return Path(__file__).parent / PRESETS[task]
+
+
+def summary(task: str) -> str:
+    """The model and budget of a task's preset in one line."""
+    data = plain_yaml.load(preset_path(task).read_text(encoding="utf-8"))
+    budget = data["training"]["batches"]
+    return f"{data['model']['memory']} memory, at most {budget} batches"
