@@ -1,24 +1,9 @@
-"""The same equations fused over time: tensors and names in, tensors out."""
+"""The same equations fused over time: tensors and names in, tensors out.
 
-from __future__ import annotations
+Dispatch in Python, C++ behind a plain C interface (csrc/).
+"""
 
-from typing import NamedTuple
+from unbounded.kernels._library import Availability, available
+from unbounded.kernels._recurrence import ControllerWeights, recurrence, why_not
 
-from torch import Tensor
-
-
-class ControllerWeights(NamedTuple):
-    """The weights of a controller, G gates of H units each.
-
-    Fields:
-        weight_ih: [G * H, I + R]. weight_hh: [G * H, H] or None without recurrence.
-        bias_ih, bias_hh: [G * H] or None.
-    """
-
-    weight_ih: Tensor
-    weight_hh: Tensor | None
-    bias_ih: Tensor | None
-    bias_hh: Tensor | None
-
-
-__all__ = ["ControllerWeights"]
+__all__ = ["Availability", "ControllerWeights", "available", "recurrence", "why_not"]

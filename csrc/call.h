@@ -1,0 +1,50 @@
+// What Python hands over: sizes and row-major buffers. kernels/_library.py mirrors the order.
+#pragma once
+
+#include <cstdint>
+
+struct UnboundedCall {
+  int64_t steps, batch, hidden, width, initial_rows;
+  int64_t saves;    // forward: keep what the backward pass needs
+  int64_t threads;  // at most so many
+  int64_t weight_ih_stride;
+  const int64_t* lengths;   // [B] or null
+  const void* weight_ih;    // [lanes H, R], the reading's columns
+  const void* weight_hh;    // [lanes H, H] or null
+  const void* head_weight;  // [K, H]
+  const void* head_bias;    // [K]
+  const void* hidden0;      // [B, H]
+  const void* cell0;        // [B, H]
+  const void* reading0;     // [B, R]
+  const void* strengths0;   // [B, N0]
+
+  void* gates;       // [T, B, lanes H]: x part in, activations out
+  void* outputs;     // [T, B, H]
+  void* cells;       // [T or 2, B, H]
+  void* tanh_cells;  // [T, B, H]
+  void* readings;    // [T or 2, B, R]
+  void* values;      // [B, N, M], the initial rows in place
+  void* strengths;   // [B, N]
+  void* hidden_last; // [B, H]
+  void* cell_last;   // [B, H]
+  void* reading_last;  // [B, R]
+  void* instructions;  // [T or 1, B, 2 parts]: push and pop
+  int32_t* deaths;     // [B, T, parts]
+  void* kept;          // [B, T, parts]
+  int32_t* grave_rows; // [B, N]
+  void* grave_strengths;  // [B, N]
+  int32_t* live_range;    // [B, 3]: lowest and highest position in use, graves
+
+  const void* grad_outputs;  // [T, B, H] or null
+  const void* grad_hidden_last;
+  const void* grad_cell_last;
+  const void* grad_reading_last;
+  const void* grad_strengths_last;  // [B, N] or null
+  void* grad_values;        // [B, N, M]: of the final values in, complete out
+  void* grad_gates;         // [T, B, lanes H]
+  void* grad_instructions;  // [T, B, K], before the activations
+  void* grad_hidden0;
+  void* grad_cell0;
+  void* grad_reading0;
+  void* grad_strengths0;  // [B, N0]
+};

@@ -1,0 +1,95 @@
+// exp, sigmoid and tanh of a register, within 2 ulp; NaN and infinity come through.
+//
+// Range reduction and polynomials after Cephes (S. L. Moshier). Rounding to the nearest integer is
+// the addition of 1.5 x 2^(mantissa bits), so that no lane is ever converted to an integer: a NaN
+// lane stays a NaN without undefined behaviour.
+#pragma once
+
+#include "vector.h"
+
+namespace unbounded {
+
+template <class V, class T, int N>
+UNBOUNDED_INLINE V polynomial(V x, const T (&coefficients)[N]) {
+  V sum = V{} + coefficients[0];
+  for (int i = 1; i < N; ++i) sum = sum * x + coefficients[i];
+  return sum;
+}
+
+// 2^n for the integer n held in the low bits of n + 1.5 x 2^23; two factors reach every exponent,
+// infinity and the subnormal numbers included.
+UNBOUNDED_INLINE Vector<float> scaled(Vector<float> y, Vector<float> shifted, float magic) {
+  typedef int32_t Signed __attribute__((vector_size(UNBOUNDED_VECTOR_BYTES)));
+  Signed n = (Signed)((Bits<float>)shifted - (Bits<float>)(Vector<float>{} + magic));
+  Signed half = n >> 1;
+  Bits<float> first = (Bits<float>)(half + 127) << 23;
+  Bits<float> second = (Bits<float>)(n - half + 127) << 23;
+  return y * (Vector<float>)first * (Vector<float>)second;
+}
+UNBOUNDED_INLINE Vector<double> scaled(Vector<double> y, Vector<double> shifted, double magic) {
+  typedef int64_t Signed __attribute__((vector_size(UNBOUNDED_VECTOR_BYTES)));
+  Signed n = (Signed)((Bits<double>)shifted - (Bits<double>)(Vector<double>{} + magic));
+  Signed half = n >> 1;
+  Bits<double> first = (Bits<double>)(half + 1023) << 52;
+  Bits<double> second = (Bits<double>)(n - half + 1023) << 52;
+  return y * (Vector<double>)first * (Vector<double>)second;
+}
+
+UNBOUNDED_INLINE Vector<float> exponential(Vector<float> x) {
+  constexpr float magic = 12582912.0f;
+  x = x > 89.0f ? Vector<float>{} + 89.0f : x;
+  x = x < -104.0f ? Vector<float>{} - 104.0f : x;
+  Vector<float> shifted = x * 1.44269504088896341f + magic;
+  Vector<float> n = shifted - magic;
+  Vector<float> r = x - n * 0.693359375f;
+  r = r + n * 2.12194440e-4f;
+  constexpr float p[] = {1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f,
+                         4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f};
+  return scaled(polynomial(r, p) * (r * r) + r + 1.0f, shifted, magic);
+}
+UNBOUNDED_INLINE Vector<double> exponential(Vector<double> x) {
+  constexpr double magic = 6755399441055744.0;
+  x = x > 710.0 ? Vector<double>{} + 710.0 : x;
+  x = x < -746.0 ? Vector<double>{} - 746.0 : x;
+  Vector<double> shifted = x * 1.4426950408889634073599 + magic;
+  Vector<double> n = shifted - magic;
+  Vector<double> r = x - n * 6.93145751953125e-1;
+  r = r - n * 1.42860682030941723212e-6;
+  constexpr double p[] = {1.26177193074810590878e-4, 3.02994407707441961300e-2,
+                          9.99999999999999999910e-1};
+  constexpr double q[] = {3.00198505138664455042e-6, 2.52448340349684104192e-3,
+                          2.27265548208155028766e-1, 2.00000000000000000005e0};
+  Vector<double> square = r * r;
+  Vector<double> odd = r * polynomial(square, p);
+  return scaled(1.0 + 2.0 * (odd / (polynomial(square, q) - odd)), shifted, magic);
+}
+
+template <class V>
+UNBOUNDED_INLINE V sigmoid(V x) {
+  return 1 / (1 + exponential(-x));
+}
+
+UNBOUNDED_INLINE Vector<float> hyperbolic_tangent(Vector<float> x) {
+  Vector<float> size = x < 0.0f ? -x : x;
+  Vector<float> square = x * x;
+  constexpr float p[] = {-5.70498872745e-3f, 2.06390887954e-2f, -5.37397155531e-2f,
+                         1.33314422036e-1f, -3.33332819422e-1f};
+  Vector<float> near_zero = polynomial(square, p) * square * x + x;
+  Vector<float> far = 1.0f - 2.0f / (exponential(size + size) + 1.0f);
+  far = x < 0.0f ? -far : far;
+  return size < 0.625f ? near_zero : far;
+}
+UNBOUNDED_INLINE Vector<double> hyperbolic_tangent(Vector<double> x) {
+  Vector<double> size = x < 0.0 ? -x : x;
+  Vector<double> square = x * x;
+  constexpr double p[] = {-9.64399179425052238628e-1, -9.92877231001918586564e1,
+                          -1.61468768441708447952e3};
+  constexpr double q[] = {1.0, 1.12811678491632931402e2, 2.23548839060100448583e3,
+                          4.84406305325125486048e3};
+  Vector<double> near_zero = x * square * (polynomial(square, p) / polynomial(square, q)) + x;
+  Vector<double> far = 1.0 - 2.0 / (exponential(size + size) + 1.0);
+  far = x < 0.0 ? -far : far;
+  return size < 0.625 ? near_zero : far;
+}
+
+}  // namespace unbounded

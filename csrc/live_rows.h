@@ -1,0 +1,199 @@
+// The rows of one memory whose strength is not zero, with an undo log.
+//
+// A row whose strength reached zero never comes back (eq. 2, 4, 7, 8 only ever lower a strength), so
+// leaving it out is exact. A pop and a read walk from their end until their quantity is used up, so
+// that every operation is amortised constant time once push and pop are decisive. What a pop changes
+// is logged (the rows that died, and the strength that the one partly popped row had), so that the
+// backward pass restores the strengths of every step exactly and nothing grows with T x T.
+//
+// Sums run from the reading end in double precision and are rounded where they are compared, as
+// torch.cumsum does it: ties then fall as in the reference.
+#pragma once
+
+#include <cstdint>
+
+#include "vector.h"
+
+namespace unbounded {
+
+enum class End { top, bottom };
+
+template <class T>
+struct LiveRows {
+  int32_t* row;     // index into values, by position
+  T* strength;      // by position
+  int64_t low = 0;  // bottommost position in use
+  int64_t high = 0;
+
+  template <End end>
+  int64_t position(int64_t nth) const {
+    return end == End::top ? high - 1 - nth : low + nth;
+  }
+  template <End end>
+  void add(int32_t index, T s) {
+    const int64_t at = end == End::top ? high++ : --low;
+    row[at] = index;
+    strength[at] = s;
+  }
+  template <End end>
+  void remove() {
+    if (end == End::top)
+      --high;
+    else
+      ++low;
+  }
+  int64_t count() const { return high - low; }
+};
+
+template <class T>
+struct Graveyard {
+  int32_t* row;
+  T* strength;
+  int64_t count = 0;
+};
+
+// What one pop did: how many rows died, and whether (and from which strength) one was lowered.
+template <class T>
+struct PopRecord {
+  int32_t* deaths_and_partial;
+  T* kept;
+};
+
+template <class T>
+UNBOUNDED_INLINE void axpy(int64_t count, T factor, const T* x, T* y) {
+  const Vector<T> a = fill(factor);
+  int64_t i = 0;
+  for (; i + lanes<T> <= count; i += lanes<T>) store(y + i, load(y + i) + a * load(x + i));
+  for (; i < count; ++i) y[i] += factor * x[i];
+}
+
+template <class T>
+UNBOUNDED_INLINE T dot(int64_t count, const T* x, const T* y) {
+  Vector<T> even{}, odd{};
+  int64_t i = 0;
+  for (; i + 2 * lanes<T> <= count; i += 2 * lanes<T>) {
+    even += load(x + i) * load(y + i);
+    odd += load(x + i + lanes<T>) * load(y + i + lanes<T>);
+  }
+  T sum = sum_of<T>(even + odd);
+  for (; i < count; ++i) sum += x[i] * y[i];
+  return sum;
+}
+
+// The rows of one batch entry, forward.
+template <class T>
+struct Rows {
+  LiveRows<T> live;
+  Graveyard<T> graves;
+  T* values;  // [rows, width]
+  int64_t width;
+
+  // s[i] <- max(0, s[i] - max(0, u - sum of s nearer the end))
+  template <End end>
+  void pop(T quantity, PopRecord<T> record) {
+    double nearer = 0;
+    int32_t deaths = 0, partial = 0;
+    while (live.count() > 0) {
+      const T rest = quantity - T(nearer);
+      if (rest <= 0) break;
+      const int64_t at = live.template position<end>(0);
+      const T s = live.strength[at];
+      if (s <= rest) {
+        graves.row[graves.count] = live.row[at];
+        graves.strength[graves.count++] = s;
+        live.template remove<end>();
+        nearer += s;
+        ++deaths;
+      } else {
+        *record.kept = s;
+        live.strength[at] = s - rest;
+        partial = 1;
+        break;
+      }
+    }
+    *record.deaths_and_partial = 2 * deaths + partial;
+  }
+
+  template <End end>
+  void push(int64_t index, T strength) {
+    // A NaN is a row like any other, so that it comes through.
+    if (!(strength <= 0)) live.template add<end>(int32_t(index), strength);
+  }
+
+  // r = sum of min(s[i], max(0, 1 - sum of s nearer the end)) V[i]
+  template <End end>
+  void read(T* reading) const {
+    for (int64_t i = 0; i < width; ++i) reading[i] = 0;
+    double nearer = 0;
+    for (int64_t nth = 0; nth < live.count(); ++nth) {
+      const T within = 1 - T(nearer);
+      if (within <= 0) break;
+      const int64_t at = live.template position<end>(nth);
+      const T s = live.strength[at];
+      axpy(width, s <= within ? s : within, values + live.row[at] * width, reading);
+      nearer += s;
+    }
+  }
+};
+
+// The same rows walked backwards in time.
+template <class T>
+struct RowsBackward {
+  LiveRows<T> live;
+  Graveyard<T> graves;
+  const T* values;
+  int64_t width;
+  T* grad_values;     // [rows, width]
+  T* grad_strengths;  // [rows]
+
+  template <End end>
+  void read_backward(const T* grad_reading) {
+    double nearer = 0;
+    for (int64_t nth = 0; nth < live.count(); ++nth) {
+      const T within = 1 - T(nearer);
+      if (within <= 0) break;
+      const int64_t at = live.template position<end>(nth), row = live.row[at];
+      const T s = live.strength[at];
+      const T grad_weight = dot(width, grad_reading, values + row * width);
+      axpy(width, s <= within ? s : within, grad_reading, grad_values + row * width);
+      if (s <= within) {
+        grad_strengths[row] += grad_weight;
+      } else {
+        for (int64_t j = 0; j < nth; ++j)
+          grad_strengths[live.row[live.template position<end>(j)]] -= grad_weight;
+      }
+      nearer += s;
+    }
+  }
+
+  // Gradient of the push strength. A row pushed with strength 0 is not among the live ones; by the
+  // tie rule min(0, within) = 0 still passes its gradient to the strength, at this step only.
+  template <End end>
+  T push_backward(int64_t index, T strength, const T* grad_reading) {
+    if (!(strength <= 0))
+      live.template remove<end>();
+    else
+      grad_strengths[index] += dot(width, grad_reading, values + index * width);
+    return grad_strengths[index];
+  }
+
+  // Gradient of the pop quantity.
+  template <End end>
+  T pop_backward(int32_t deaths_and_partial, T kept) {
+    T carried = 0;
+    if (deaths_and_partial & 1) {
+      const int64_t at = live.template position<end>(0);
+      live.strength[at] = kept;
+      carried = grad_strengths[live.row[at]];
+    }
+    for (int32_t n = deaths_and_partial >> 1; n > 0; --n) {
+      --graves.count;
+      const int32_t row = graves.row[graves.count];
+      live.template add<end>(row, graves.strength[graves.count]);
+      grad_strengths[row] = carried;
+    }
+    return -carried;
+  }
+};
+
+}  // namespace unbounded

@@ -1,0 +1,102 @@
+// Neural stack, queue and deque (Grefenstette et al. 2015) as pops, pushes and reads of live rows.
+//
+// Each is `parts` sets of (value [M], push d, pop u) and as many readings [M]. `row_of` says where
+// the row that a part pushes at step t lies in the final values, so that nothing ever moves.
+#pragma once
+
+#include "live_rows.h"
+
+namespace unbounded {
+
+// One step's instruction of one batch entry, after its activations; by part.
+template <class T>
+struct Strengths {
+  const T* pushes_and_pops;  // push, pop of part 0, push, pop of part 1
+  T push(int part) const { return pushes_and_pops[2 * part]; }
+  T pop(int part) const { return pushes_and_pops[2 * part + 1]; }
+};
+
+struct Stack {
+  static constexpr int parts = 1;
+  static int64_t first_row(int64_t) { return 0; }
+  static int64_t row_of(int, int64_t t, int64_t, int64_t initial_rows) { return initial_rows + t; }
+
+  template <class T>
+  static void step(Rows<T>& rows, Strengths<T> in, const int64_t* pushed, T* reading,
+                   const PopRecord<T>* records) {
+    rows.template pop<End::top>(in.pop(0), records[0]);     // (2)
+    rows.template push<End::top>(pushed[0], in.push(0));    // (1), (2)
+    rows.template read<End::top>(reading);                  // (3)
+  }
+  template <class T>
+  static void backward(RowsBackward<T>& rows, Strengths<T> in, const int64_t* pushed,
+                       const T* grad_reading, const PopRecord<T>* records, T* grad) {
+    rows.template read_backward<End::top>(grad_reading);
+    grad[0] = rows.template push_backward<End::top>(pushed[0], in.push(0), grad_reading);
+    grad[1] =
+        rows.template pop_backward<End::top>(*records[0].deaths_and_partial, *records[0].kept);
+  }
+};
+
+struct Queue {
+  static constexpr int parts = 1;
+  static int64_t first_row(int64_t) { return 0; }
+  static int64_t row_of(int, int64_t t, int64_t, int64_t initial_rows) { return initial_rows + t; }
+
+  template <class T>
+  static void step(Rows<T>& rows, Strengths<T> in, const int64_t* pushed, T* reading,
+                   const PopRecord<T>* records) {
+    rows.template pop<End::bottom>(in.pop(0), records[0]);  // (4)
+    rows.template push<End::top>(pushed[0], in.push(0));    // (1), (4)
+    rows.template read<End::bottom>(reading);               // (5)
+  }
+  template <class T>
+  static void backward(RowsBackward<T>& rows, Strengths<T> in, const int64_t* pushed,
+                       const T* grad_reading, const PopRecord<T>* records, T* grad) {
+    rows.template read_backward<End::bottom>(grad_reading);
+    grad[0] = rows.template push_backward<End::top>(pushed[0], in.push(0), grad_reading);
+    grad[1] =
+        rows.template pop_backward<End::bottom>(*records[0].deaths_and_partial, *records[0].kept);
+  }
+};
+
+// Part 0 is the top, part 1 the bottom.
+struct Deque {
+  static constexpr int parts = 2;
+  static int64_t first_row(int64_t steps) { return steps; }
+  static int64_t row_of(int part, int64_t t, int64_t steps, int64_t initial_rows) {
+    return part == 0 ? steps + initial_rows + t : steps - 1 - t;
+  }
+
+  template <class T>
+  static void step(Rows<T>& rows, Strengths<T> in, const int64_t* pushed, T* reading,
+                   const PopRecord<T>* records) {
+    rows.template pop<End::top>(in.pop(0), records[0]);         // (7)
+    rows.template pop<End::bottom>(in.pop(1), records[1]);      // (8)
+    rows.template push<End::top>(pushed[0], in.push(0));        // (6), (9)
+    rows.template push<End::bottom>(pushed[1], in.push(1));     // (6), (9)
+    rows.template read<End::top>(reading);                      // (10)
+    rows.template read<End::bottom>(reading + rows.width);      // (11)
+  }
+  template <class T>
+  static void backward(RowsBackward<T>& rows, Strengths<T> in, const int64_t* pushed,
+                       const T* grad_reading, const PopRecord<T>* records, T* grad) {
+    const T* grad_bottom = grad_reading + rows.width;
+    rows.template read_backward<End::bottom>(grad_bottom);
+    rows.template read_backward<End::top>(grad_reading);
+    // A row of strength 0 lies within both reads.
+    for (int part = 0; part < 2; ++part)
+      if (in.push(part) <= 0)
+        rows.grad_strengths[pushed[part]] +=
+            dot(rows.width, part == 0 ? grad_bottom : grad_reading,
+                rows.values + pushed[part] * rows.width);
+    grad[2] = rows.template push_backward<End::bottom>(pushed[1], in.push(1), grad_bottom);
+    grad[0] = rows.template push_backward<End::top>(pushed[0], in.push(0), grad_reading);
+    grad[3] =
+        rows.template pop_backward<End::bottom>(*records[1].deaths_and_partial, *records[1].kept);
+    grad[1] =
+        rows.template pop_backward<End::top>(*records[0].deaths_and_partial, *records[0].kept);
+  }
+};
+
+}  // namespace unbounded

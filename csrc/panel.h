@@ -1,0 +1,128 @@
+// Products of a few rows with packed weights: out[b, c] = sum_k in[b, k] W[k, c].
+//
+// A panel is `panel_width` neighbouring columns c (two registers) of W, laid out [k][column], so
+// that a product streams it once while the sums of up to UNBOUNDED_MAX_ROWS rows stay in registers.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "vector.h"
+
+namespace unbounded {
+
+template <class T>
+inline constexpr int panel_width = 2 * lanes<T>;
+
+template <class T>
+constexpr int64_t padded(int64_t columns) {
+  return (columns + panel_width<T> - 1) / panel_width<T> * panel_width<T>;
+}
+
+// A part of the inner dimension: `count` columns of a row-major matrix.
+template <class T>
+struct Segment {
+  const T* data;
+  int64_t stride;
+  int64_t count;
+};
+
+// sums[r] += in[r] . panel
+template <class T, int ROWS>
+UNBOUNDED_INLINE const T* accumulate(Vector<T> (&low)[ROWS], Vector<T> (&high)[ROWS],
+                                     const Segment<T>& in, const T* panel) {
+  const T* column = in.data;
+  const int64_t stride = in.stride;
+  for (int64_t k = 0; k < in.count; ++k, ++column, panel += panel_width<T>) {
+    const Vector<T> left = load(panel);
+    const Vector<T> right = load(panel + lanes<T>);
+#pragma GCC unroll 16
+    for (int r = 0; r < ROWS; ++r) {
+      const Vector<T> x = fill(column[r * stride]);
+      low[r] += x * left;
+      high[r] += x * right;
+    }
+  }
+  return panel;
+}
+
+template <class T, int ROWS>
+void panel_rows(const Segment<T>& first, const Segment<T>& second, const T* panel, T* out,
+                int64_t out_stride) {
+  Vector<T> low[ROWS], high[ROWS];
+#pragma GCC unroll 16
+  for (int r = 0; r < ROWS; ++r) low[r] = high[r] = Vector<T>{};
+  panel = accumulate<T, ROWS>(low, high, first, panel);
+  accumulate<T, ROWS>(low, high, second, panel);
+#pragma GCC unroll 16
+  for (int r = 0; r < ROWS; ++r) {
+    store(out + r * out_stride, low[r]);
+    store(out + r * out_stride + lanes<T>, high[r]);
+  }
+}
+
+// One panel for `rows` <= UNBOUNDED_MAX_ROWS rows; the inner dimension is `first` then `second`.
+template <class T>
+inline void panel_product(int rows, const Segment<T>& first, const Segment<T>& second,
+                          const T* panel, T* out, int64_t out_stride) {
+  switch (rows) {
+#define UNBOUNDED_ROWS(n) \
+  case n:                 \
+    return panel_rows<T, n>(first, second, panel, out, out_stride);
+    UNBOUNDED_ROWS(1)
+    UNBOUNDED_ROWS(2)
+    UNBOUNDED_ROWS(3)
+    UNBOUNDED_ROWS(4)
+    UNBOUNDED_ROWS(5)
+    UNBOUNDED_ROWS(6)
+#if UNBOUNDED_MAX_ROWS > 6
+    UNBOUNDED_ROWS(7)
+    UNBOUNDED_ROWS(8)
+    UNBOUNDED_ROWS(9)
+    UNBOUNDED_ROWS(10)
+    UNBOUNDED_ROWS(11)
+    UNBOUNDED_ROWS(12)
+#endif
+#if UNBOUNDED_MAX_ROWS > 12
+    UNBOUNDED_ROWS(13)
+    UNBOUNDED_ROWS(14)
+#endif
+#undef UNBOUNDED_ROWS
+    default:
+      return;
+  }
+}
+
+// Calls body(first row, rows) for blocks of nearly equal size.
+template <class Body>
+inline void for_row_blocks(int64_t rows, Body body) {
+  const int64_t blocks = (rows + UNBOUNDED_MAX_ROWS - 1) / UNBOUNDED_MAX_ROWS;
+  for (int64_t i = 0; i < blocks; ++i) {
+    const int64_t begin = rows * i / blocks, end = rows * (i + 1) / blocks;
+    body(begin, int(end - begin));
+  }
+}
+
+// Panel columns [column, column + panel_width) of W[k, c] = weights[c * stride + k], k < count.
+template <class T>
+void pack_transposed(T* panel, const T* weights, int64_t stride, int64_t count, int64_t columns) {
+  const int64_t width = std::min<int64_t>(columns, panel_width<T>);
+  for (int64_t c = 0; c < width; ++c)
+    for (int64_t k = 0; k < count; ++k) panel[k * panel_width<T> + c] = weights[c * stride + k];
+  for (int64_t c = width; c < panel_width<T>; ++c)
+    for (int64_t k = 0; k < count; ++k) panel[k * panel_width<T> + c] = 0;
+}
+
+// The same of W[k, c] = weights[k * stride + c].
+template <class T>
+void pack_straight(T* panel, const T* weights, int64_t stride, int64_t count, int64_t columns) {
+  const int64_t width = std::min<int64_t>(columns, panel_width<T>);
+  for (int64_t k = 0; k < count; ++k) {
+    T* to = panel + k * panel_width<T>;
+    for (int64_t c = 0; c < width; ++c) to[c] = weights[k * stride + c];
+    for (int64_t c = width; c < panel_width<T>; ++c) to[c] = 0;
+  }
+}
+
+}  // namespace unbounded

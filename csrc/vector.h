@@ -1,0 +1,90 @@
+// One SIMD register as a C++ value, for whichever instruction set this file is compiled for.
+//
+// GCC's and clang's vector extensions rather than intrinsics: the same source serves AVX-512, AVX2,
+// SSE2 and NEON, and the compiler fuses `a * b + c` where the target has a fused multiply-add.
+#pragma once
+
+#include <cstdint>
+
+#if !defined(__GNUC__)
+#error "the kernels need GCC or clang (vector extensions)"
+#endif
+
+#if defined(__AVX512F__)
+#define UNBOUNDED_VECTOR_BYTES 64
+#define UNBOUNDED_MAX_ROWS 14  // 14 rows x 2 registers of sums, of 32 registers
+#elif defined(__AVX2__)
+#define UNBOUNDED_VECTOR_BYTES 32
+#define UNBOUNDED_MAX_ROWS 6  // 6 x 2 of 16
+#elif defined(__aarch64__)
+#define UNBOUNDED_VECTOR_BYTES 16
+#define UNBOUNDED_MAX_ROWS 12  // 12 x 2 of 32
+#else
+#define UNBOUNDED_VECTOR_BYTES 16
+#define UNBOUNDED_MAX_ROWS 6
+#endif
+
+#define UNBOUNDED_INLINE inline __attribute__((always_inline))
+
+namespace unbounded {
+
+template <class T>
+struct VectorOf;
+template <>
+struct VectorOf<float> {
+  typedef float type __attribute__((vector_size(UNBOUNDED_VECTOR_BYTES)));
+  typedef uint32_t bits __attribute__((vector_size(UNBOUNDED_VECTOR_BYTES)));
+};
+template <>
+struct VectorOf<double> {
+  typedef double type __attribute__((vector_size(UNBOUNDED_VECTOR_BYTES)));
+  typedef uint64_t bits __attribute__((vector_size(UNBOUNDED_VECTOR_BYTES)));
+};
+template <class T>
+using Vector = typename VectorOf<T>::type;
+template <class T>
+using Bits = typename VectorOf<T>::bits;
+
+template <class T>
+inline constexpr int lanes = UNBOUNDED_VECTOR_BYTES / int(sizeof(T));
+
+template <class T>
+UNBOUNDED_INLINE Vector<T> load(const T* from) {
+  Vector<T> v;
+  __builtin_memcpy(&v, from, sizeof v);
+  return v;
+}
+template <class T>
+UNBOUNDED_INLINE void store(T* to, Vector<T> v) {
+  __builtin_memcpy(to, &v, sizeof v);
+}
+template <class T>
+UNBOUNDED_INLINE Vector<T> fill(T x) {
+  return x - Vector<T>{};  // x + 0 is an addition, because of -0; x - 0 is x and costs nothing
+}
+
+// The first `count` lanes only: the others read as zero and are not written.
+template <class T>
+UNBOUNDED_INLINE Vector<T> load_first(const T* from, int count) {
+  if (count >= lanes<T>) return load(from);
+  Vector<T> v{};
+  for (int i = 0; i < count; ++i) v[i] = from[i];
+  return v;
+}
+template <class T>
+UNBOUNDED_INLINE void store_first(T* to, Vector<T> v, int count) {
+  if (count >= lanes<T>) return store(to, v);
+  for (int i = 0; i < count; ++i) to[i] = v[i];
+}
+
+template <class T>
+UNBOUNDED_INLINE T sum_of(Vector<T> v) {
+  // Pairwise, so that the result does not depend on how the compiler reduces.
+  T parts[lanes<T>];
+  store(parts, v);
+  for (int width = lanes<T> / 2; width > 0; width /= 2)
+    for (int i = 0; i < width; ++i) parts[i] += parts[i + width];
+  return parts[0];
+}
+
+}  // namespace unbounded

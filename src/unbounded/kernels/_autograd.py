@@ -1,0 +1,113 @@
+"""Gradients of the fused recurrence, and the way to the reference where a kernel has none."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unbounded.errors import BackendError
+from unbounded.kernels._operators import HAS_CELL
+
+_warned: set[str] = set()
+
+
+def say_once(message: str) -> None:
+    """Warns with a message the first time it is given."""
+    if message not in _warned:
+        _warned.add(message)
+        warnings.warn(message, RuntimeWarning, stacklevel=3)
+
+
+class Recurrence(torch.autograd.Function):
+    """The operators with their gradients; arguments are those of `unbounded::recurrence`."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        reference: Callable[..., Any] | None,
+        structure: str,
+        controller: str,
+        lengths: Tensor | None,
+        *tensors: Tensor | None,
+    ) -> tuple[Tensor, ...]:
+        x, weight_ih, weight_hh, bias_ih, bias_hh, head_weight, head_bias, *initial = tensors
+        results = torch.ops.unbounded.recurrence(
+            structure, controller, x, lengths, weight_ih, weight_hh, bias_ih, bias_hh,
+            head_weight, head_bias, *initial, True,
+        )  # fmt: skip
+        ctx.reference, ctx.structure, ctx.controller = reference, structure, controller
+        ctx.save_for_backward(lengths, *tensors, *results)
+        ctx.set_materialize_grads(False)
+        return tuple(results[:6])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        lengths, *saved = ctx.saved_tensors
+        tensors, results = saved[:12], saved[12:]
+        x, weight_ih, weight_hh, bias_ih, bias_hh, head_weight, _, *initial = tensors
+        needs = ctx.needs_input_grad[4:]
+        if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+            return (None,) * 4 + _through_reference(ctx, lengths, tensors, needs, grads)
+        hidden0, cell0, reading0, values0, _ = initial
+        contiguous = [None if grad is None else grad.contiguous() for grad in grads]
+        made = torch.ops.unbounded.recurrence_backward(
+            ctx.structure, ctx.controller,
+            [x, weight_ih, head_weight, hidden0, cell0, reading0, values0], lengths, weight_hh,
+            results, contiguous, needs[0], any(needs[1:7]),
+        )  # fmt: skip
+        grad_x, of_ih, of_hh, of_bias, of_head, of_head_bias, *of_initial = made
+        given = [
+            grad_x,
+            of_ih,
+            None if weight_hh is None else of_hh,
+            None if bias_ih is None else of_bias,
+            None if bias_hh is None else of_bias.clone(),
+            of_head,
+            of_head_bias,
+            *of_initial,
+        ]
+        wanted = (grad if need else None for grad, need in zip(given, needs, strict=True))
+        return (None, None, None, None, *wanted)
+
+
+def _through_reference(
+    ctx: Any,
+    lengths: Tensor | None,
+    tensors: list[Tensor | None],
+    needs: tuple[bool, ...],
+    grads: tuple[Tensor | None, ...],
+) -> tuple[Tensor | None, ...]:
+    """Gradients that can be differentiated again, from the reference in plain torch."""
+    if ctx.reference is None:
+        raise BackendError(
+            "the fused recurrence has no double backward and was given no reference to fall back "
+            "on; use backend='reference'"
+        )
+    say_once(
+        "backward with create_graph=True: the fused recurrence has no double backward, so the "
+        "gradients come from the reference path"
+    )
+    results = ctx.reference(ctx.structure, ctx.controller, lengths, tensors)
+    pairs = [
+        (result, grad) for result, grad in zip(results, grads, strict=True) if grad is not None
+    ]
+    wanted = [tensor for tensor, need in zip(tensors, needs, strict=True) if need]
+    made = iter(
+        torch.autograd.grad(
+            [result for result, _ in pairs],
+            wanted,
+            [grad for _, grad in pairs],
+            create_graph=True,
+            allow_unused=True,
+        )
+    )
+    return tuple(next(made) if need else None for need in needs)
+
+
+def has_cell(controller: str) -> bool:
+    """Whether `initial` holds a cell state besides the hidden one."""
+    return HAS_CELL[controller]

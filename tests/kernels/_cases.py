@@ -1,0 +1,157 @@
+"""Random calls of the recurrence and the reference beside it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from unbounded.kernels import ControllerWeights, recurrence
+from unbounded.layers.controllers import elman_cell, gru_cell, lstm_cell
+from unbounded.layers.recurrence import MemoryRNNState, run_recurrence
+from unbounded.memories import NeuralDeque, NeuralQueue, NeuralStack
+
+MEMORIES = {"stack": NeuralStack, "queue": NeuralQueue, "deque": NeuralDeque}
+GATES = {"lstm": 4, "gru": 3, "elman_tanh": 1, "elman_sigmoid": 1, "elman_relu": 1}
+#: Relative error allowed against the reference, by dtype.
+TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
+
+
+class Case(NamedTuple):
+    structure: str
+    controller: str
+    x: Tensor
+    lengths: Tensor | None
+    weights: ControllerWeights
+    head_weight: Tensor
+    head_bias: Tensor
+    initial: tuple[Tensor, ...]
+
+    def tensors(self) -> list[Tensor]:
+        given = [self.x, *self.weights, self.head_weight, self.head_bias, *self.initial]
+        return [tensor for tensor in given if tensor is not None]
+
+
+def make_case(
+    structure: str = "stack",
+    controller: str = "lstm",
+    steps: int = 7,
+    batch: int = 3,
+    inputs: int = 4,
+    hidden: int = 5,
+    width: int = 6,
+    rows: int = 2,
+    lengths: list[int] | None = None,
+    dtype: torch.dtype = torch.float64,
+    seed: int = 0,
+    sharpness: float = 1.0,
+    grad: bool = True,
+    recurrent: bool = True,
+    bias: bool = True,
+) -> Case:
+    random = torch.Generator().manual_seed(seed)
+    parts = 2 if structure == "deque" else 1
+    reading, gates = parts * width, GATES[controller] * hidden
+
+    def normal(*shape: int, scale: float = 1.0) -> Tensor:
+        drawn = torch.randn(*shape, generator=random, dtype=torch.float64) * scale
+        return drawn.to(dtype).requires_grad_(grad)
+
+    scale = 1 / max(1, inputs + reading + hidden) ** 0.5
+    head_weight = torch.randn(parts * (width + 2), hidden, generator=random, dtype=torch.float64)
+    head_weight = head_weight / hidden**0.5
+    for part in range(parts):
+        head_weight[(width + 2) * part + width : (width + 2) * (part + 1)] *= sharpness
+    strengths = torch.rand(batch, rows, generator=random, dtype=torch.float64).to(dtype)
+    cells = (normal(batch, hidden),) if controller == "lstm" else ()
+    return Case(
+        structure,
+        controller,
+        normal(steps, batch, inputs),
+        None if lengths is None else torch.tensor(lengths),
+        ControllerWeights(
+            normal(gates, inputs + reading, scale=scale),
+            normal(gates, hidden, scale=scale) if recurrent else None,
+            normal(gates, scale=0.1) if bias else None,
+            normal(gates, scale=0.1) if bias and controller == "gru" else None,
+        ),
+        head_weight.to(dtype).requires_grad_(grad),
+        normal(parts * (width + 2), scale=0.1),
+        (
+            normal(batch, hidden),
+            *cells,
+            normal(batch, reading),
+            normal(batch, rows, width),
+            strengths.requires_grad_(grad),
+        ),
+    )
+
+
+def reference(
+    structure: str,
+    controller: str,
+    x: Tensor,
+    lengths: Tensor | None,
+    weights: ControllerWeights,
+    head_weight: Tensor,
+    head_bias: Tensor,
+    initial: tuple[Tensor, ...],
+) -> tuple[Tensor, tuple[Tensor, ...], Tensor]:
+    memory = MEMORIES[structure](initial[-2].shape[-1])
+    parts = 2 if structure == "deque" else 1
+
+    def heads(hidden: Tensor) -> tuple[Tensor, ...]:
+        raw = torch.nn.functional.linear(hidden, head_weight, head_bias)
+        fields: list[Tensor] = []
+        for part in raw.chunk(parts, -1):
+            fields += [torch.tanh(part[:, :-2]), *torch.sigmoid(part[:, -2:]).unbind(-1)]
+        return tuple(fields)
+
+    def cell(inputs: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        if controller == "lstm":
+            return lstm_cell(inputs, state, weights)
+        if controller == "gru":
+            return gru_cell(inputs, state, weights)
+        return elman_cell(inputs, state, weights, controller.removeprefix("elman_"))
+
+    *controller_state, reading, values, strengths = initial
+    state = MemoryRNNState(tuple(controller_state), reading, memory.State(values, strengths))
+    outputs, final = run_recurrence(cell, heads, memory, x, state, lengths)
+    return (
+        outputs,
+        (*final.controller, final.reading, final.memory.values, final.memory.strengths),
+        final.memory.values,
+    )
+
+
+def run_and_differentiate(function: Any, case: Case, seed: int = 1) -> tuple[list[Tensor], ...]:
+    """Outputs and final state, and the gradients of a random weighting of them all."""
+    outputs, final, _ = function(*case)
+    results = [outputs, *final]
+    random = torch.Generator().manual_seed(seed)
+    weights = [torch.randn(r.shape, generator=random, dtype=torch.float64) for r in results]
+    loss = sum((r * w.to(r.dtype)).sum() for r, w in zip(results, weights, strict=True))
+    given = case.tensors()
+    grads = torch.autograd.grad(loss, given, allow_unused=True)
+    grads = [torch.zeros_like(t) if g is None else g for g, t in zip(grads, given, strict=True)]
+    return results, grads
+
+
+def relative_error(got: Tensor, wanted: Tensor) -> float:
+    if wanted.numel() == 0:
+        return 0.0
+    scale = max(float(wanted.detach().abs().max()), 1.0)
+    return float((got.detach() - wanted.detach()).abs().max()) / scale
+
+
+def assert_parity(case: Case) -> None:
+    got, got_grads = run_and_differentiate(recurrence, case)
+    wanted, wanted_grads = run_and_differentiate(reference, case)
+    tolerance = TOLERANCE[case.x.dtype]
+    for k, (one, other) in enumerate(zip(got, wanted, strict=True)):
+        assert one.shape == other.shape, (k, one.shape, other.shape)
+        assert relative_error(one, other) <= tolerance, ("result", k, relative_error(one, other))
+    for k, (one, other) in enumerate(zip(got_grads, wanted_grads, strict=True)):
+        assert one.shape == other.shape, (k, one.shape, other.shape)
+        assert relative_error(one, other) <= tolerance, ("gradient", k, relative_error(one, other))
