@@ -5,14 +5,22 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-from unbounded.errors import ConfigError
-from unbounded.tasks import Example, LengthRange, Task
+from unbounded.cli.parsing import Parser, parse
+from unbounded.errors import ChoiceError, ConfigError
+from unbounded.tasks import Example, LengthRange, Task, make_task
 from unbounded.tasks.randomness import LAST_INDEX, whole_number
 
 _AT_ONCE = 256
+_DESCRIPTION = """Show examples of a task, or write them as JSON lines.
+
+examples:
+  unbounded sample copy -n 3 --lengths 4:8
+  unbounded sample gender -n 100000 --split test --out gender.jsonl
+"""
 
 
 def sample(
@@ -89,3 +97,50 @@ def _write(path: Path, lines: Iterator[str]) -> None:
         raise ConfigError([f"out: cannot write {path}: {error.strerror}"]) from error
     finally:
         draft.unlink(missing_ok=True)
+
+
+def parser(arguments: Sequence[str]) -> Parser:
+    """The parser of this verb."""
+    made = Parser(prog="unbounded sample", description=_DESCRIPTION)
+    made.add_argument("task", type=str, help="What to draw from; see `unbounded list`.")
+    made.add_argument("-n", type=int, default=5, help="How many examples.")
+    made.add_argument("--seed", type=int, default=0, help="Of the examples.")
+    made.add_argument("--split", type=str, default="train", help="train, validation or test.")
+    made.add_argument(
+        "--lengths", type=str | None, default=None, help="A range such as 8:12; else the split's."
+    )
+    made.add_argument(
+        "--task_options", type=dict[str, Any], default={}, help="Options of the task."
+    )
+    made.add_argument("--out", type=str | None, default=None, help="A file for JSON lines.")
+    made.add_argument("--overwrite", action="store_true", help="Replace the file of --out.")
+    return made
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Print or write the examples."""
+    given, faults = parse(parser(arguments), arguments)
+    lengths = None
+    if given.lengths is not None:
+        try:
+            lengths = LengthRange.parse(given.lengths)
+        except ConfigError as error:
+            faults += [f"--lengths: {fault}" for fault in error.faults]
+    try:
+        task = make_task(given.task, **given.task_options)
+    except ConfigError as error:
+        raise ConfigError([*faults, *error.faults]) from None
+    except ChoiceError as error:
+        raise ConfigError([*faults, str(error)]) from None
+    if faults:
+        raise ConfigError(faults)
+    sample(
+        task,
+        n=given.n,
+        seed=given.seed,
+        split=given.split,
+        lengths=lengths,
+        out=given.out,
+        overwrite=given.overwrite,
+    )
+    return 0
