@@ -102,8 +102,8 @@ class Controller(nn.Module, ABC):
         """Return the next state from inputs [B, I + R] and state, tensors [B, H]."""
 
 
-class _WeightedController(Controller):
-    """The parameters that the three cells have in common."""
+class WeightedController(Controller):
+    """The parameters that the three cells have in common; a kernel can take them as they are."""
 
     weight_ih: nn.Parameter
     weight_hh: nn.Parameter | None
@@ -160,7 +160,7 @@ class _WeightedController(Controller):
         return f"{self.input_size}, {self.hidden_size}"
 
 
-class LSTMController(_WeightedController):
+class LSTMController(WeightedController):
     """An LSTM cell with one bias a gate, which is what the paper's parameter counts need.
 
     Source: Grefenstette et al. 2015, arXiv:1506.02516, section 3.4.
@@ -194,7 +194,7 @@ class LSTMController(_WeightedController):
         return lstm_cell
 
 
-class GRUController(_WeightedController):
+class GRUController(WeightedController):
     """A GRU cell with the two biases of torch.nn.GRU."""
 
     kernel_name = "gru"
@@ -224,7 +224,7 @@ class GRUController(_WeightedController):
         return gru_cell
 
 
-class ElmanController(_WeightedController):
+class ElmanController(WeightedController):
     """A simple recurrent network, or with `recurrent=False` a feed-forward layer.
 
     Args:
