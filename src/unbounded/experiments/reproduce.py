@@ -23,6 +23,11 @@ Say = Callable[[str], None]
 _LOG_LINES = 12
 
 
+def say_now(text: str) -> None:
+    """Print a line at once, into a pipe or file too: a person may be watching it for hours."""
+    print(text, flush=True)
+
+
 @dataclass(frozen=True)
 class Reproduction:
     """What a call did.
@@ -45,7 +50,7 @@ def reproduce(
     jobs: int,
     runs: Path,
     out: Path,
-    say: Say = print,
+    say: Say = say_now,
 ) -> Reproduction:
     """Train the trials that are not finished, then write the tier's table, reports and figures.
 
