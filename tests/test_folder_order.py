@@ -44,5 +44,7 @@ def test_a_folder_imports_only_those_above_it(path):
 
 def test_the_test_sees_an_import_from_below(tmp_path):
     path = tmp_path / "wrong.py"
-    path.write_text("def late():\n    from unbounded import cli\n    import unbounded.training.loop\n")
+    path.write_text(
+        "def late():\n    from unbounded import cli\n    import unbounded.training.loop\n"
+    )
     assert imported(path) == {"cli", "training"}

@@ -96,7 +96,9 @@ def test_after_kill_9_the_same_call_goes_on(tmp_path):
     assert "1 of 1 runs are finished" in result.table
     log = (tmp_path / "runs" / "logs" / f"{run.name}.log").read_text()
     assert "going on after batch" in log
-    batches = [json.loads(line)["batch"] for line in (run / "metrics.jsonl").read_text().splitlines()]
+    batches = [
+        json.loads(line)["batch"] for line in (run / "metrics.jsonl").read_text().splitlines()
+    ]
     assert batches == sorted(batches)
     assert batches[-1] == 400
 
