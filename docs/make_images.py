@@ -60,6 +60,8 @@ def results_table(table: dict[str, Any]) -> str:
         "minutes",
     )
     lines = [header, ("---",) * len(header)]
+    if not any(cell["measured"] for cell in table["cells"]):
+        return f"Not run yet: `{table['command']}` fills this table."
     for cell in table["cells"]:
         measured = cell["measured"]
         if measured is None:
