@@ -87,9 +87,11 @@ class MemoryRNN(nn.Module):
             if learn_initial_state
             else None
         )
-        self._reset_initial_state()
+        self._reset_readout_and_initial_state()
 
-    def _reset_initial_state(self) -> None:
+    def _reset_readout_and_initial_state(self) -> None:
+        if self.readout is not None:
+            nn.init.xavier_uniform_(self.readout.weight)
         bound = 1 / math.sqrt(self.hidden_size)
         for parameter in self.initial_controller or ():
             nn.init.uniform_(parameter, -bound, bound)
