@@ -56,9 +56,9 @@ class RecurrenceBackward {
     for (int64_t t = c.steps - 1; t >= 0; --t) {
       for (int64_t b = entries.begin; b < entries.end; ++b) memory_step(t, b);
       barrier_.wait();
-      for (int64_t g = units.begin; g < units.end; ++g) controller_step(t, g, tile);
+      sweep(units, t, [&](int64_t g) { controller_step(t, g, tile); });
       barrier_.wait();
-      for (int64_t g = columns.begin; g < columns.end; ++g) before_step(t, g);
+      sweep(columns, t, [&](int64_t g) { before_step(t, g); });
       barrier_.wait();
     }
     for (int64_t b = entries.begin; b < entries.end; ++b) end_entry(b);

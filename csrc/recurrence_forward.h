@@ -54,9 +54,9 @@ class RecurrenceForward {
     barrier_.wait();
     T* tile = tiles_ + thread * lane_count * UNBOUNDED_MAX_ROWS * panel;
     for (int64_t t = 0; t < c.steps; ++t) {
-      for (int64_t g = units.begin; g < units.end; ++g) controller_step(t, g, tile);
+      sweep(units, t, [&](int64_t g) { controller_step(t, g, tile); });
       barrier_.wait();
-      for (int64_t g = heads.begin; g < heads.end; ++g) head_step(t, g);
+      sweep(heads, t, [&](int64_t g) { head_step(t, g); });
       barrier_.wait();
       for (int64_t b = entries.begin; b < entries.end; ++b) memory_step(t, b);
       barrier_.wait();
