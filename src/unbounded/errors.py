@@ -38,11 +38,17 @@ class ConfigError(UnboundedError, ValueError):
     def __init__(self, faults: Iterable[str]) -> None:
         self.faults = tuple(faults)
         lines = "".join(f"\n  - {fault}" for fault in self.faults)
-        super().__init__(f"the configuration has {len(self.faults)} fault(s):{lines}")
+        super().__init__(
+            f"the configuration has {len(self.faults)} fault{'s' * (len(self.faults) > 1)}:{lines}"
+        )
 
 
 class BackendError(UnboundedError, RuntimeError):
     """A backend asked for by name cannot serve this call; the message says why."""
+
+
+class BackendWarning(UserWarning):
+    """The fused kernel does not apply and the reference is taken; said once for each reason."""
 
 
 class CheckpointError(UnboundedError, RuntimeError):
@@ -55,3 +61,7 @@ class RunExistsError(UnboundedError, FileExistsError):
 
 class NonFiniteError(UnboundedError, ArithmeticError):
     """A loss or tensor became NaN or infinite; the message names the step and the tensor."""
+
+
+class StorageError(UnboundedError, OSError):
+    """The disk refused: full, read-only, or a path that cannot be used; the message names it."""

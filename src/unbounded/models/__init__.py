@@ -1,6 +1,22 @@
 """Tokens -> embedding -> layer -> logits, and greedy generation."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from unbounded.models.generation import generate
 from unbounded.models.sequence_model import SequenceModel
 
-__all__ = ["SequenceModel", "generate"]
+if TYPE_CHECKING:
+    from unbounded.models.transduction import TransductionModel
+
+__all__ = ["SequenceModel", "TransductionModel", "generate"]
+
+
+def __getattr__(name: str) -> Any:
+    # TransductionModel needs huggingface_hub, which `import unbounded` must not load.
+    if name == "TransductionModel":
+        from unbounded.models.transduction import TransductionModel
+
+        return TransductionModel
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,6 +1,9 @@
 """What to learn: samplers, vocabularies and batches. A task knows no model."""
 
 from unbounded.tasks.batch import Batch
+from unbounded.tasks.derivation import GrammarPairs
+from unbounded.tasks.grammar import Grammar, Rule, WordClass
+from unbounded.tasks.grammars import GENDER, SVO_SOV
 from unbounded.tasks.lengths import LengthRange
 from unbounded.tasks.randomness import SPLITS, Stream
 from unbounded.tasks.registry import TASKS, make_task
@@ -9,17 +12,23 @@ from unbounded.tasks.task import Example, Task
 from unbounded.tasks.transduction import Pairs, PairSource, Prompt, TransductionTask
 
 __all__ = [
+    "GENDER",
     "SPLITS",
+    "SVO_SOV",
     "TASKS",
     "Batch",
     "Example",
+    "Grammar",
+    "GrammarPairs",
     "LengthRange",
     "PairSource",
     "Pairs",
     "Prompt",
     "RandomSymbols",
+    "Rule",
     "Stream",
     "Task",
     "TransductionTask",
+    "WordClass",
     "make_task",
 ]

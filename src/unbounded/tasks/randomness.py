@@ -144,11 +144,11 @@ class Stream:
         """One word for each example [B], kept apart for its length: block 0."""
         return self.words(indices, np.zeros(1, dtype=np.int64))[0]
 
-    def position_words(self, indices: Integers, count: int) -> Words:
-        """One word for each example and position, uint64 [B, count]: blocks 1, 2, ...
+    def sequence_words(self, indices: Integers, count: int) -> tuple[Words, Words]:
+        """The word for the length [B] and one for each position [B, count] in one go.
 
-        Position p has the same word whatever `count` is.
+        Position p has the same word whatever `count` is: half of block 1 + p // 2.
         """
-        blocks = np.arange(1, 1 + (count + 1) // 2)
+        blocks = np.arange(1 + (count + 1) // 2)
         pairs = np.stack(self.words(indices[:, None], blocks[None, :]), axis=-1)
-        return pairs.reshape(len(indices), -1)[:, :count]
+        return pairs[:, 0, 0], pairs[:, 1:].reshape(len(indices), -1)[:, :count]

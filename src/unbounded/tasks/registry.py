@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from unbounded.errors import ChoiceError, ConfigError
+from unbounded.tasks.derivation import GrammarPairs
+from unbounded.tasks.grammars import GENDER, SVO_SOV
 from unbounded.tasks.lengths import LengthRange
 from unbounded.tasks.symbols import RandomSymbols
 from unbounded.tasks.task import Task
@@ -32,6 +34,8 @@ def _transduction(
         except ConfigError as error:
             prefix = "" if part == "pairs" else f"{part}: "
             faults += [prefix + fault for fault in error.faults]
+        except ChoiceError as error:
+            faults.append(str(error))
     if faults:
         raise ConfigError(faults)
     return TransductionTask(name, **built)
@@ -80,10 +84,55 @@ def bigram_flip(
     )
 
 
+def svo_sov(
+    length_distribution: str = "grammar",
+    train_lengths: Lengths = "8:64",
+    test_lengths: Lengths = "65:128",
+) -> TransductionTask:
+    """Move the verb: subject-verb-object to subject-object-verb, with relative clauses.
+
+    Args:
+        length_distribution: "grammar" (the paper: lengths as frequent as in the grammar) or
+            "uniform" (all lengths of the range that the grammar has, equally).
+        train_lengths: source lengths of the split "train", at most 4096.
+        test_lengths: source lengths of the splits "validation" and "test", at most 4096.
+
+    Raises:
+        ConfigError: options are out of range; all faults together.
+    Source: Grefenstette et al. 2015, arXiv:1506.02516, appendix C, Table 1(a).
+    """
+    return _transduction(
+        "svo_sov",
+        lambda: GrammarPairs(SVO_SOV, length_distribution),
+        train_lengths,
+        test_lengths,
+    )
+
+
+def gender(
+    length_distribution: str = "grammar",
+    train_lengths: Lengths = "8:64",
+    test_lengths: Lengths = "65:128",
+) -> TransductionTask:
+    """Put English nouns into German, where the article shows the gender.
+
+    Args and errors as for `svo_sov`.
+    Source: Grefenstette et al. 2015, arXiv:1506.02516, appendix C, Table 1(b).
+    """
+    return _transduction(
+        "gender",
+        lambda: GrammarPairs(GENDER, length_distribution),
+        train_lengths,
+        test_lengths,
+    )
+
+
 TASKS: Final[dict[str, Callable[..., Task]]] = {
     "copy": copy,
     "reversal": reversal,
     "bigram_flip": bigram_flip,
+    "svo_sov": svo_sov,
+    "gender": gender,
 }
 
 

@@ -56,9 +56,10 @@ class RandomSymbols(PairSource):
         if count < 1:
             raise ConfigError([f"lengths: {self.order} has even lengths only, {lengths} has none"])
         indices = start + np.arange(size)
-        chosen = shortest + step * bounded(stream.length_words(indices), count)
+        length_words, words = stream.sequence_words(indices, lengths.maximum)
+        chosen = shortest + step * bounded(length_words, count)
         width = int(chosen.max())
-        source = bounded(stream.position_words(indices, width), self.symbols)
+        source = bounded(words[:, :width], self.symbols)
         places = ORDERS[self.order](np.arange(width), chosen[:, None])
         target = np.take_along_axis(source, np.clip(places, 0, width - 1), axis=1)
         return Pairs(source, chosen, target, chosen)

@@ -65,13 +65,22 @@ class Task(ABC):
         """
 
     @abstractmethod
-    def example(
-        self, seed: int, split: str, index: int, lengths: LengthRange | None = None
-    ) -> Example:
-        """The example at `index`, in symbols: the same as the row of any batch that holds it.
+    def examples(
+        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
+    ) -> list[Example]:
+        """The examples of `batch`, in symbols.
 
         Args and errors as for `batch`.
         """
+
+    def example(
+        self, seed: int, split: str, index: int, lengths: LengthRange | None = None
+    ) -> Example:
+        """The example at `index`, in symbols: the row of any batch that holds it.
+
+        Args and errors as for `batch`.
+        """
+        return self.examples(seed, split, index, 1, lengths)[0]
 
     def split_lengths(self, split: str) -> LengthRange:
         """The range of lengths a split draws from by default.

@@ -143,17 +143,14 @@ class TransductionTask(Task):
         targets[rows, places] = pairs.target[rows, places] + 1
         return Prompt(*(torch.from_numpy(a) for a in (inputs, steps, targets, target_lengths)))
 
-    def example(
-        self, seed: int, split: str, index: int, lengths: LengthRange | None = None
-    ) -> Example:
-        """See `Task.example`."""
-        pairs = self._draw(seed, split, index, 1, lengths)
-        source = pairs.source[0, : pairs.source_lengths[0]].tolist()
-        target = pairs.target[0, : pairs.target_lengths[0]].tolist()
-        return Example(
-            tuple(self.source_vocabulary[symbol] for symbol in source),
-            tuple(self.target_vocabulary[symbol] for symbol in target),
-        )
+    def examples(
+        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
+    ) -> list[Example]:
+        """See `Task.examples`."""
+        pairs = self._draw(seed, split, start, size, lengths)
+        sources = _words(self.source_vocabulary, pairs.source, pairs.source_lengths)
+        targets = _words(self.target_vocabulary, pairs.target, pairs.target_lengths)
+        return [Example(*sides) for sides in zip(sources, targets, strict=True)]
 
     def _draw(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None
@@ -177,3 +174,11 @@ def _within(lengths: Integers, width: int) -> tuple[Integers, Integers]:
     """Rows and columns of the places of [B, width] that lie within each row's length."""
     rows, places = np.nonzero(np.arange(width) < lengths[:, None])
     return rows, places
+
+
+def _words(
+    vocabulary: tuple[str, ...], symbols: Integers, lengths: Integers
+) -> list[tuple[str, ...]]:
+    """Each row of symbols [B, K], cut at its length, by name."""
+    rows = zip(symbols.tolist(), lengths.tolist(), strict=True)
+    return [tuple(vocabulary[symbol] for symbol in row[:length]) for row, length in rows]

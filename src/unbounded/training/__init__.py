@@ -1,1 +1,25 @@
-"""."""
+"""Objective, loop, schedules, stop rules and checkpoints; receives a task and a model.
+
+The loop and the checkpoints need accelerate and are imported from their own modules.
+"""
+
+from unbounded.training.objective import masked_cross_entropy, perplexity
+from unbounded.training.optimizers import OPTIMIZERS, SCHEDULES, make_optimizer, make_schedule
+from unbounded.training.signals import Interrupted
+from unbounded.training.state import LoopState
+from unbounded.training.stopping import StopRule, WhenConverged, WhenSolved, never
+
+__all__ = [
+    "OPTIMIZERS",
+    "SCHEDULES",
+    "Interrupted",
+    "LoopState",
+    "StopRule",
+    "WhenConverged",
+    "WhenSolved",
+    "make_optimizer",
+    "make_schedule",
+    "masked_cross_entropy",
+    "never",
+    "perplexity",
+]

@@ -1,0 +1,7 @@
+"""`python -m unbounded.cli`."""
+
+import sys
+
+from unbounded.cli.main import main
+
+sys.exit(main())

@@ -1,0 +1,101 @@
+"""`unbounded evaluate RUN`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from unbounded.cli.parsing import Parser, parse
+from unbounded.errors import ChoiceError, ConfigError, RunExistsError
+from unbounded.tasks import SPLITS
+
+_DESCRIPTION = """Score a trained run on fresh sequences of one or more length ranges.
+
+Coarse is the share of sequences that are right to the end, fine the mean share of a target
+that is right before its first error. The report goes to RUN/evaluations/, or to --out.
+
+examples:
+  unbounded evaluate runs/copy-queue-lstm-54e6454e-seed1
+  unbounded evaluate RUN --lengths 65:128,129:256,257:512 --count 1000
+"""
+_T = TypeVar("_T")
+
+
+def parser(arguments: Sequence[str]) -> Parser:
+    """The parser of this verb."""
+    made = Parser(prog="unbounded evaluate", description=_DESCRIPTION)
+    made.add_argument("run", type=str, help="The run's folder.")
+    made.add_argument(
+        "--lengths",
+        type=str | None,
+        default=None,
+        help="Ranges such as 65:128,129:256; by default the task's training and test range.",
+    )
+    made.add_argument("--split", type=str, default="test", help="train, validation or test.")
+    made.add_argument("--count", type=int, default=1000, help="Sequences a range.")
+    made.add_argument(
+        "--seed", type=int | None, default=None, help="Of the sequences; by default the run's."
+    )
+    made.add_argument("--device", type=str, default="cpu", help="cpu or cuda.")
+    made.add_argument("--out", type=str | None, default=None, help="File for the JSON report.")
+    made.add_argument("--overwrite", action="store_true", help="Replace the file of --out.")
+    return made
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Score the run, print the table, write the report."""
+    given, faults = parse(parser(arguments), arguments)
+    from unbounded.experiments.build import ranges
+
+    if given.split not in SPLITS:
+        faults.append(f"--split: {ChoiceError('split', given.split, SPLITS)}")
+    if given.count < 1:
+        faults.append(f"--count: expected at least 1, got {given.count}")
+    if given.seed is not None and given.seed < 0:
+        faults.append(f"--seed: expected at least 0, got {given.seed}")
+    if given.device not in ("cpu", "cuda"):
+        faults.append(f"--device: {ChoiceError('device', given.device, ('cpu', 'cuda'))}")
+    lengths = None
+    if given.lengths is not None:
+        lengths = _collect(faults, "--lengths", lambda: ranges(given.lengths.split(",")))
+    if faults:
+        raise ConfigError(faults)
+    out = None if given.out is None else Path(given.out)
+    if out is not None and out.exists() and not given.overwrite:
+        raise RunExistsError(f"{out} exists; --overwrite replaces it")
+    from unbounded.evaluation import table
+    from unbounded.experiments.evaluate import evaluate_run
+    from unbounded.training.files import json_text, storage_faults, write_text
+
+    folder = Path(given.run)
+    report = evaluate_run(
+        folder,
+        lengths=lengths,
+        split=given.split,
+        count=given.count,
+        seed=given.seed,
+        device=given.device,
+    )
+    if out is None:
+        out = folder / "evaluations" / f"{_name(report)}.json"
+        with storage_faults(out.parent, "making folder"):
+            out.parent.mkdir(exist_ok=True)
+    write_text(out, json_text(report, indent=2) + "\n")
+    print(table(report))
+    print(f"report: {out}")
+    return 0
+
+
+def _name(report: dict[str, Any]) -> str:
+    rows = report["rows"]
+    lengths = "_".join(row["lengths"].replace(":", "-") for row in rows)
+    return f"{report['split']}-{lengths}-n{rows[0]['count']}-seed{report['seed']}"
+
+
+def _collect(faults: list[str], name: str, build: Callable[[], _T]) -> _T | None:
+    try:
+        return build()
+    except ConfigError as error:
+        faults += [f"{name}: {fault}" for fault in error.faults]
+        return None

@@ -1,0 +1,141 @@
+"""Argument parsers that report every fault of a command line together."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, NoReturn
+
+import yaml
+from jsonargparse import (
+    ArgumentParser,
+    DefaultHelpFormatter,
+    Namespace,
+    set_dumper,
+    set_loader,
+)
+
+from unbounded.errors import ConfigError
+from unbounded.experiments import plain_yaml
+
+_MODE = "plain_yaml"
+set_loader(_MODE, plain_yaml.load, exceptions=(yaml.YAMLError,))
+set_dumper(_MODE, plain_yaml.dump)
+
+
+class UsageError(Exception):
+    """A command line that cannot be parsed."""
+
+
+class _Help(DefaultHelpFormatter, argparse.RawDescriptionHelpFormatter):
+    """Types and defaults beside each option, descriptions as they are written."""
+
+
+class Parser(ArgumentParser):
+    """An argument parser that raises where argparse would print its usage and exit."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        options.setdefault("formatter_class", _Help)
+        options.setdefault("parser_mode", _MODE)
+        super().__init__(*arguments, **options)
+
+    def error(self, message: str, ex: Exception | None = None) -> NoReturn:
+        """Raise UsageError instead."""
+        raise UsageError(message) from ex
+
+
+def parse(parser: Parser, arguments: Sequence[str]) -> tuple[Namespace, list[str]]:
+    """Parse a command line as far as it goes.
+
+    Args:
+        parser: the verb's parser.
+        arguments: what follows the verb.
+    Returns:
+        What the sound arguments say, and the faults of the others, one line each.
+    Raises:
+        UsageError: the faults cannot be told apart.
+    """
+    try:
+        return parser.parse_args(list(arguments)), []
+    except UsageError as error:
+        whole = str(error)
+    # A placeholder stands in for a required argument while the others are tried one by one.
+    needed = [a.dest for a in parser._actions if a.required and not a.option_strings]
+    first = next(iter(arguments), "-")
+    stand_in = [] if not needed else ["-" if first.startswith("-") else first]
+    sound: list[str] = [*stand_in]
+    faults = [f"{needed[0]}: this argument is required"] if stand_in == ["-"] else []
+    for group in _groups(arguments):
+        try:
+            if group != stand_in:
+                parser.parse_args([*stand_in, *group])
+                sound += group
+        except UsageError as error:
+            faults.append(_fault(parser, group, str(error)))
+    if not faults:
+        raise UsageError(whole)
+    if stand_in == ["-"]:
+        raise ConfigError(faults)
+    try:
+        return parser.parse_args(sound), faults
+    except UsageError:
+        raise ConfigError(faults) from None
+
+
+def _groups(arguments: Sequence[str]) -> Iterator[list[str]]:
+    """Arguments cut into an option with its values each; config files cut into their keys."""
+    group: list[str] = []
+    for argument in [*arguments, "--"]:
+        if argument.startswith("--") and group:
+            yield from _expand(group)
+            group = []
+        group.append(argument)
+
+
+def _expand(group: list[str]) -> Iterator[list[str]]:
+    option, _, value = group[0].partition("=")
+    if option != "--config" or not (value or len(group) == 2):
+        yield group
+        return
+    try:
+        with open(value or group[1], encoding="utf-8") as stream:
+            data = plain_yaml.load(stream.read())
+    except (OSError, ValueError, yaml.YAMLError):
+        yield group
+        return
+    if not isinstance(data, dict):
+        yield group
+        return
+    for key, item in _flat("", data):
+        yield [item] if key == "task" else [f"--{key}={item}"]
+
+
+def _flat(prefix: str, data: dict[Any, Any]) -> Iterator[tuple[str, str]]:
+    for key, value in data.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, dict) and name != "task_options":
+            yield from _flat(f"{name}.", value)
+        elif value is not True or not _flag(name):
+            yield name, value if isinstance(value, str) else json.dumps(value)
+
+
+def _flag(name: str) -> bool:
+    return "." not in name and name in {"resume", "overwrite", "quiet", "tensorboard"}
+
+
+def _fault(parser: Parser, group: list[str], message: str) -> str:
+    option = group[0].split("=", 1)[0]
+    if "unrecognized arguments" in message or "not accepted" in message:
+        names = [name for name in parser._option_string_actions if name.startswith("--")]
+        names.remove("--print_shtab")
+        if option.startswith("--") and option not in names:
+            family = option.rpartition(".")[0]
+            near = [name for name in names if name.rpartition(".")[0] == family] or names
+            close = difflib.get_close_matches(option, names, n=1, cutoff=0.4)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            return f"unknown option {option!r}.{hint} Valid: {', '.join(sorted(near))}."
+    text = re.sub(r"\s+", " ", message).strip()
+    return re.sub(r'^Parser key "([^"]+)": ', r"\1: ", text)

@@ -1,0 +1,146 @@
+"""`unbounded sample`: examples of a task, for a person to read or as JSON lines."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from unbounded.cli.parsing import Parser, parse
+from unbounded.errors import ChoiceError, ConfigError
+from unbounded.tasks import Example, LengthRange, Task, make_task
+from unbounded.tasks.randomness import LAST_INDEX, whole_number
+
+_AT_ONCE = 256
+_DESCRIPTION = """Show examples of a task, or write them as JSON lines.
+
+examples:
+  unbounded sample copy -n 3 --lengths 4:8
+  unbounded sample gender -n 100000 --split test --out gender.jsonl
+"""
+
+
+def sample(
+    task: Task,
+    n: int = 5,
+    seed: int = 0,
+    split: str = "train",
+    lengths: LengthRange | None = None,
+    out: str | Path | None = None,
+    overwrite: bool = False,
+) -> None:
+    """Print the first examples of a split as "source ||| target", or write them to a file.
+
+    A file holds one JSON object a line: task, seed, split, index, source and target, the last two
+    as lists of symbols. It appears complete or not at all. A reader that closes the pipe early
+    (`| head`) ends the printing without a fault.
+
+    Args:
+        task: the task.
+        n: number of examples, at least 1.
+        seed: 0..2**64 - 1.
+        split: "train", "validation" or "test".
+        lengths: range of lengths to draw from; None: the split's own.
+        out: the file to write; None: print.
+        overwrite: whether `out` may exist.
+
+    Raises:
+        ConfigError: a number is out of range, the task has no example in the range of lengths,
+            `out` exists or cannot be written.
+        ChoiceError: there is no such split.
+    """
+    count = whole_number("n", n, 1, LAST_INDEX)
+    examples = _examples(task, count, seed, split, lengths)
+    if out is None:
+        _print(examples)
+        return
+    path = Path(out)
+    if path.exists() and not overwrite:
+        raise ConfigError([f"out: {path} exists; name another file or ask to overwrite it"])
+    head = {"task": task.name, "seed": seed, "split": split}
+    lines = (
+        json.dumps({**head, "index": index, "source": source, "target": target})
+        for index, (source, target) in enumerate(examples)
+    )
+    _write(path, lines)
+    print(f"wrote {count} examples to {path}")
+
+
+def _examples(
+    task: Task, count: int, seed: int, split: str, lengths: LengthRange | None
+) -> Iterator[Example]:
+    for start in range(0, count, _AT_ONCE):
+        yield from task.examples(seed, split, start, min(_AT_ONCE, count - start), lengths)
+
+
+def _print(examples: Iterator[Example]) -> None:
+    try:
+        for example in examples:
+            print(example)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The interpreter flushes stdout once more at exit: give it somewhere to flush to.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _write(path: Path, lines: Iterator[str]) -> None:
+    """Write beside the file, then move into place."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with draft.open("x", encoding="utf-8") as file:
+            file.writelines(line + "\n" for line in lines)
+        draft.replace(path)
+    except OSError as error:
+        raise ConfigError([f"out: cannot write {path}: {error.strerror}"]) from error
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def parser(arguments: Sequence[str]) -> Parser:
+    """The parser of this verb."""
+    made = Parser(prog="unbounded sample", description=_DESCRIPTION)
+    made.add_argument("task", type=str, help="What to draw from; see `unbounded list`.")
+    made.add_argument("-n", type=int, default=5, help="How many examples.")
+    made.add_argument("--seed", type=int, default=0, help="Of the examples.")
+    made.add_argument("--split", type=str, default="train", help="train, validation or test.")
+    made.add_argument(
+        "--lengths", type=str | None, default=None, help="A range such as 8:12; else the split's."
+    )
+    made.add_argument(
+        "--task_options", type=dict[str, Any], default={}, help="Options of the task."
+    )
+    made.add_argument("--out", type=str | None, default=None, help="A file for JSON lines.")
+    made.add_argument("--overwrite", action="store_true", help="Replace the file of --out.")
+    return made
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Print or write the examples."""
+    given, faults = parse(parser(arguments), arguments)
+    lengths = None
+    if given.lengths is not None:
+        try:
+            lengths = LengthRange.parse(given.lengths)
+        except ConfigError as error:
+            faults += [f"--lengths: {fault}" for fault in error.faults]
+    try:
+        task = make_task(given.task, **given.task_options)
+    except ConfigError as error:
+        raise ConfigError([*faults, *error.faults]) from None
+    except ChoiceError as error:
+        raise ConfigError([*faults, str(error)]) from None
+    if faults:
+        raise ConfigError(faults)
+    sample(
+        task,
+        n=given.n,
+        seed=given.seed,
+        split=given.split,
+        lengths=lengths,
+        out=given.out,
+        overwrite=given.overwrite,
+    )
+    return 0

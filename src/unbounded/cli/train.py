@@ -1,0 +1,138 @@
+"""`unbounded train TASK`."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from jsonargparse import Namespace
+
+from unbounded.cli.parsing import Parser, parse
+from unbounded.errors import ChoiceError, ConfigError
+from unbounded.experiments import plain_yaml
+from unbounded.experiments.config import RunConfig, from_dict
+from unbounded.experiments.presets import PRESETS, preset_path
+
+_DESCRIPTION = """Train a model on a task until it is solved or out of budget.
+
+Without further options this is the task's preset. What is set is, in rising precedence: the
+preset, --config FILE, the other options. The run lives in RUNS/TASK-MODEL-HASH-seedN, with
+checkpoints, metrics, report and figures; after Ctrl-C, SIGTERM or a crash --resume goes on.
+
+examples:
+  unbounded train copy
+  unbounded train reversal --model.memory deque --training.learning_rate 1e-3 --seed 2
+  unbounded train copy --print_config > mine.yaml && unbounded train --config mine.yaml
+"""
+
+
+def parser(arguments: Sequence[str]) -> Parser:
+    """The parser of this verb; the task among the arguments chooses the defaults.
+
+    Raises:
+        ChoiceError: there is no such task.
+    """
+    task = _task(arguments)
+    return _bare_parser([] if task is None else [str(preset_path(task))])
+
+
+def _bare_parser(files: list[str]) -> Parser:
+    made = Parser(prog="unbounded train", description=_DESCRIPTION, default_config_files=files)
+    made.add_argument("task", nargs="?", type=str, help="What to learn; see `unbounded list`.")
+    made.add_argument("--config", action="config", help="A YAML file with any of the options.")
+    made.add_class_arguments(RunConfig, None, skip={"task"})
+    made.add_argument("--runs", type=str, default="runs", help="Folder of the run folders.")
+    made.add_argument("--resume", action="store_true", help="Go on with an existing run.")
+    made.add_argument("--overwrite", action="store_true", help="Replace an existing run.")
+    made.add_argument("--quiet", action="store_true", help="Show only the result.")
+    made.add_argument(
+        "--tensorboard", action="store_true", help="Also write metrics for TensorBoard."
+    )
+    return made
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Train; 0 when the run finished, 130 or 143 when a signal stopped it."""
+    given, faults = parse(parser(arguments), arguments)
+    from unbounded.experiments.build import faults as faults_of_values
+
+    # Without the positional argument, jsonargparse forgets the task of preset and config file.
+    given.task = given.task or _task(arguments)
+    config = _config(given)
+    if config is None:
+        faults.append(f"task: none was named. Valid: {', '.join(sorted(PRESETS))}.")
+    else:
+        faults += faults_of_values(config)
+    if faults or config is None:
+        raise ConfigError(faults)
+    from unbounded.evaluation import table
+    from unbounded.experiments.run import train_run
+    from unbounded.training import Interrupted
+
+    try:
+        result = train_run(
+            config,
+            root=Path(given.runs),
+            resume=given.resume,
+            overwrite=given.overwrite,
+            quiet=given.quiet,
+            tensorboard=given.tensorboard,
+        )
+    except Interrupted as error:
+        print(f"\n{error}; the run is saved, --resume goes on with it", file=sys.stderr)
+        return error.exit_code
+    if not result.fresh:
+        print(f"this run is finished: {result.report['stopped']}")
+    print(table(result.report))
+    print(f"run folder: {result.folder}")
+    return 0
+
+
+def _config(given: Namespace) -> RunConfig | None:
+    if given.task is None:
+        return None
+    data: dict[str, Any] = given.as_dict()
+    names = {item.name for item in dataclasses.fields(RunConfig)}
+    return from_dict({key: value for key, value in data.items() if key in names})
+
+
+def _task(arguments: Sequence[str]) -> str | None:
+    """The task named on the command line or in the config file, before anything is parsed."""
+    named: Any = _named(arguments)
+    if named is None:
+        for number, argument in enumerate(arguments):
+            option, _, value = argument.partition("=")
+            if option == "--config":
+                path = value or "".join(arguments[number + 1 : number + 2])
+                named = _task_of_file(Path(path))
+    if named is not None and named not in PRESETS:
+        raise ChoiceError("task", named, PRESETS)
+    return None if named is None else str(named)
+
+
+def _named(arguments: Sequence[str]) -> str | None:
+    """The positional argument, wherever it stands among the options."""
+    actions = _bare_parser([])._option_string_actions
+    value_follows = False
+    for argument in arguments:
+        if value_follows:
+            value_follows = False
+        elif argument.startswith("-"):
+            action = actions.get(argument)
+            alone = "=" in argument or argument.startswith("--print_config")
+            value_follows = not alone and (action is None or action.nargs != 0)
+        else:
+            return argument
+    return None
+
+
+def _task_of_file(path: Path) -> Any:
+    try:
+        data = plain_yaml.load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError):
+        return None
+    return data.get("task") if isinstance(data, dict) else None

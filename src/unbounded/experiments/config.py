@@ -1,0 +1,179 @@
+"""A run as typed data. These classes stop here and in the command line."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class ModelConfig:
+    """The model.
+
+    Args:
+        memory: stack, queue, deque, or none for a deep LSTM.
+        controller: lstm, gru or elman, beside a memory.
+        hidden_size: units of the controller or of each LSTM layer.
+        memory_width: size of the stored vectors.
+        embedding_size: size of the embeddings.
+        layers: LSTM layers of the model without a memory.
+        skip_input: each of these layers reads the embedding too.
+        learn_initial_state: the controller's first state is a parameter.
+        pop_bias: initial bias of the pop heads.
+    """
+
+    memory: str = "queue"
+    controller: str = "lstm"
+    hidden_size: int = 256
+    memory_width: int = 256
+    embedding_size: int = 64
+    layers: int = 1
+    skip_input: bool = True
+    learn_initial_state: bool = True
+    pop_bias: float = -1.0
+
+
+@dataclass
+class TrainingConfig:
+    """How it is trained.
+
+    Args:
+        optimizer: rmsprop, adam or sgd.
+        learning_rate: above 0; the paper's grid is 5e-3, 1e-3, 5e-4, 1e-4, 5e-5.
+        schedule: constant, or linear to fall to 0 at the end of the budget.
+        batch_size: sequences a batch, over all processes.
+        batches: budget in batches.
+        minutes: budget in minutes of training, null for none.
+        clip: bound on the norm of the gradient.
+        precision: 32 bit throughout (no), or bf16 or fp16 mixed.
+        stop: solved (validation sequences all right), converged (training perplexity low), or
+            budget.
+        lengths: training range such as 8:64, null for the task's own.
+        validation_lengths: range of the stop rule, null for the task's test range.
+        validate_every: batches between looks of the stop rule "solved".
+        validation_count: sequences that must all be right, twice in a row.
+        report_every: batches over which training perplexity is averaged.
+        accuracy_every: batches between accuracies on fresh sequences of both ranges, 0 for none.
+        accuracy_count: sequences a range for these.
+        checkpoint_every: batches between checkpoints.
+        converged_perplexity: bound of the stop rule "converged".
+        converged_reports: reports in a row at or below that bound.
+    """
+
+    optimizer: str = "rmsprop"
+    learning_rate: float = 1e-3
+    schedule: str = "constant"
+    batch_size: int = 10
+    batches: int = 20000
+    minutes: float | None = None
+    clip: float = 1.0
+    precision: str = "no"
+    stop: str = "solved"
+    lengths: str | None = None
+    validation_lengths: str | None = None
+    validate_every: int = 100
+    validation_count: int = 1000
+    report_every: int = 100
+    accuracy_every: int = 1000
+    accuracy_count: int = 1000
+    checkpoint_every: int = 500
+    converged_perplexity: float = 1.001
+    converged_reports: int = 10
+
+
+@dataclass
+class EvaluationConfig:
+    """The table at the end, on the test split.
+
+    Args:
+        count: sequences a range.
+        lengths: ranges such as 65:128; null for the training range, the test range and 129:256.
+    """
+
+    count: int = 1000
+    lengths: list[str] | None = None
+
+
+@dataclass
+class MachineConfig:
+    """Where it runs; not part of what the run is.
+
+    Args:
+        device: auto, cpu or cuda.
+        threads: threads of one process, null to leave them as they are.
+        backend: auto, reference or a kernel by name.
+    """
+
+    device: str = "auto"
+    threads: int | None = None
+    backend: str = "auto"
+
+
+@dataclass
+class RunConfig:
+    """One run.
+
+    Args:
+        task: what to learn; `unbounded list` shows the tasks.
+        task_options: options of the task.
+        seed: of the initial weights and of the data.
+        model: the model.
+        training: how it is trained.
+        evaluation: the table at the end.
+        machine: where it runs.
+    """
+
+    task: str = "copy"
+    task_options: dict[str, Any] = field(default_factory=dict)
+    seed: int = 1
+    model: ModelConfig = field(default_factory=ModelConfig)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    machine: MachineConfig = field(default_factory=MachineConfig)
+
+
+def to_dict(config: RunConfig) -> dict[str, Any]:
+    """The config as plain data."""
+    return dataclasses.asdict(config)
+
+
+def from_dict(data: Mapping[str, Any]) -> RunConfig:
+    """The config that `to_dict` turned into `data`.
+
+    Raises:
+        KeyError, TypeError: the data has another form.
+    """
+    return RunConfig(
+        task=data["task"],
+        task_options=dict(data["task_options"]),
+        seed=data["seed"],
+        model=ModelConfig(**data["model"]),
+        training=TrainingConfig(**data["training"]),
+        evaluation=EvaluationConfig(**data["evaluation"]),
+        machine=MachineConfig(**data["machine"]),
+    )
+
+
+def config_hash(config: RunConfig) -> str:
+    """Eight hexadecimal digits for everything but the seed and the machine."""
+    data = to_dict(config)
+    del data["seed"], data["machine"]
+    text = json.dumps(data, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def model_name(config: ModelConfig) -> str:
+    """A short name: queue-lstm, or lstm-4 for four layers without a memory."""
+    if config.memory == "none":
+        return f"lstm-{config.layers}"
+    return f"{config.memory}-{config.controller}"
+
+
+def run_name(config: RunConfig) -> str:
+    """The name of the run's folder."""
+    task = config.task.replace("/", "_")
+    return f"{task}-{model_name(config.model)}-{config_hash(config)}-seed{config.seed}"

@@ -1,0 +1,129 @@
+"""The files of a run folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from unbounded.errors import CheckpointError, RunExistsError, StorageError
+from unbounded.experiments import plain_yaml
+from unbounded.models.transduction import TransductionModel
+from unbounded.training.files import storage_faults, write_text
+
+_LOCK = ".lock"
+
+
+@contextmanager
+def lock(folder: Path, *, resume: bool, overwrite: bool) -> Iterator[None]:
+    """Hold a run folder for this process; make it, or empty it, as asked.
+
+    The lock goes with the process, also when it is killed.
+
+    Raises:
+        RunExistsError: the folder is there and neither was asked for, or another process holds it.
+        StorageError: the disk refused.
+    """
+    if folder.exists() and not (resume or overwrite):
+        raise RunExistsError(
+            f"run folder {folder} exists; --resume goes on with it, --overwrite replaces it"
+        )
+    with storage_faults(folder, "making run folder"):
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        if not _acquire(descriptor):
+            raise RunExistsError(f"another process is at work in {folder}; wait for it or stop it")
+        if overwrite:
+            with storage_faults(folder, "replacing"):
+                _empty(folder)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def write_config(folder: Path, config: dict[str, Any], threads: int) -> None:
+    """Write config.yaml, with the threads the run began with."""
+    write_text(folder / "config.yaml", plain_yaml.dump({**config, "threads_used": threads}))
+
+
+def read_config(folder: Path) -> dict[str, Any] | None:
+    """What config.yaml says; None when there is none.
+
+    Raises:
+        CheckpointError: the file is not such a config.
+    """
+    path = folder / "config.yaml"
+    if not path.exists():
+        return None
+    try:
+        data = plain_yaml.load(path.read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
+        raise CheckpointError(f"{path} is not YAML: {error}") from error
+    if not isinstance(data, dict) or "task" not in data:
+        raise CheckpointError(f"{path} is not the config of a run")
+    return data
+
+
+def read_report(folder: Path) -> dict[str, Any] | None:
+    """The report of a finished run; None while it is not finished.
+
+    Raises:
+        CheckpointError: report.json is not a report.
+    """
+    path = folder / "report.json"
+    if not path.exists():
+        return None
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} is not a report: {error}") from error
+    if not isinstance(data, dict) or data.get("format") != "unbounded-report":
+        raise CheckpointError(f"{path} is not a report")
+    return data
+
+
+def save_model(model: TransductionModel, folder: Path) -> None:
+    """`save_pretrained` into a folder that appears whole or not at all.
+
+    Raises:
+        StorageError: the disk refused.
+    """
+    partial = folder.with_name(f".{folder.name}.partial")
+    with storage_faults(folder, "saving model"):
+        shutil.rmtree(partial, ignore_errors=True)
+        try:
+            model.save_pretrained(partial)
+        except Exception as error:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise StorageError(f"saving model {folder} failed: {error}") from error
+        shutil.rmtree(folder, ignore_errors=True)
+        os.rename(partial, folder)
+
+
+def _acquire(descriptor: int) -> bool:
+    try:
+        import fcntl
+    except ImportError:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _empty(folder: Path) -> None:
+    for path in folder.iterdir():
+        if path.name == _LOCK:
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()

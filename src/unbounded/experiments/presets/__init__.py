@@ -1,0 +1,28 @@
+"""The preset of each task for `unbounded train TASK`, as YAML files beside this one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from unbounded.experiments import plain_yaml
+
+PRESETS: Final[dict[str, str]] = {
+    "copy": "copy.yaml",
+    "reversal": "reversal.yaml",
+    "bigram_flip": "bigram_flip.yaml",
+    "svo_sov": "svo_sov.yaml",
+    "gender": "gender.yaml",
+}
+
+
+def preset_path(task: str) -> Path:
+    """The file of a task's preset."""
+    return Path(__file__).parent / PRESETS[task]
+
+
+def summary(task: str) -> str:
+    """The model and budget of a task's preset in one line."""
+    data = plain_yaml.load(preset_path(task).read_text(encoding="utf-8"))
+    budget = data["training"]["batches"]
+    return f"{data['model']['memory']} memory, at most {budget} batches"

@@ -1,0 +1,225 @@
+"""Checkpoints: folders written whole or not at all, checked before anything in them is used.
+
+A checkpoint holds model.safetensors, config.json, loop.json and what accelerate saves of the
+optimizer, the schedule and the random states. manifest.json lists each file with its size and
+SHA-256, and is what makes the folder a checkpoint. Nothing loaded can run code: JSON,
+safetensors, and torch files that accelerate reads with weights_only=True.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from accelerate import Accelerator
+from accelerate.utils import load as load_weights_only
+
+from unbounded.errors import CheckpointError
+from unbounded.training.files import json_text, storage_faults, sync
+from unbounded.training.state import LoopState
+
+FORMAT = "unbounded-checkpoint"
+VERSION = 1
+_NAME = re.compile(r"batch-(\d+)")
+_PARTIAL = ".partial-"
+
+
+class Checkpoints:
+    """The checkpoints of one run.
+
+    Args:
+        folder: where they lie, one folder each.
+        accelerator: has prepared the model, optimizer and schedule that are saved and loaded.
+        config: the model's config, kept beside its weights.
+        run: what identifies the run; a checkpoint of another run is foreign.
+        keep: how many of the newest stay, at least 1.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        accelerator: Accelerator,
+        *,
+        config: dict[str, Any],
+        run: str,
+        keep: int = 2,
+    ) -> None:
+        self.folder = folder
+        self._accelerator = accelerator
+        self._config = config
+        self._run = run
+        self._keep = keep
+
+    def save(self, state: LoopState) -> Path:
+        """Write a checkpoint of everything as it stands, then drop the oldest ones.
+
+        Raises:
+            StorageError: the disk refused; what was there before is intact, nothing half is left.
+        """
+        name = f"batch-{state.batch:09d}"
+        final = self.folder / name
+        # One name for all processes, so that each can put its random states there.
+        partial = self.folder / f"{_PARTIAL}{name}"
+        main = self._accelerator.is_main_process
+        with storage_faults(final, "saving checkpoint"):
+            try:
+                if main:
+                    self._drop_partial()
+                    partial.mkdir(parents=True)
+                self._accelerator.wait_for_everyone()
+                self._write(partial, state)
+                self._accelerator.wait_for_everyone()
+                if main:
+                    self._seal(partial, state)
+                    self._replace(partial, final)
+            except BaseException:
+                if main:
+                    shutil.rmtree(partial, ignore_errors=True)
+                raise
+            if main:
+                for old in checkpoint_folders(self.folder)[self._keep :]:
+                    shutil.rmtree(old)
+            self._accelerator.wait_for_everyone()
+        return final
+
+    def load_newest(self, tell: Callable[[str], None]) -> LoopState | None:
+        """Restore the newest checkpoint that is whole; None when there is no folder at all.
+
+        Args:
+            tell: given one line for each checkpoint that had to be passed over, and why.
+        Raises:
+            CheckpointError: there are checkpoints and none of them can be used.
+        """
+        faults: list[str] = []
+        found = checkpoint_folders(self.folder)
+        for folder in found:
+            try:
+                state = self._load(folder)
+            except CheckpointError as error:
+                faults.append(str(error))
+                continue
+            for fault in faults:
+                tell(f"{fault}; going on from {folder} instead")
+            return state
+        if found:
+            raise CheckpointError("no checkpoint can be used:\n  " + "\n  ".join(faults))
+        return None
+
+    def _write(self, partial: Path, state: LoopState) -> None:
+        try:
+            self._accelerator.save_state(str(partial))
+        except OSError:
+            raise
+        except Exception as error:
+            # safetensors and torch's zip writer report a refused write as errors of their own.
+            raise OSError(f"{type(error).__name__}: {error}") from error
+        if self._accelerator.is_main_process:
+            (partial / "loop.json").write_text(json_text(state.to_json(), indent=1))
+            (partial / "config.json").write_text(json_text(self._config, indent=1))
+
+    def _seal(self, partial: Path, state: LoopState) -> None:
+        files = {}
+        for path in sorted(partial.iterdir()):
+            sync(path)
+            files[path.name] = {"bytes": path.stat().st_size, "sha256": _digest(path)}
+        manifest = {
+            "format": FORMAT,
+            "version": VERSION,
+            "run": self._run,
+            "batch": state.batch,
+            "processes": self._accelerator.num_processes,
+            "files": files,
+        }
+        path = partial / "manifest.json"
+        path.write_text(json_text(manifest, indent=1))
+        sync(path)
+        sync(partial)
+
+    def _replace(self, partial: Path, final: Path) -> None:
+        if final.exists():
+            # The same batch is saved again when an interrupted look at it was taken up again.
+            aside = self.folder / f"{_PARTIAL}old-{final.name}"
+            os.rename(final, aside)
+            os.rename(partial, final)
+            shutil.rmtree(aside)
+        else:
+            os.rename(partial, final)
+        sync(self.folder)
+
+    def _drop_partial(self) -> None:
+        for left in self.folder.glob(f"{_PARTIAL}*"):
+            shutil.rmtree(left)
+
+    def _load(self, folder: Path) -> LoopState:
+        manifest = verify(folder)
+        if manifest["run"] != self._run:
+            raise CheckpointError(
+                f"checkpoint {folder} belongs to another run: {manifest['run']}, not {self._run}"
+            )
+        if manifest["processes"] != self._accelerator.num_processes:
+            raise CheckpointError(
+                f"checkpoint {folder} was written by {manifest['processes']} process(es); "
+                f"this run has {self._accelerator.num_processes}"
+            )
+        try:
+            # accelerate passes over random states it cannot read; here that is a fault.
+            load_weights_only(folder / f"random_states_{self._accelerator.process_index}.pkl")
+            self._accelerator.load_state(str(folder))
+            return LoopState.from_json(json.loads((folder / "loop.json").read_text()))
+        except CheckpointError as error:
+            raise CheckpointError(f"{folder / 'loop.json'}: {error}") from error
+        except Exception as error:
+            reason = str(error).split("\n", 1)[0]
+            raise CheckpointError(
+                f"checkpoint {folder} does not fit or cannot be read: "
+                f"{type(error).__name__}: {reason}"
+            ) from error
+
+
+def checkpoint_folders(folder: Path) -> Sequence[Path]:
+    """The checkpoints in `folder`, newest first, whole or not."""
+    if not folder.is_dir():
+        return []
+    return sorted((path for path in folder.iterdir() if _NAME.fullmatch(path.name)), reverse=True)
+
+
+def verify(folder: Path) -> dict[str, Any]:
+    """Check that a checkpoint is whole and of this format.
+
+    Returns:
+        Its manifest.
+    Raises:
+        CheckpointError: foreign, truncated or changed; the message names the file.
+    """
+    path = folder / "manifest.json"
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        known = manifest["format"] == FORMAT and manifest["version"] == VERSION
+        files = {str(name): entry for name, entry in manifest["files"].items()}
+        named = {"run", "batch", "processes"} <= set(manifest)
+        sizes = {name: (int(entry["bytes"]), str(entry["sha256"])) for name, entry in files.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{path} is not the manifest of a checkpoint: {error}") from error
+    needed = {"model.safetensors", "optimizer.bin", "scheduler.bin", "loop.json", "config.json"}
+    if not known or not named or not needed <= set(sizes):
+        raise CheckpointError(f"{path} is not the manifest of a checkpoint of {FORMAT} {VERSION}")
+    for name, (size, digest) in sizes.items():
+        file = folder / name
+        if Path(name).name != name or not file.is_file():
+            raise CheckpointError(f"{file} is missing from the checkpoint")
+        if file.stat().st_size != size:
+            raise CheckpointError(f"{file} is truncated: {file.stat().st_size} of {size} bytes")
+        if _digest(file) != digest:
+            raise CheckpointError(f"{file} is damaged: its SHA-256 is not the manifest's")
+    return dict(manifest)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -1,0 +1,67 @@
+"""Writing so that a reader finds the old file or the new one, never half of one."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from unbounded.errors import StorageError
+
+
+@contextmanager
+def storage_faults(path: Path, doing: str) -> Iterator[None]:
+    """Turn what the operating system says about a disk into a `StorageError` naming the path."""
+    try:
+        yield
+    except StorageError:
+        raise
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise StorageError(f"{doing} {path} failed: {reason}") from error
+
+
+def sync(path: Path) -> None:
+    """Wait until the file or folder at `path` is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace `path` by `text` atomically.
+
+    Raises:
+        StorageError: the disk is full or read-only; the old file is intact, no other is left.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with storage_faults(path, "writing"):
+        try:
+            temporary.write_text(text, encoding="utf-8")
+            sync(temporary)
+            os.replace(temporary, path)
+            sync(path.parent)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+
+def json_text(data: Any, indent: int | None = None) -> str:
+    """Strict JSON: what is not finite becomes null."""
+    return json.dumps(_finite(data), indent=indent, allow_nan=False)
+
+
+def _finite(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {key: _finite(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_finite(value) for value in data]
+    if isinstance(data, float) and not math.isfinite(data):
+        return None
+    return data

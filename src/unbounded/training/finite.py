@@ -1,0 +1,82 @@
+"""Finding the first tensor that went bad, in the order in which a step computes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+def describe(tensor: Tensor) -> str | None:
+    """What is not finite in a tensor, None when all of it is."""
+    if not tensor.is_floating_point() or bool(torch.isfinite(tensor).all()):
+        return None
+    nans = int(torch.isnan(tensor).sum())
+    infinite = int(torch.isinf(tensor).sum())
+    return f"{nans} NaN and {infinite} infinite of {tensor.numel()} values"
+
+
+def first_bad(named: Iterable[tuple[str, Tensor | None]]) -> str | None:
+    """The name of the first tensor that is not finite, with what is wrong."""
+    for name, tensor in named:
+        fault = None if tensor is None else describe(tensor.detach())
+        if fault is not None:
+            return f"{name} ({fault})"
+    return None
+
+
+def parameters(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """Each parameter as `parameter NAME`."""
+    for name, tensor in model.named_parameters():
+        yield f"parameter {name}", tensor
+
+
+def gradients(model: nn.Module) -> Iterator[tuple[str, Tensor | None]]:
+    """Each gradient as `gradient of NAME`."""
+    for name, tensor in model.named_parameters():
+        yield f"gradient of {name}", tensor.grad
+
+
+def first_bad_output(model: nn.Module, inputs: Tensor) -> str | None:
+    """Run the model once more and name the first module whose output is not finite.
+
+    Args:
+        model: called as model(inputs).
+        inputs: tokens, int64 [B, T].
+    Returns:
+        `output of MODULE (...)`, modules in the order in which they finish (embedding, layer,
+        logits); None when all are finite.
+    """
+    found: list[str] = []
+
+    def hook(name: str) -> Any:
+        def look(module: nn.Module, given: Any, output: Any) -> None:
+            if not found:
+                named = ((f"output of {name}", tensor) for tensor in _tensors(output))
+                fault = first_bad(named)
+                if fault is not None:
+                    found.append(fault)
+
+        return look
+
+    handles = [
+        module.register_forward_hook(hook(name or "the model"))
+        for name, module in model.named_modules()
+    ]
+    try:
+        with torch.no_grad():
+            model(inputs)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return found[0] if found else None
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, tuple | list):
+        for item in value:
+            yield from _tensors(item)

@@ -1,0 +1,68 @@
+"""The run's metrics as JSON lines, cut back to a checkpoint when a run goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from unbounded.errors import CheckpointError
+from unbounded.training.files import json_text, storage_faults
+
+Listener = Callable[[dict[str, Any]], None]
+
+
+class MetricsLog:
+    """Appends records to a file of JSON lines and counts them.
+
+    Args:
+        path: the file; made when missing.
+        listener: also told each record (TensorBoard, for one).
+    """
+
+    def __init__(self, path: Path, listener: Listener | None = None) -> None:
+        self.path = path
+        self._listener = listener
+
+    def append(self, record: dict[str, Any]) -> None:
+        """Write one record.
+
+        Raises:
+            StorageError: the disk is full or read-only.
+        """
+        with storage_faults(self.path, "writing"), self.path.open("a", encoding="utf-8") as stream:
+            stream.write(json_text(record) + "\n")
+        if self._listener is not None:
+            self._listener(record)
+
+    def cut(self, lines: int) -> None:
+        """Keep the first `lines` lines: later ones belong to work that is done again.
+
+        Raises:
+            CheckpointError: the file has fewer lines than the checkpoint says.
+        """
+        with storage_faults(self.path, "cutting"):
+            content = self.path.read_bytes() if self.path.exists() else b""
+            position = 0
+            for _ in range(lines):
+                position = content.find(b"\n", position) + 1
+                if position == 0:
+                    raise CheckpointError(
+                        f"{self.path} has fewer than the {lines} lines its checkpoint counts; "
+                        "put the file back, or start again with --overwrite"
+                    )
+            if position != len(content):
+                os.truncate(self.path, position)
+
+    def sync(self) -> None:
+        """Wait until every record is on the disk."""
+        with storage_faults(self.path, "syncing"), self.path.open("ab") as stream:
+            os.fsync(stream.fileno())
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """The records of a metrics file; a last line cut short by a crash is left out."""
+    lines = path.read_text(encoding="utf-8").split("\n")
+    return [json.loads(line) for line in lines[:-1]]

@@ -1,0 +1,62 @@
+"""Ctrl-C and SIGTERM as a request that the loop answers between two steps."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+class Interrupted(Exception):  # noqa: N818
+    """The run was asked to stop; it has been saved when this leaves the loop.
+
+    Args:
+        number: the signal, whose exit code is 128 + number.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"stopped by {signal.Signals(number).name}")
+        self.number = number
+
+    @property
+    def exit_code(self) -> int:
+        """130 after Ctrl-C, 143 after SIGTERM."""
+        return 128 + self.number
+
+
+class StopRequest:
+    """Remembers the first signal that asked for an end."""
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+
+    def check(self) -> None:
+        """Raise `Interrupted` when a signal came."""
+        if self.number is not None:
+            raise Interrupted(self.number)
+
+
+@contextmanager
+def stop_requests() -> Iterator[StopRequest]:
+    """Catch SIGINT and SIGTERM inside the block; a second one has its usual effect at once."""
+    request = StopRequest()
+    if threading.current_thread() is not threading.main_thread():
+        yield request
+        return
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.getsignal(number) for number in numbers}
+
+    def remember(number: int, frame: FrameType | None) -> None:
+        request.number = number
+        for each in numbers:
+            signal.signal(each, before[each])
+
+    for number in numbers:
+        signal.signal(number, remember)
+    try:
+        yield request
+    finally:
+        for number in numbers:
+            signal.signal(number, before[number])

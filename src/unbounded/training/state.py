@@ -1,0 +1,56 @@
+"""Where a training run stands: everything the loop remembers beside tensors."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from unbounded.errors import CheckpointError
+
+
+@dataclass
+class LoopState:
+    """Plain numbers only, so that a checkpoint holds them as JSON, exactly.
+
+    Fields:
+        batch: batches trained so far; the next one draws examples batch * B, ..., in order.
+        actions_due: whether the reports, looks and checkpoints due at `batch` are still to be done.
+        window_nats, window_tokens: sums since the last report of training perplexity.
+        gradient_norm: of the last batch, before clipping.
+        perplexity: the last training perplexity reported, None before the first.
+        drawn: validation examples used up so far; each look takes fresh ones.
+        solved_in_a_row, converged_in_a_row: counts of the stop rules.
+        elapsed_s: wall-clock seconds of training over all sessions.
+        metrics_lines: lines of metrics.jsonl that belong to this state.
+        finished: why the run is over, None while it is not.
+    """
+
+    batch: int = 0
+    actions_due: bool = False
+    window_nats: float = 0.0
+    window_tokens: int = 0
+    gradient_norm: float = 0.0
+    perplexity: float | None = None
+    drawn: int = 0
+    solved_in_a_row: int = 0
+    converged_in_a_row: int = 0
+    elapsed_s: float = 0.0
+    metrics_lines: int = 0
+    finished: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields by name."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: object) -> LoopState:
+        """The state those fields describe.
+
+        Raises:
+            CheckpointError: fields are missing or unknown.
+        """
+        names = {item.name for item in fields(cls)}
+        if not isinstance(data, dict) or set(data) != names:
+            given = sorted(data) if isinstance(data, dict) else type(data).__name__
+            raise CheckpointError(f"loop state must have the fields {sorted(names)}, got {given}")
+        return cls(**data)

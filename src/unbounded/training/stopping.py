@@ -1,0 +1,118 @@
+"""When a run is over: one rule a name, and the budget beside each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from unbounded.tasks import LengthRange
+from unbounded.training.state import LoopState
+
+Record = Callable[[dict[str, Any]], None]
+
+
+class Score(Protocol):
+    """What an assessment says; `unbounded.evaluation` makes these."""
+
+    @property
+    def coarse(self) -> float:
+        """Share of sequences that are right to the end."""
+
+    @property
+    def fine(self) -> float:
+        """Mean share of a target that is right before the first error."""
+
+
+class Assess(Protocol):
+    """Scores the model on validation examples `start` to `start + count - 1`."""
+
+    def __call__(self, lengths: LengthRange, start: int, count: int) -> Score:
+        """Score `count` examples of that length range."""
+
+
+class StopRule(Protocol):
+    """Looks at a run after each batch and says why it is over, or None."""
+
+    def __call__(self, state: LoopState, assess: Assess, record: Record) -> str | None:
+        """The reason to stop, None to go on; may use up validation examples."""
+
+
+class WhenSolved:
+    """Stop when `count` fresh validation sequences are all right, `times` looks in a row.
+
+    A first look at a few of them comes before the rest and decides most cases cheaply.
+
+    Args:
+        lengths: range of the validation sequences.
+        every: batches between looks.
+        count: sequences a look.
+        times: looks in a row that must be flawless.
+        few: sequences of the first look.
+    """
+
+    def __init__(
+        self, lengths: LengthRange, *, every: int, count: int = 1000, times: int = 2, few: int = 10
+    ) -> None:
+        self._lengths = lengths
+        self._every = every
+        self._count = count
+        self._times = times
+        self._few = min(few, count)
+
+    def __call__(self, state: LoopState, assess: Assess, record: Record) -> str | None:
+        """Look, when a look is due."""
+        if state.batch % self._every:
+            return None
+        start, count = state.drawn, self._few
+        score = assess(self._lengths, start, count)
+        if score.coarse == 1.0 and count < self._count:
+            count = self._count
+            score = assess(self._lengths, start, count)
+        state.drawn = start + count
+        state.solved_in_a_row = state.solved_in_a_row + 1 if score.coarse == 1.0 else 0
+        record(
+            {
+                "kind": "validation",
+                "batch": state.batch,
+                "lengths": str(self._lengths),
+                "count": count,
+                "accuracy_coarse": score.coarse,
+                "accuracy_fine": score.fine,
+                "solved_in_a_row": state.solved_in_a_row,
+            }
+        )
+        if state.solved_in_a_row < self._times:
+            return None
+        return f"solved: {self._count} validation sequences all right {self._times} times in a row"
+
+
+class WhenConverged:
+    """Stop when training perplexity has stayed at or below a bound for several reports.
+
+    It never looks at an accuracy, as the paper's protocol chooses by training perplexity only.
+
+    Args:
+        every: batches between reports of training perplexity.
+        bound: perplexity, above 1.
+        times: reports in a row.
+    """
+
+    def __init__(self, *, every: int, bound: float = 1.001, times: int = 10) -> None:
+        self._every = every
+        self._bound = bound
+        self._times = times
+
+    def __call__(self, state: LoopState, assess: Assess, record: Record) -> str | None:
+        """Count the reports at or below the bound."""
+        if state.batch % self._every or state.perplexity is None:
+            return None
+        low = state.perplexity <= self._bound
+        state.converged_in_a_row = state.converged_in_a_row + 1 if low else 0
+        if state.converged_in_a_row < self._times:
+            return None
+        return f"converged: training perplexity at most {self._bound} in {self._times} reports"
+
+
+def never(state: LoopState, assess: Assess, record: Record) -> str | None:
+    """Only the budget ends the run."""
+    return None

@@ -1,0 +1,85 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+from unbounded.cli.sample import sample
+from unbounded.errors import ChoiceError, ConfigError
+from unbounded.tasks import LengthRange, make_task
+
+
+def test_prints_a_line_an_example(capsys):
+    task = make_task("reversal")
+    sample(task, 300, seed=4, split="test", lengths=LengthRange(3, 5))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [str(e) for e in task.examples(4, "test", 0, 300, LengthRange(3, 5))]
+    source, target = lines[0].split(" ||| ")
+    assert source.split() == target.split()[::-1]
+
+
+def test_writes_json_lines(tmp_path, capsys):
+    task, out = make_task("gender"), tmp_path / "pairs.jsonl"
+    sample(task, 3, seed=1, out=out)
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [row["index"] for row in rows] == [0, 1, 2]
+    for row in rows:
+        example = task.example(1, "train", row["index"])
+        assert row == {
+            "task": "gender",
+            "seed": 1,
+            "split": "train",
+            "index": row["index"],
+            "source": list(example.source),
+            "target": list(example.target),
+        }
+    assert capsys.readouterr().out == f"wrote 3 examples to {out}\n"
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_an_existing_file_is_kept_unless_asked(tmp_path):
+    out = tmp_path / "pairs.jsonl"
+    out.write_text("mine")
+    with pytest.raises(ConfigError, match=r"out: .*pairs.jsonl exists"):
+        sample(make_task("copy"), out=out)
+    assert out.read_text() == "mine"
+    sample(make_task("copy"), 2, out=out, overwrite=True)
+    assert len(out.read_text().splitlines()) == 2
+
+
+def test_a_folder_that_is_not_there(tmp_path):
+    with pytest.raises(ConfigError, match=r"out: cannot write .*No such file"):
+        sample(make_task("copy"), out=tmp_path / "none" / "pairs.jsonl")
+
+
+def test_a_fault_on_the_way_leaves_no_file(tmp_path):
+    with pytest.raises(ConfigError, match="derives nothing"):
+        sample(make_task("gender"), lengths=LengthRange(1, 2), out=tmp_path / "pairs.jsonl")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("n", [0, -3, 1.5])
+def test_bad_number(n):
+    with pytest.raises(ConfigError, match="n: expected an integer from 1"):
+        sample(make_task("copy"), n)
+
+
+def test_bad_split():
+    with pytest.raises(ChoiceError, match="unknown split"):
+        sample(make_task("copy"), split="dev")
+
+
+def test_a_closed_pipe_is_no_fault():
+    code = (
+        "from unbounded.cli.sample import sample\n"
+        "from unbounded.tasks import make_task\n"
+        "sample(make_task('copy'), 20_000)"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    with process:
+        assert " ||| " in process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 0

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.experiments.tiny import tiny
+from unbounded.errors import ConfigError
+from unbounded.evaluation import Score, make_report, row, score, table
+from unbounded.experiments.build import build_model, build_task
+from unbounded.experiments.evaluate import load_model
+from unbounded.experiments.run import train_run
+from unbounded.models import TransductionModel, generate
+from unbounded.tasks import LengthRange, TransductionTask
+
+RANGE = LengthRange(1, 5)
+
+
+@pytest.fixture(scope="module")
+def half_trained(tmp_path_factory: pytest.TempPathFactory) -> TransductionModel:
+    """A model that is right on some sequences and wrong on others."""
+    root: Path = tmp_path_factory.mktemp("runs")
+    config = tiny(batches=120, accuracy_every=0)
+    folder = train_run(config, root=root, quiet=True).folder
+    return load_model(folder)[0].eval()
+
+
+def task() -> TransductionTask:
+    made = build_task(tiny())
+    assert isinstance(made, TransductionTask)
+    return made
+
+
+def test_chunks_do_not_change_scores(half_trained: TransductionModel) -> None:
+    made = task()
+
+    def scored(chunk_tokens: int) -> Score:
+        return score(
+            half_trained,
+            made,
+            seed=1,
+            split="test",
+            lengths=RANGE,
+            count=50,
+            chunk_tokens=chunk_tokens,
+        )
+
+    whole = scored(10**6)
+    assert 0 < whole.right < 50
+    assert scored(30) == whole
+    assert scored(1) == whole
+
+
+def test_start_and_count_choose_the_examples(half_trained: TransductionModel) -> None:
+    made = task()
+    parts = [
+        score(half_trained, made, seed=1, split="test", lengths=RANGE, count=n, start=start)
+        for n, start in ((30, 0), (20, 30), (50, 0))
+    ]
+    assert parts[0].right + parts[1].right == parts[2].right
+    mean = (30 * parts[0].fine + 20 * parts[1].fine) / 50
+    assert mean == pytest.approx(parts[2].fine, abs=1e-12)
+
+
+def test_teacher_forcing_scores_as_greedy_generation_does(half_trained: TransductionModel) -> None:
+    made = task()
+    count = 200
+    prompt = made.prompt(1, "test", 0, count, RANGE)
+    said = generate(
+        half_trained.sequence,
+        prompt.inputs,
+        prompt.lengths,
+        made.output_to_input,
+        made.end_token,
+        max_length=int(prompt.target_lengths.max()),
+    )
+    right, fine = 0, 0.0
+    for number in range(count):
+        length = int(prompt.target_lengths[number])
+        target = prompt.targets[number, :length].tolist()
+        got = said[number, :length].tolist()
+        got += [-1] * (length - len(got))
+        same = [a == b for a, b in zip(target, got, strict=True)]
+        right += all(same)
+        fine += (same.index(False) if not all(same) else length) / length
+    forced = score(half_trained, made, seed=1, split="test", lengths=RANGE, count=count)
+    assert 0 < right < count
+    assert forced.right == right
+    assert forced.fine == pytest.approx(fine / count, abs=1e-12)
+
+
+def test_check_can_give_up(half_trained: TransductionModel) -> None:
+    def check() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        score(half_trained, task(), seed=1, split="test", lengths=RANGE, count=5, check=check)
+
+
+def test_count_below_one_is_an_error() -> None:
+    config = tiny()
+    made = build_task(config)
+    with pytest.raises(ConfigError, match="count must be at least 1, got 0"):
+        score(build_model(config, made), made, seed=1, split="test", lengths=RANGE, count=0)
+
+
+def test_wilson_interval_by_hand() -> None:
+    # p = 0.9, n = 100, z = 1.959964: (p + z^2/2n +- z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n)
+    low, high = Score(count=100, right=90, fine=1.0, fine_error=0.0).interval()
+    assert low == pytest.approx(0.825634, abs=1e-6)
+    assert high == pytest.approx(0.944771, abs=1e-6)
+    low, high = Score(count=1000, right=1000, fine=1.0, fine_error=0.0).interval()
+    assert low == pytest.approx(0.996173, abs=1e-6)
+    assert high == 1.0
+
+
+def test_report_says_what_where_and_how_many() -> None:
+    rows = [row(LengthRange(65, 128), Score(count=1000, right=999, fine=0.9995, fine_error=1e-4))]
+    report = make_report(task="copy", split="test", seed=7, rows=rows, batches=3)
+    assert report["format"] == "unbounded-report"
+    assert report["seed"] == 7
+    assert report["batches"] == 3
+    assert report["versions"]["torch"] == torch.__version__
+    assert set(report["machine"]) == {"processor", "cores", "threads"}
+    text = table(report)
+    assert "65:128" in text
+    assert "0.999" in text
+    assert text.splitlines()[0] == "copy, split test, seed 7"

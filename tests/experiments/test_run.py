@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+
+from tests.experiments.tiny import assert_same_run, metrics, tiny
+from unbounded.errors import ConfigError, NonFiniteError, RunExistsError
+from unbounded.experiments.config import config_hash, from_dict, run_name, to_dict
+from unbounded.experiments.run import train_run
+from unbounded.models import TransductionModel
+from unbounded.training import Interrupted
+from unbounded.training.checkpoint import checkpoint_folders
+from unbounded.training.metrics_log import MetricsLog
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train_run(tiny(), root=tmp_path_factory.mktemp("whole"), quiet=True).folder
+
+
+def test_the_folder_holds_what_a_run_is(uninterrupted: Path) -> None:
+    assert uninterrupted.name == run_name(tiny())
+    assert uninterrupted.name.startswith("copy-queue-lstm-")
+    assert uninterrupted.name.endswith("-seed3")
+    names = {path.name for path in uninterrupted.iterdir() if not path.name.startswith(".")}
+    assert {"config.yaml", "metrics.jsonl", "checkpoints", "model", "report.json"} <= names
+    saved = yaml.safe_load((uninterrupted / "config.yaml").read_text())
+    assert saved.pop("threads_used") == 1
+    assert from_dict(saved) == tiny()
+    report = json.loads((uninterrupted / "report.json").read_text())
+    assert report["split"] == "test"
+    assert [each["lengths"] for each in report["rows"]] == ["1:3", "4:6", "7:12"]
+    assert report["batches"] == 40
+    assert report["stopped"] == "budget: 40 batches are done"
+
+
+def test_metrics_come_when_they_are_due(uninterrupted: Path) -> None:
+    lines = metrics(uninterrupted)
+    assert [line["batch"] for line in lines if line["kind"] == "train"] == [10, 20, 30, 40]
+    accuracies = [(line["batch"], line["lengths"]) for line in lines if line["kind"] == "accuracy"]
+    assert accuracies == [(20, "1:3"), (20, "4:6"), (40, "1:3"), (40, "4:6")]
+    assert [line["batch"] for line in lines if line["kind"] == "validation"] == [20, 40]
+
+
+def test_only_the_last_two_checkpoints_stay(uninterrupted: Path) -> None:
+    kept = [path.name for path in checkpoint_folders(uninterrupted / "checkpoints")]
+    assert kept == ["batch-000000040", "batch-000000030"]
+    assert len(list((uninterrupted / "checkpoints").iterdir())) == 2
+
+
+def test_the_saved_model_is_the_trained_model(uninterrupted: Path) -> None:
+    model = TransductionModel.from_pretrained(uninterrupted / "model")
+    newest = checkpoint_folders(uninterrupted / "checkpoints")[0]
+    again = TransductionModel.from_pretrained(newest)
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(tensor, again.state_dict()[name]), name
+
+
+def test_a_run_is_repeatable(uninterrupted: Path, tmp_path: Path) -> None:
+    assert_same_run(uninterrupted, train_run(tiny(), root=tmp_path, quiet=True).folder)
+
+
+def test_an_existing_folder_is_never_overwritten_unasked(tmp_path: Path) -> None:
+    folder = tmp_path / run_name(tiny())
+    folder.mkdir()
+    (folder / "precious").write_text("mine")
+    with pytest.raises(RunExistsError, match=r"--resume goes on with it, --overwrite replaces it"):
+        train_run(tiny(), root=tmp_path, quiet=True)
+    assert (folder / "precious").read_text() == "mine"
+    train_run(tiny(batches=1, accuracy_every=0), root=tmp_path, quiet=True)
+    result = train_run(tiny(), root=tmp_path, quiet=True, overwrite=True)
+    assert not (folder / "precious").exists()
+    assert result.folder == folder
+
+
+def test_resume_and_overwrite_exclude_each_other(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="exclude each other"):
+        train_run(tiny(), root=tmp_path, quiet=True, resume=True, overwrite=True)
+
+
+def test_a_finished_run_gives_its_report_again(uninterrupted: Path) -> None:
+    before = (uninterrupted / "metrics.jsonl").read_bytes()
+    result = train_run(tiny(), root=uninterrupted.parent, quiet=True, resume=True)
+    assert not result.fresh
+    assert result.report["batches"] == 40
+    assert (uninterrupted / "metrics.jsonl").read_bytes() == before
+
+
+def test_two_processes_cannot_train_one_run(tmp_path: Path) -> None:
+    fcntl = pytest.importorskip("fcntl")
+    folder = tmp_path / run_name(tiny())
+    folder.mkdir()
+    with (folder / ".lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(RunExistsError, match="another process is at work"):
+            train_run(tiny(), root=tmp_path, quiet=True, resume=True)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("record", [0, 2, 3, 4, 7])
+def test_a_signal_saves_and_resume_ends_the_same(
+    uninterrupted: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    number: signal.Signals,
+    record: int,
+) -> None:
+    """The signal comes while the n-th record is written: between a step and what follows it."""
+    append, count = MetricsLog.append, 0
+
+    def interrupt(log: MetricsLog, line: dict[str, Any]) -> None:
+        nonlocal count
+        if count == record:
+            os.kill(os.getpid(), number)
+        count += 1
+        append(log, line)
+
+    before = signal.getsignal(number)
+    with monkeypatch.context() as patch:
+        patch.setattr(MetricsLog, "append", interrupt)
+        with pytest.raises(Interrupted) as caught:
+            train_run(tiny(), root=tmp_path, quiet=True)
+    assert caught.value.exit_code == 128 + number
+    assert signal.getsignal(number) == before
+    folder = tmp_path / run_name(tiny())
+    assert not (folder / "report.json").exists()
+    train_run(tiny(), root=tmp_path, quiet=True, resume=True)
+    assert_same_run(uninterrupted, folder)
+
+
+def test_other_threads_are_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tiny(batches=2, accuracy_every=0)
+    folder = train_run(config, root=tmp_path, quiet=True).folder
+    (folder / "report.json").unlink()
+    text = (folder / "config.yaml").read_text().replace("threads_used: 1", "threads_used: 8")
+    (folder / "config.yaml").write_text(text)
+    train_run(config, root=tmp_path, resume=True)
+    assert "began with 8 thread(s) and goes on with 1" in capsys.readouterr().out
+
+
+def test_nan_stops_with_step_and_tensor_and_leaves_the_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from unbounded.models import SequenceModel
+
+    forward, calls = SequenceModel.forward, 0
+
+    def poisoned(model: SequenceModel, *arguments: Any, **named: Any) -> Any:
+        nonlocal calls
+        if model.training:
+            calls += 1
+        if calls == 25:
+            with torch.no_grad():
+                model.output.weight[1, 2] = float("nan")
+        return forward(model, *arguments, **named)
+
+    monkeypatch.setattr(SequenceModel, "forward", poisoned)
+    with pytest.raises(NonFiniteError) as caught:
+        train_run(tiny(accuracy_every=0, stop="budget"), root=tmp_path, quiet=True)
+    assert "stopped in step 25" in str(caught.value)
+    assert "parameter sequence.output.weight (1 NaN and 0 infinite of " in str(caught.value)
+    kept = checkpoint_folders(
+        tmp_path / run_name(tiny(accuracy_every=0, stop="budget")) / "checkpoints"
+    )
+    assert [path.name for path in kept] == ["batch-000000015"]
+
+
+def test_minutes_are_a_budget(tmp_path: Path) -> None:
+    config = tiny(minutes=1e-9, accuracy_every=0)
+    report = train_run(config, root=tmp_path, quiet=True).report
+    assert report["batches"] == 1
+    assert report["stopped"] == "budget: 1e-09 minutes are over"
+
+
+def test_the_hash_is_of_what_the_run_is() -> None:
+    assert config_hash(tiny()) == config_hash(from_dict(to_dict(tiny())))
+    other = tiny()
+    other.seed, other.machine.threads = 9, 2
+    assert config_hash(other) == config_hash(tiny())
+    other.training.learning_rate = 0.5
+    assert config_hash(other) != config_hash(tiny())
+
+
+def test_a_model_without_memory_trains_too(tmp_path: Path) -> None:
+    config = tiny(batches=3, accuracy_every=0)
+    config.model.memory, config.model.memory_width, config.model.layers = "none", 256, 2
+    result = train_run(config, root=tmp_path, quiet=True)
+    assert result.report["model"] == "lstm-2"
+    assert not (result.folder / "traces").exists()

@@ -1,0 +1,86 @@
+"""A run that takes about a second, and what two runs must agree on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+
+from unbounded.experiments.config import (
+    EvaluationConfig,
+    MachineConfig,
+    ModelConfig,
+    RunConfig,
+    TrainingConfig,
+)
+from unbounded.training.checkpoint import checkpoint_folders
+from unbounded.training.metrics_log import read_metrics
+
+WALL_CLOCK = {"elapsed_s", "sequences_per_s", "minutes"}
+
+
+def tiny(**training: Any) -> RunConfig:
+    options: dict[str, Any] = {
+        "batches": 40,
+        "batch_size": 4,
+        "learning_rate": 1e-2,
+        "report_every": 10,
+        "validate_every": 20,
+        "validation_count": 20,
+        "accuracy_every": 20,
+        "accuracy_count": 10,
+        "checkpoint_every": 15,
+    }
+    return RunConfig(
+        task="copy",
+        task_options={"symbols": 3, "train_lengths": "1:3", "test_lengths": "4:6"},
+        seed=3,
+        model=ModelConfig(hidden_size=8, memory_width=4, embedding_size=4),
+        training=TrainingConfig(**{**options, **training}),
+        evaluation=EvaluationConfig(count=20),
+        machine=MachineConfig(device="cpu", threads=1),
+    )
+
+
+def tiny_arguments(runs: Path, **training: Any) -> list[str]:
+    """The same run as a command line."""
+    config = tiny(**training)
+    arguments = ["train", "copy", "--runs", str(runs), "--seed", str(config.seed)]
+    for name, value in config.task_options.items():
+        arguments += [f"--task_options.{name}", str(value)]
+    for part in ("model", "training", "evaluation", "machine"):
+        for name, value in vars(getattr(config, part)).items():
+            if value is not None:
+                text = str(value).lower() if isinstance(value, bool) else str(value)
+                arguments += [f"--{part}.{name}={text}"]
+    return arguments
+
+
+def metrics(folder: Path) -> list[dict[str, Any]]:
+    lines = read_metrics(folder / "metrics.jsonl")
+    return [{k: v for k, v in line.items() if k not in WALL_CLOCK} for line in lines]
+
+
+def assert_same_run(left: Path, right: Path) -> None:
+    """Metrics, weights, optimizer and loop state are equal bit for bit, wall clock apart."""
+    assert metrics(left) == metrics(right)
+    newest = [checkpoint_folders(folder / "checkpoints")[0] for folder in (left, right)]
+    assert newest[0].name == newest[1].name
+    weights = [load_file(folder / "model.safetensors") for folder in newest]
+    assert weights[0].keys() == weights[1].keys()
+    for name, tensor in weights[0].items():
+        assert torch.equal(tensor, weights[1][name]), name
+    optimizers = [torch.load(folder / "optimizer.bin", weights_only=True) for folder in newest]
+    for number, state in optimizers[0]["state"].items():
+        for name, value in state.items():
+            other = optimizers[1]["state"][number][name]
+            assert torch.equal(torch.as_tensor(value), torch.as_tensor(other)), (number, name)
+    states = [json.loads((folder / "loop.json").read_text()) for folder in newest]
+    for state in states:
+        del state["elapsed_s"]
+    assert states[0] == states[1]
+    reports = [json.loads((folder / "report.json").read_text()) for folder in (left, right)]
+    assert reports[0]["rows"] == reports[1]["rows"]

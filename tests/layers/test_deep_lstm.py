@@ -1,0 +1,80 @@
+"""The baselines, and every parameter count of the paper's Table 2."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import unbounded as ub
+from tests.memories.common import MEMORIES
+from tests.tolerances import assert_close
+
+DOUBLE = torch.float64
+
+
+def count(module):
+    return sum(p.numel() for p in module.parameters() if p.requires_grad)
+
+
+@pytest.mark.parametrize(
+    ("layers", "hidden", "skip", "parameters"),
+    [
+        (1, 256, True, 328_704),
+        (1, 512, True, 1_181_696),
+        (2, 256, True, 919_552),
+        (2, 512, True, 3_411_968),
+        (4, 256, True, 2_101_248),
+        (4, 512, True, 7_872_512),
+        (8, 256, True, 4_464_640),
+        (8, 512, True, 16_793_600),
+        (2, 256, False, 854_016),
+        (4, 256, False, 1_904_640),
+        (8, 256, False, 4_005_888),
+    ],
+)
+def test_deep_lstms_of_table_2(layers, hidden, skip, parameters):
+    model = ub.DeepLSTM(64, hidden, layers, skip_input=skip, device="meta")
+    assert count(model) == parameters
+
+
+@pytest.mark.parametrize(
+    ("memory", "hidden", "parameters"),
+    [
+        ("stack", 256, 673_602),
+        ("queue", 256, 673_602),
+        ("deque", 256, 1_002_052),
+        ("stack", 512, 1_871_170),
+        ("queue", 512, 1_871_170),
+        ("deque", 512, 2_527_812),
+    ],
+)
+def test_memory_rnns_of_table_2(memory, hidden, parameters):
+    model = ub.MemoryRNN(64, hidden, MEMORIES[memory](256), output_size=64, device="meta")
+    assert count(model) == parameters
+
+
+@pytest.mark.parametrize("skip", [True, False])
+def test_padded_equals_unpadded_and_a_state_goes_back_in(skip):
+    torch.manual_seed(0)
+    model = ub.DeepLSTM(3, 5, 2, skip_input=skip, dtype=DOUBLE, learn_initial_state=True)
+    x, lengths = torch.randn(6, 3, 3, dtype=DOUBLE), torch.tensor([6, 2, 4])
+    output, state = model(x, lengths=lengths)
+    for b, length in enumerate(lengths.tolist()):
+        alone, alone_state = model(x[:length, b : b + 1])
+        assert_close(output[:length, b], alone[:, 0], "output")
+        assert output[length:, b].abs().sum() == 0
+        for pair, alone_pair in zip(state, alone_state, strict=True):
+            assert_close(pair[0][b], alone_pair[0][0], "h")
+            assert_close(pair[1][b], alone_pair[1][0], "c")
+    whole, _ = model(x)
+    first, between = model(x[:2])
+    second, _ = model(x[2:], between)
+    assert_close(torch.cat([first, second]), whole, "output in two parts")
+
+
+def test_the_second_bias_is_a_constant_zero():
+    model = ub.DeepLSTM(3, 5, 2)
+    model(torch.randn(4, 2, 3))[0].sum().backward()
+    frozen = [p for name, p in model.named_parameters() if "bias_hh" in name]
+    assert len(frozen) == 2
+    assert all(p.grad is None and p.abs().sum() == 0 for p in frozen)

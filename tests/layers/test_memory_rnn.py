@@ -1,0 +1,245 @@
+"""MemoryRNN: the habits of torch.nn.LSTM, padding, resuming, traces, copies."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import pickle
+
+import pytest
+import torch
+
+import unbounded as ub
+from tests.memories.common import MEMORIES
+from tests.tolerances import assert_close
+from unbounded.memories.state import map_state
+
+CONTROLLERS = ["lstm", "gru", "elman"]
+DOUBLE = torch.float64
+
+
+def make(memory="stack", controller="lstm", **options):
+    torch.manual_seed(0)
+    return ub.MemoryRNN(3, 5, MEMORIES[memory](4), controller, dtype=DOUBLE, **options)
+
+
+def inputs(*shape, seed=1):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=DOUBLE)
+
+
+def flat(state):
+    tensors = []
+    map_state(lambda tensor: tensors.append(tensor) or tensor, state)
+    return tensors
+
+
+def drop_empty_rows(state):
+    """Rows of padding have strength 0 for ever; compare what a memory can still do."""
+    alive = state.memory.strengths[0] > 0
+    return state.memory.values[0][alive], state.memory.strengths[0][alive]
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+@pytest.mark.parametrize("controller", CONTROLLERS)
+def test_layouts_agree(memory, controller):
+    layer = make(memory, controller, output_size=2)
+    x = inputs(6, 2, 3)
+    output, state = layer(x)
+    assert output.shape == (6, 2, 2)
+    first = make(memory, controller, output_size=2, batch_first=True)
+    by_batch, _ = first(x.transpose(0, 1))
+    assert_close(by_batch.transpose(0, 1), output, "batch first")
+    alone, alone_state = layer(x[:, 1])
+    assert_close(alone, output[:, 1], "unbatched")
+    for got, want in zip(flat(alone_state), flat(state), strict=True):
+        assert_close(got, want[1], "unbatched state")
+    onward, _ = layer(x[:, 1], alone_state)
+    assert_close(onward, layer(x, state)[0][:, 1], "unbatched, carried on")
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+@pytest.mark.parametrize("controller", CONTROLLERS)
+def test_padded_equals_unpadded(memory, controller):
+    layer = make(memory, controller, output_size=2, learn_initial_state=True)
+    x, lengths = inputs(7, 4, 3), torch.tensor([7, 0, 1, 4])
+    x.requires_grad_()
+    output, state = layer(x, lengths=lengths)
+    weights = inputs(7, 4, 2, seed=2)
+    (output * weights).sum().backward()
+    got = {name: p.grad.clone() for name, p in layer.named_parameters()}
+    got_x = x.grad.clone()
+    layer.zero_grad()
+    x.grad = None
+    for b, length in enumerate(lengths.tolist()):
+        assert output[length:, b].abs().sum() == 0
+        if length == 0:
+            continue
+        alone, alone_state = layer(x[:length, b : b + 1])
+        assert_close(output[:length, b], alone[:, 0], f"output of sequence {b}")
+        (alone[:, 0] * weights[:length, b]).sum().backward()
+        mine = ub.index_state(state, [b])
+        for one, other in zip(
+            (*mine.controller, mine.reading),
+            (*alone_state.controller, alone_state.reading),
+            strict=True,
+        ):
+            assert_close(one, other, f"state of sequence {b}")
+        for one, other in zip(
+            drop_empty_rows(mine),
+            drop_empty_rows(alone_state),
+            strict=True,
+        ):
+            assert_close(one, other, f"memory of sequence {b}")
+        follow = inputs(2, 1, 3, seed=3)
+        assert_close(layer(follow, mine)[0], layer(follow, alone_state)[0], "carried on")
+    for name, parameter in layer.named_parameters():
+        assert_close(got[name], parameter.grad, f"gradient of {name}")
+    assert_close(got_x, x.grad, "gradient of x")
+
+
+def test_padding_cannot_leak_even_when_it_is_nan():
+    layer = make(output_size=2)
+    x, lengths = inputs(5, 2, 3), torch.tensor([5, 2])
+    x[2:, 1] = float("nan")
+    output, state = layer(x, lengths=lengths)
+    assert not output[:2].isnan().any()
+    assert not state.reading.isnan().any()
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+@pytest.mark.parametrize("controller", CONTROLLERS)
+def test_a_state_goes_back_in(memory, controller):
+    layer = make(memory, controller)
+    x = inputs(8, 2, 3)
+    whole, final = layer(x)
+    first, state = layer(x[:3])
+    second, state = layer(x[3:], state)
+    assert_close(torch.cat([first, second]), whole, "output")
+    for got, want in zip(flat(state), flat(final), strict=True):
+        assert_close(got, want, "state")
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+@pytest.mark.parametrize("controller", CONTROLLERS)
+def test_gradcheck(memory, controller):
+    layer = make(memory, controller, output_size=2, learn_initial_state=True, backend="reference")
+    x = inputs(3, 2, 3).requires_grad_()
+    names = [name for name, _ in layer.named_parameters()]
+
+    def run(x, *parameters):
+        output, state = torch.func.functional_call(
+            layer, dict(zip(names, parameters, strict=True)), (x,)
+        )
+        return output, *state.controller, state.reading, *state.memory
+
+    assert torch.autograd.gradcheck(run, (x, *layer.parameters()))
+
+
+def test_the_learned_initial_state_is_used_and_receives_gradients():
+    layer = make(learn_initial_state=True)
+    assert [p.shape for p in layer.initial_controller] == [(5,), (5,)]
+    output, _ = layer(inputs(2, 2, 3))
+    output.sum().backward()
+    assert all(p.grad.abs().sum() > 0 for p in layer.initial_controller)
+    zero = make().initial_state(2)
+    assert all(tensor.abs().sum() == 0 for tensor in zero.controller)
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_heads_are_declared_by_the_memory(memory):
+    layer = make(memory)
+    for head in layer.memory.heads:
+        rows = layer.heads.rows(head.name)
+        assert layer.heads.weight[rows].shape == (head.size, 5)
+        if "pop" in head.name:
+            assert layer.heads.bias[rows].tolist() == [-1.0]
+        else:
+            assert layer.heads.bias[rows].abs().max() <= 1 / 5**0.5
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_the_trace_says_what_the_memory_did(memory, tmp_path):
+    layer = make(memory, output_size=2)
+    x, lengths = inputs(6, 2, 3), torch.tensor([6, 4])
+    output, state = layer(x, lengths=lengths)
+    traced, traced_state, trace = layer(x, lengths=lengths, return_trace=True)
+    assert_close(traced, output, "output")
+    assert_close(traced_state.reading, state.reading, "reading")
+    rows = 12 if memory == "deque" else 6
+    assert trace.arrays["strengths"].shape == (2, 6, rows)
+    assert_close(trace.arrays["strengths"][:, -1], state.memory.strengths, "last strengths")
+    fields = [trace.arrays[f"instruction.{head.name}"] for head in layer.memory.heads]
+    readings, _ = layer.memory.unroll(layer.memory.Instruction(*fields))
+    assert_close(trace.arrays["reading"][0], readings[0], "readings follow from instructions")
+    end = ".top" if memory == "deque" else ""
+    weights = trace.arrays[f"read_weights{end}"][0]
+    from_weights = weights @ state.memory.values[0]
+    assert_close(from_weights, trace.arrays["reading"][0, :, :4], "readings follow from weights")
+    ub.save_trace(tmp_path / "t.safetensors", trace._replace(symbols=[["a"] * 6, ["b"] * 4]))
+    loaded = ub.load_trace(tmp_path / "t.safetensors")
+    assert loaded.memory == type(layer.memory).__name__
+    assert loaded.symbols == [["a"] * 6, ["b"] * 4]
+    assert torch.equal(loaded.lengths, lengths)
+    for name, array in trace.arrays.items():
+        assert torch.equal(loaded.arrays[name], array)
+
+
+@pytest.mark.parametrize("content", [b"", b"nonsense", b"\x08\x00\x00\x00\x00\x00\x00\x00{}      "])
+def test_a_file_that_is_no_trace(tmp_path, content):
+    path = tmp_path / "broken.safetensors"
+    path.write_bytes(content)
+    with pytest.raises(ub.errors.CheckpointError, match=r"broken\.safetensors"):
+        ub.load_trace(path)
+
+
+def test_deepcopy_pickle_and_state_dict_keep_the_layer():
+    layer = make(output_size=2, learn_initial_state=True)
+    x = inputs(4, 2, 3)
+    want, _ = layer(x)
+    fresh = ub.MemoryRNN(
+        3, 5, ub.NeuralStack(4), output_size=2, dtype=DOUBLE, learn_initial_state=True
+    )
+    fresh.load_state_dict(layer.state_dict())
+    for other in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer)), fresh):
+        assert torch.equal(other(x)[0], want)
+
+
+def test_autocast_keeps_strengths_in_float32():
+    torch.manual_seed(0)
+    layer = ub.MemoryRNN(3, 8, ub.NeuralQueue(4), output_size=2)
+    x = torch.randn(5, 2, 3)
+    want, _ = layer(x)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        output, state = layer(x.bfloat16())
+    assert state.memory.strengths.dtype == torch.float32
+    assert torch.allclose(output.float(), want, atol=0.05)
+    output.float().sum().backward()
+    assert all(p.grad is not None and p.grad.dtype == torch.float32 for p in layer.parameters())
+
+
+def test_distributed_data_parallel(tmp_path):
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    try:
+        layer = make(output_size=2, learn_initial_state=True)
+        x = inputs(4, 2, 3)
+        want, _ = layer(x)
+        wrapped = DistributedDataParallel(copy.deepcopy(layer))
+        output, _ = wrapped(x)
+        assert torch.equal(output, want)
+        output.sum().backward()
+        assert all(p.grad is not None for p in wrapped.parameters())
+    finally:
+        dist.destroy_process_group()
+
+
+def test_a_controller_of_ones_own():
+    feed_forward = functools.partial(
+        ub.ElmanController, activation="sigmoid", recurrent=False, bias=False
+    )
+    layer = ub.MemoryRNN(3, 5, ub.NeuralStack(4), feed_forward)
+    assert [name for name, _ in layer.controller.named_parameters()] == ["weight_ih"]
+    output, _ = layer(torch.randn(4, 2, 3))
+    assert output.shape == (4, 2, 5)

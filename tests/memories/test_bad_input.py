@@ -1,0 +1,79 @@
+"""Every message names the argument, what was expected and what came."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import unbounded as ub
+from tests.memories.common import instructions
+from unbounded.errors import ChoiceError, DTypeError, ShapeError
+
+
+def given(**changes):
+    memory = ub.NeuralStack(3)
+    return memory, instructions(memory, 2, 4)._replace(**changes)
+
+
+def test_a_field_of_the_wrong_shape():
+    memory, bad = given(push=torch.zeros(2, 4, 1, dtype=torch.float64))
+    with pytest.raises(ShapeError, match=r"push: expected shape \[2, 4\], got \[2, 4, 1\]"):
+        memory.unroll(bad)
+
+
+def test_a_value_of_the_wrong_width():
+    memory, bad = given(value=torch.zeros(2, 4, 5, dtype=torch.float64))
+    with pytest.raises(ShapeError, match=r"value: expected shape \[B, T, 3\], got \[2, 4, 5\]"):
+        memory.unroll(bad)
+
+
+def test_a_field_of_another_dtype():
+    memory, bad = given(pop=torch.zeros(2, 4))
+    with pytest.raises(DTypeError, match=r"pop: expected dtype torch.float64 as value has"):
+        memory.unroll(bad)
+
+
+def test_no_time_step():
+    memory, good = given()
+    with pytest.raises(ShapeError, match="at least one time step"):
+        memory.unroll(memory.Instruction(*(field[:, :0] for field in good)))
+
+
+def test_a_state_of_another_batch_size():
+    memory, good = given()
+    state = memory.initial_state(3, dtype=torch.float64)
+    with pytest.raises(ShapeError, match=r"state.values: expected shape \[2, N, 3\], got"):
+        memory.unroll(good, state)
+
+
+def test_a_state_of_another_kind():
+    memory, good = given()
+    with pytest.raises(ShapeError, match="state: expected a StrengthState"):
+        memory.unroll(good, (torch.zeros(2, 0, 3), torch.zeros(2, 0)))  # type: ignore[arg-type]
+
+
+def test_a_state_whose_fields_disagree():
+    memory, good = given()
+    values, strengths = torch.zeros(2, 3, 3).double(), torch.zeros(2, 2).double()
+    state = memory.State(values, strengths)
+    with pytest.raises(ShapeError, match="values has 3, strengths has 2"):
+        memory.unroll(good, state)
+
+
+def test_an_instruction_of_another_memory():
+    memory = ub.NeuralDeque(3)
+    _, good = given()
+    with pytest.raises(ShapeError, match=r"expected memory.Instruction\(top_value, top_push"):
+        memory.unroll(good)  # type: ignore[arg-type]
+
+
+def test_an_unknown_backend_names_the_closest():
+    memory, good = given()
+    with pytest.raises(ChoiceError, match="Did you mean 'reference'"):
+        memory.unroll(good, backend="referense")
+
+
+@pytest.mark.parametrize("width", [0, -1, 2.5, True])
+def test_a_width_that_is_none(width):
+    with pytest.raises(ShapeError, match="width: expected an integer >= 1"):
+        ub.NeuralStack(width)

@@ -1,0 +1,60 @@
+"""Greedy generation of a whole batch against a loop over single sequences without a state."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import unbounded as ub
+from tests.memories.common import MEMORIES
+from unbounded.errors import DTypeError, ShapeError
+from unbounded.models import SequenceModel, generate
+
+
+def make(memory):
+    torch.manual_seed(3)
+    if memory == "none":
+        layer, size = ub.DeepLSTM(6, 8, 2, batch_first=True), 8
+    else:
+        layer = ub.MemoryRNN(6, 8, MEMORIES[memory](4), output_size=5, batch_first=True)
+        size = 5
+    model = SequenceModel(9, 4, 6, layer, size)
+    torch.nn.init.normal_(model.output.weight, 0, 3)
+    torch.nn.init.normal_(model.layer.heads.weight if memory != "none" else model.output.weight)
+    return model
+
+
+@pytest.mark.parametrize("memory", ["none", *MEMORIES])
+def test_generates_what_a_loop_over_prefixes_generates(memory):
+    model = make(memory)
+    prompt, lengths = torch.randint(9, (6, 5)), torch.tensor([5, 3, 1, 4, 5, 2])
+    output_to_input = torch.tensor([5, 6, 7, 8])
+    got = generate(model, prompt, lengths, output_to_input, end_token=3, max_length=7)
+    for b in range(6):
+        tokens = prompt[b, : lengths[b]].tolist()
+        want = []
+        while len(want) < got.shape[1] and 3 not in want:
+            logits, _ = model(torch.tensor([tokens]))
+            want.append(int(logits[0, -1].argmax()))
+            tokens.append(int(output_to_input[want[-1]]))
+        want += [3] * (got.shape[1] - len(want))
+        assert got[b].tolist() == want
+
+
+def test_stops_when_every_sequence_has_ended():
+    model = make("stack")
+    with torch.no_grad():
+        model.output.weight.zero_()
+        model.output.bias.copy_(torch.tensor([0.0, 0.0, 0.0, 1.0]))
+    got = generate(model, torch.zeros(2, 3).long(), torch.tensor([3, 1]), torch.arange(4), 3, 50)
+    assert got.tolist() == [[3], [3]]
+
+
+def test_bad_tokens():
+    model = make("stack")
+    with pytest.raises(DTypeError, match="inputs: expected int64 tokens"):
+        model(torch.zeros(2, 3))
+    with pytest.raises(ShapeError, match="inputs: expected int64 tokens"):
+        model(torch.zeros(3).long())
+    with pytest.raises(ShapeError, match="batch_first=True"):
+        SequenceModel(9, 4, 6, ub.MemoryRNN(6, 8, ub.NeuralStack(4)), 8)

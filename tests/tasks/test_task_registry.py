@@ -1,0 +1,44 @@
+import inspect
+
+import pytest
+
+from unbounded.errors import ChoiceError, ConfigError
+from unbounded.tasks import TASKS, LengthRange, make_task
+
+
+def test_names():
+    assert list(TASKS) == ["copy", "reversal", "bigram_flip", "svo_sov", "gender"]
+
+
+@pytest.mark.parametrize("name", ["copy", "reversal", "bigram_flip", "svo_sov", "gender"])
+def test_a_task_knows_its_name_and_takes_its_options(name):
+    assert inspect.getdoc(TASKS[name])
+    task = make_task(name, train_lengths="10:12", test_lengths=LengthRange(20, 21))
+    assert task.name == name
+    assert (task.train_lengths, task.test_lengths) == (LengthRange(10, 12), LengthRange(20, 21))
+
+
+def test_unknown_task():
+    with pytest.raises(ChoiceError, match=r"unknown task 'copi'\. Did you mean 'copy'\?"):
+        make_task("copi")
+
+
+def test_all_faults_together():
+    with pytest.raises(ConfigError) as caught:
+        make_task("copy", symbols=0, train_lengths="64:8", test_lengths="x", symbol=3)
+    faults = caught.value.faults
+    assert len(faults) == 4
+    assert "unknown option 'symbol' of task 'copy'. Did you mean 'symbols'?" in faults[0]
+    assert "symbols: expected an integer" in faults[1]
+    assert "train_lengths: length range: 64:8 is reversed" in faults[2]
+    assert "test_lengths: length range: expected MINIMUM:MAXIMUM" in faults[3]
+
+
+def test_an_unknown_option_alone():
+    with pytest.raises(ConfigError, match=r"unknown option 'symbols' of task 'gender'"):
+        make_task("gender", symbols=3)
+
+
+def test_unknown_length_distribution():
+    with pytest.raises(ConfigError, match=r"unknown length distribution 'unifrm'.*'uniform'"):
+        make_task("gender", length_distribution="unifrm")

@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import pickle
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.experiments.tiny import assert_same_run, tiny
+from unbounded.errors import CheckpointError, StorageError
+from unbounded.experiments.config import run_name
+from unbounded.experiments.evaluate import evaluate_run
+from unbounded.experiments.run import train_run
+from unbounded.training.checkpoint import checkpoint_folders, verify
+
+CONFIG = {"accuracy_every": 0}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train_run(tiny(**CONFIG), root=tmp_path_factory.mktemp("whole"), quiet=True).folder
+
+
+@pytest.fixture
+def run(finished: Path, tmp_path: Path) -> Path:
+    """A copy of a run as it was just before its end: two checkpoints, no report, no model."""
+    folder = tmp_path / finished.name
+    shutil.copytree(finished, folder)
+    (folder / "report.json").unlink()
+    shutil.rmtree(folder / "model")
+    return folder
+
+
+def newest(run: Path) -> Path:
+    return checkpoint_folders(run / "checkpoints")[0]
+
+
+def resume(run: Path) -> Path:
+    return train_run(tiny(**CONFIG), root=run.parent, resume=True).folder
+
+
+def reseal(folder: Path, name: str) -> None:
+    """Make the manifest agree with a file that was exchanged, as an attacker would."""
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    content = (folder / name).read_bytes()
+    entry = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    manifest["files"][name] = entry
+    path.write_text(json.dumps(manifest))
+
+
+NAMES = ["model.safetensors", "optimizer.bin", "scheduler.bin", "loop.json", "manifest.json"]
+
+
+@pytest.mark.parametrize("name", [*NAMES, "random_states_0.pkl"])
+def test_truncated_is_named_and_the_one_before_it_used(
+    finished: Path, run: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damaged = newest(run) / name
+    damaged.write_bytes(damaged.read_bytes()[:-7])
+    assert_same_run(finished, resume(run))
+    said = capsys.readouterr().out
+    assert str(damaged) in said
+    assert f"going on from {run / 'checkpoints' / 'batch-000000030'} instead" in said
+    assert "going on after batch 30" in said
+
+
+def test_one_flipped_bit_is_found(run: Path) -> None:
+    path = newest(run) / "model.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(CheckpointError, match=r"model\.safetensors is damaged"):
+        verify(newest(run))
+
+
+def test_foreign_folder_and_foreign_run_are_passed_over(
+    finished: Path, run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    foreign = run / "checkpoints" / "batch-000000099"
+    foreign.mkdir()
+    (foreign / "manifest.json").write_text('{"format": "something else"}')
+    stranger = run / "checkpoints" / "batch-000000098"
+    shutil.copytree(newest(finished), stranger)
+    manifest = json.loads((stranger / "manifest.json").read_text())
+    (stranger / "manifest.json").write_text(json.dumps({**manifest, "run": "other-run"}))
+    resume(run)
+    said = capsys.readouterr().out
+    assert f"{foreign / 'manifest.json'} is not the manifest of a checkpoint" in said
+    assert f"checkpoint {stranger} belongs to another run: other-run" in said
+
+
+def test_none_that_can_be_used_is_an_error_naming_each(run: Path) -> None:
+    for folder in checkpoint_folders(run / "checkpoints"):
+        (folder / "optimizer.bin").unlink()
+    with pytest.raises(CheckpointError) as caught:
+        resume(run)
+    assert "no checkpoint can be used" in str(caught.value)
+    for folder in checkpoint_folders(run / "checkpoints"):
+        assert f"{folder / 'optimizer.bin'} is missing" in str(caught.value)
+
+
+class Evil:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return (open, (str(self.path), "w"))
+
+
+@pytest.mark.parametrize("name", ["optimizer.bin", "scheduler.bin", "random_states_0.pkl"])
+@pytest.mark.parametrize("torch_file", [True, False])
+def test_nothing_that_is_loaded_runs_code(run: Path, name: str, torch_file: bool) -> None:
+    mark = run.parent / "code-was-run"
+    for folder in checkpoint_folders(run / "checkpoints"):
+        if torch_file:
+            torch.save(Evil(mark), folder / name)
+        else:
+            (folder / name).write_bytes(pickle.dumps(Evil(mark)))
+        reseal(folder, name)
+    mark.unlink(missing_ok=True)
+    with pytest.raises(CheckpointError, match="does not fit or cannot be read"):
+        resume(run)
+    assert not mark.exists()
+
+
+def test_a_name_that_leaves_the_folder_is_refused(run: Path) -> None:
+    path = newest(run) / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["files"]["../../config.yaml"] = {"bytes": 1, "sha256": ""}
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(CheckpointError, match="is missing from the checkpoint"):
+        verify(newest(run))
+
+
+def test_evaluation_falls_back_too(run: Path) -> None:
+    (newest(run) / "model.safetensors").write_bytes(b"short")
+    report = evaluate_run(run, lengths=None, split="test", count=5)
+    assert report["weights"] == "checkpoints/batch-000000030"
+    shutil.rmtree(run / "checkpoints")
+    with pytest.raises(CheckpointError, match="has no model that can be used"):
+        evaluate_run(run, lengths=None, split="test", count=5)
+
+
+@pytest.mark.parametrize("step", ["sync", "rename"])
+def test_a_refused_write_leaves_the_last_checkpoint(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """The disk refuses while the third checkpoint is written."""
+    real = {"sync": os.fsync, "rename": os.rename}[step]
+    folder = tmp_path / run_name(tiny(**CONFIG))
+
+    def refuse(*arguments: Any) -> None:
+        if (folder / "checkpoints" / "batch-000000030").exists():
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+        real(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync" if step == "sync" else "rename", refuse)
+        with pytest.raises(StorageError, match="Read-only file system"):
+            train_run(tiny(**CONFIG), root=tmp_path, quiet=True)
+    left = [path.name for path in (folder / "checkpoints").iterdir()]
+    assert sorted(left) == ["batch-000000015", "batch-000000030"]
+    train_run(tiny(**CONFIG), root=tmp_path, quiet=True, resume=True)
+    assert_same_run(finished, folder)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(disk)]
+    try:
+        done = subprocess.run(mount, capture_output=True, check=False).returncode == 0
+    except OSError:
+        done = False
+    if not done:
+        pytest.skip("cannot mount a small tmpfs here")
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_a_full_disk_leaves_the_last_checkpoint(finished: Path, small_disk: Path) -> None:
+    filler = small_disk / "filler"
+    config = tiny(**CONFIG)
+    folder = small_disk / run_name(config)
+    # First a run that fits up to its first checkpoint, then no room for the next one.
+    filler.write_bytes(b"x" * 170_000)
+    with pytest.raises(StorageError, match="failed"):
+        train_run(config, root=small_disk, quiet=True)
+    for checkpoint in (folder / "checkpoints").iterdir():
+        verify(checkpoint)
+    filler.unlink()
+    train_run(config, root=small_disk, quiet=True, resume=True)
+    assert_same_run(finished, folder)
