@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from unbounded.cli import main
 from unbounded.cli.main import VERBS
 from unbounded.experiments.config import run_name
 from unbounded.experiments.run import train_run
+from unbounded.training import loop
 
 Capture = pytest.CaptureFixture[str]
 
@@ -88,7 +90,8 @@ def test_all_faults_of_a_config_file_together(capsys: Capture, tmp_path: Path) -
 
 def test_a_config_file_that_is_not_there(capsys: Capture) -> None:
     said = failing(capsys, "train", "copy", "--config", "nowhere.yaml")
-    assert "config: File does not exist: 'nowhere.yaml'" in said
+    assert "config: File does not exist" in said
+    assert "nowhere.yaml'" in said
 
 
 def test_precedence_is_preset_file_option(capsys: Capture, tmp_path: Path) -> None:
@@ -167,12 +170,14 @@ def test_a_truncated_model_is_named(capsys: Capture, tmp_path: Path) -> None:
     assert f"{path} cannot be used" in failing(capsys, "evaluate", str(folder))
 
 
-def test_a_diverging_run_ends_with_code_3(capsys: Capture, tmp_path: Path) -> None:
-    arguments = tiny_arguments(tmp_path, learning_rate=1000.0, clip=1e30, optimizer="sgd")
-    assert main(arguments) == 3
+def test_a_diverging_run_ends_with_code_3(
+    capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "masked_cross_entropy", lambda logits, *rest: logits.sum() * math.inf)
+    assert main([*tiny_arguments(tmp_path), "--quiet"]) == 3
     err = capsys.readouterr().err
-    assert "the first bad tensor: " in err
-    assert "step " in err
+    assert "training stopped in step 1" in err
+    assert "the first bad tensor: loss (" in err
 
 
 def test_quiet_shows_only_the_result(capsys: Capture, tmp_path: Path) -> None:
@@ -226,7 +231,7 @@ def run_python(code: str) -> str:
     ).stdout
 
 
-HEAVY = "accelerate matplotlib huggingface_hub jsonargparse scipy rich tensorboard yaml".split()
+HEAVY = ["accelerate", "matplotlib", "huggingface_hub", "jsonargparse", "scipy", "rich", "yaml"]
 
 
 def test_import_loads_torch_and_nothing_heavier() -> None:
