@@ -47,6 +47,10 @@ class BackendError(UnboundedError, RuntimeError):
     """A backend asked for by name cannot serve this call; the message says why."""
 
 
+class BackendWarning(UserWarning):
+    """The fused kernel does not apply and the reference is taken; said once for each reason."""
+
+
 class CheckpointError(UnboundedError, RuntimeError):
     """A checkpoint is truncated, foreign or does not fit; the message names the file."""
 

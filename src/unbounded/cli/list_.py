@@ -42,6 +42,7 @@ def run(arguments: Sequence[str]) -> int:
 def names() -> dict[str, dict[str, str]]:
     """Each kind of thing with its names and what they are."""
     from unbounded.experiments.presets import PRESETS, summary
+    from unbounded.experiments.published import PAPERS
     from unbounded.layers import CONTROLLERS
     from unbounded.memories import MEMORIES
     from unbounded.tasks import TASKS
@@ -57,6 +58,7 @@ def names() -> dict[str, dict[str, str]]:
         "optimizers": dict.fromkeys(OPTIMIZERS, ""),
         "schedules": dict.fromkeys(SCHEDULES, ""),
         "presets": {name: summary(name) for name in PRESETS},
+        "papers": dict(PAPERS),
     }
 
 

@@ -16,8 +16,10 @@ from unbounded.errors import ChoiceError, NonFiniteError, UnboundedError
 VERBS: Final[dict[str, str]] = {
     "train": "train a model on a task and report on its test split",
     "evaluate": "score a trained run over length ranges",
+    "reproduce": "make a paper's table: published values beside measured ones",
     "sample": "show examples of a task, or write them to a file",
     "list": "show the tasks, memories, controllers, presets and papers",
+    "doctor": "show what is installed and whether it can be used",
 }
 
 _HELP = """usage: unbounded VERB [options]

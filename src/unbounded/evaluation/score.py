@@ -65,7 +65,7 @@ def score(
     `sequence_scores`. The model's mode (train or eval) is the caller's.
 
     Args:
-        model: called as model(inputs, lengths=lengths), gives logits [B, T, V] first.
+        model: called as model(inputs), gives logits [B, T, V] first.
         task: yields the examples.
         seed: of the examples.
         split: "train", "validation" or "test".
@@ -103,7 +103,7 @@ def _score_rows(
 ) -> tuple[Tensor, Tensor]:
     steps = int(batch.lengths[rows].max())
     inputs = batch.inputs[rows, :steps].to(device)
-    logits = model(inputs, lengths=batch.lengths[rows].to(device))[0]
+    logits = model(inputs)[0]
     coarse, fine = sequence_scores(
         logits.argmax(dim=-1).cpu(), batch.targets[rows, :steps], batch.mask[rows, :steps]
     )

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from unbounded.checks import check_positive, check_shape
+from unbounded.layers.controllers import initialize_cell
 
 DeepLSTMState = tuple[tuple[Tensor, Tensor], ...]
 
@@ -24,7 +25,7 @@ class DeepLSTM(nn.Module):
         batch_first: whether inputs and outputs are [B, T, ...] instead of [T, B, ...].
         learn_initial_state: whether h_0 and c_0 are learned or zero.
     Each gate has one bias, as the published counts need: the second bias of torch.nn.LSTM is a
-    constant zero here.
+    constant zero here. Weights are drawn as in LSTMController, the forget gate's bias is 1.
     Source: Grefenstette et al. 2015, arXiv:1506.02516, section 4.3 and Table 2.
     """
 
@@ -52,6 +53,9 @@ class DeepLSTM(nn.Module):
             for k in range(num_layers)
         )
         for layer in self.layers:
+            initialize_cell(layer, hidden_size)
+            with torch.no_grad():
+                layer.get_parameter("bias_ih_l0")[hidden_size : 2 * hidden_size] = 1.0
             second_bias = layer.get_parameter("bias_hh_l0")
             nn.init.zeros_(second_bias)
             second_bias.requires_grad_(False)

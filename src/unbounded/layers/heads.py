@@ -74,9 +74,9 @@ class Heads(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw from U(-1/sqrt(H), 1/sqrt(H)), as torch.nn.Linear; then set the declared biases."""
+        """Draw weights from Glorot's uniform distribution; then set the declared biases."""
         bound = 1 / math.sqrt(self.weight.shape[1])
-        nn.init.uniform_(self.weight, -bound, bound)
+        nn.init.xavier_uniform_(self.weight)
         nn.init.uniform_(self.bias, -bound, bound)
         with torch.no_grad():
             for head in self.heads:

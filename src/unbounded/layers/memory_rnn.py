@@ -11,12 +11,13 @@ from torch import Tensor, nn
 
 from unbounded.checks import check_floating, check_like, check_positive, check_shape
 from unbounded.errors import ChoiceError, DTypeError, ShapeError
-from unbounded.layers.controllers import CONTROLLERS, Controller
+from unbounded.layers.controllers import CONTROLLERS, Controller, WeightedController
+from unbounded.layers.fused import run_fused, why_not_fused
 from unbounded.layers.heads import Heads
 from unbounded.layers.recurrence import MemoryRNNState, Recorder, run_recurrence
 from unbounded.layers.trace import Trace
 from unbounded.memories import Memory
-from unbounded.memories.base import check_backend
+from unbounded.memories.base import check_backend, choose_backend
 from unbounded.memories.state import map_state
 
 ControllerFactory = Callable[..., Controller]
@@ -86,9 +87,11 @@ class MemoryRNN(nn.Module):
             if learn_initial_state
             else None
         )
-        self._reset_initial_state()
+        self._reset_readout_and_initial_state()
 
-    def _reset_initial_state(self) -> None:
+    def _reset_readout_and_initial_state(self) -> None:
+        if self.readout is not None:
+            nn.init.xavier_uniform_(self.readout.weight)
         bound = 1 / math.sqrt(self.hidden_size)
         for parameter in self.initial_controller or ():
             nn.init.uniform_(parameter, -bound, bound)
@@ -183,7 +186,20 @@ class MemoryRNN(nn.Module):
         lengths: Tensor | None,
         recorder: Recorder | None,
     ) -> tuple[Tensor, MemoryRNNState]:
+        if self._takes_kernel(x, state, recorder) and isinstance(
+            self.controller, WeightedController
+        ):
+            return run_fused(self.controller, self.heads, self.memory, x, state, lengths)
         return run_recurrence(self.controller, self.heads, self.memory, x, state, lengths, recorder)
+
+    def _takes_kernel(self, x: Tensor, state: MemoryRNNState, recorder: Recorder | None) -> bool:
+        if recorder is not None and self.backend != "cpu":
+            return False  # traces are documented to run on the reference: nothing to announce
+        if recorder is not None:
+            reason: str | None = "a trace is recorded step by step"
+        else:
+            reason = why_not_fused(self.controller, self.heads, self.memory, x, state)
+        return choose_backend(self.backend, type(self).__name__, reason)
 
     def _read_out(self, hidden: Tensor, lengths: Tensor | None) -> Tensor:
         if self.readout is None:

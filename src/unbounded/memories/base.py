@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -11,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from unbounded.checks import check_like, check_positive, check_shape
-from unbounded.errors import ChoiceError, ShapeError
+from unbounded.errors import BackendError, BackendWarning, ChoiceError, ShapeError
 
 StateT = TypeVar("StateT", bound=tuple[Tensor, ...])
 InstructionT = TypeVar("InstructionT", bound=tuple[Tensor, ...])
@@ -51,6 +53,8 @@ class Memory(ABC, Generic[StateT, InstructionT]):
     State: type[StateT]
     #: Rows that each step adds before the first and after the last row of a state.
     growth: tuple[int, int] = (0, 0)
+    #: The kernels' name of this memory; None where no kernel knows it.
+    kernel_name: str | None = None
 
     @property
     @abstractmethod
@@ -189,6 +193,36 @@ def check_instruction_type(expected: type[Any], instruction: object) -> None:
         raise ShapeError(
             f"instruction: expected memory.Instruction({fields}), got {type(instruction).__name__}."
         )
+
+
+def choose_backend(backend: str, what: str, reason: str | None) -> bool:
+    """Decide between the fused kernel and the reference.
+
+    Args:
+        backend: "auto", "reference" or "cpu".
+        what: the class that asks, for the message.
+        reason: why the kernel cannot serve the call; None if it can.
+    Returns:
+        whether to take the kernel.
+    Raises:
+        BackendError: "cpu" was asked for and cannot serve.
+    """
+    if backend == "reference":
+        return False
+    if reason is None:
+        return True
+    if backend == "cpu":
+        raise BackendError(
+            f"{what}: backend 'cpu' cannot serve this call: {reason}. "
+            "Use backend='auto' or 'reference'."
+        )
+    _say_once(f"{what} runs on the readable reference path, which is slower: {reason}.")
+    return False
+
+
+@functools.cache
+def _say_once(message: str) -> None:
+    warnings.warn(message, BackendWarning, stacklevel=2)
 
 
 def check_backend(backend: str) -> None:

@@ -42,6 +42,7 @@ class NeuralDeque(Memory[StrengthState, TwoEndedPushPop]):
     Instruction = TwoEndedPushPop
     State = StrengthState
     growth = (1, 1)
+    kernel_name = "deque"
 
     def __init__(self, width: int, pop_bias: float = -1.0) -> None:
         check_positive("width", width)

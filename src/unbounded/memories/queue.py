@@ -31,6 +31,7 @@ class NeuralQueue(Memory[StrengthState, PushPop]):
     Instruction = PushPop
     State = StrengthState
     growth = (0, 1)
+    kernel_name = "queue"
 
     def __init__(self, width: int, pop_bias: float = -1.0) -> None:
         check_positive("width", width)

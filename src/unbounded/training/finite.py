@@ -39,13 +39,12 @@ def gradients(model: nn.Module) -> Iterator[tuple[str, Tensor | None]]:
         yield f"gradient of {name}", tensor.grad
 
 
-def first_bad_output(model: nn.Module, inputs: Tensor, lengths: Tensor) -> str | None:
+def first_bad_output(model: nn.Module, inputs: Tensor) -> str | None:
     """Run the model once more and name the first module whose output is not finite.
 
     Args:
-        model: called as model(inputs, lengths=lengths).
+        model: called as model(inputs).
         inputs: tokens, int64 [B, T].
-        lengths: int64 [B].
     Returns:
         `output of MODULE (...)`, modules in the order in which they finish (embedding, layer,
         logits); None when all are finite.
@@ -68,7 +67,7 @@ def first_bad_output(model: nn.Module, inputs: Tensor, lengths: Tensor) -> str |
     ]
     try:
         with torch.no_grad():
-            model(inputs, lengths=lengths)
+            model(inputs)
     finally:
         for handle in handles:
             handle.remove()

@@ -34,7 +34,7 @@ class TrainingLoop:
 
     Args:
         task: yields the batches.
-        model: prepared by `accelerator`; called as model(inputs, lengths=lengths), gives logits
+        model: prepared by `accelerator`; called as model(inputs), gives logits
             [B, T, V] first.
         optimizer, schedule: prepared by `accelerator`.
         accelerator: device, precision and processes.
@@ -147,7 +147,8 @@ class TrainingLoop:
         share = self._share(whole)
         processes = self._accelerator.num_processes
         tokens = int(whole.mask.sum())
-        logits = self._model(share.inputs, lengths=share.lengths)[0]
+        # Models are causal: padding behind a sequence changes nothing that the mask counts.
+        logits = self._model(share.inputs)[0]
         nats = masked_cross_entropy(logits, share.targets, share.mask)
         # Processes average their gradients; each sum divided by the tokens of all processes and
         # times their number makes that average the gradient of the batch's mean.
@@ -274,7 +275,7 @@ class TrainingLoop:
     def _went_bad(self, batch: int, share: Batch, logits: Tensor, loss: Tensor) -> None:
         fault = (
             finite.first_bad(finite.parameters(self._model))
-            or finite.first_bad_output(self._model, share.inputs, share.lengths)
+            or finite.first_bad_output(self._model, share.inputs)
             or finite.first_bad([("logits", logits), ("loss", loss)])
             or finite.first_bad(finite.gradients(self._model))
             or "none of this process's; look at the others"

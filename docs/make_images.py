@@ -1,0 +1,116 @@
+"""Make the README's pictures and its table of results: python docs/make_images.py RUN.
+
+RUN is the folder of a trained run, e.g. the one `unbounded train copy` names at its end. Its trace
+and metrics become docs/images/memory and docs/images/convergence; the worked example of Figure 1a
+comes from carrying out its three instructions. The README's table is filled from
+results/grefenstette2015/table.json. Without RUN only Figure 1a and the table are made.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+
+import unbounded as ub
+from unbounded.experiments.published import MODEL_TITLES, TASK_TITLES
+from unbounded.figures import draw_convergence, draw_memory, draw_worked_example, read_curves
+from unbounded.layers.recurrence import Recorder
+
+ROOT = Path(__file__).resolve().parents[1]
+IMAGES = ROOT / "docs" / "images"
+README = ROOT / "README.md"
+TABLE = ROOT / "results" / "grefenstette2015" / "table.json"
+BEGIN, END = "<!-- results: python docs/make_images.py -->", "<!-- end of results -->"
+
+# Figure 1a of Grefenstette et al. 2015: push and pop strengths of three steps.
+PUSH, POP = (0.8, 0.5, 0.9), (0.0, 0.1, 0.9)
+
+
+def figure1a_trace(path: Path) -> None:
+    """Carry out the instructions of Figure 1a and save what the stack did."""
+    memory = ub.NeuralStack(width=len(PUSH))
+    state = memory.initial_state(1, dtype=torch.float64)
+    recorder = Recorder(memory)
+    for value, push, pop in zip(torch.eye(len(PUSH)).double(), PUSH, POP, strict=True):
+        instruction = memory.Instruction(
+            value.unsqueeze(0), torch.tensor([push]).double(), torch.tensor([pop]).double()
+        )
+        reading, state = memory.step(state, instruction)
+        recorder.record(instruction, reading, state)
+    lengths = torch.tensor([len(PUSH)])
+    symbols = [[f"v{step + 1}" for step in range(len(PUSH))]]
+    ub.save_trace(path, ub.Trace("NeuralStack", recorder.arrays(), lengths, symbols))
+
+
+def results_table(table: dict[str, Any]) -> str:
+    """The README's table: test coarse as published and as measured, for each cell that was run."""
+    header = (
+        "task",
+        "model",
+        "published",
+        "measured, median (least–greatest)",
+        "seeds at 1.00",
+        "batches",
+        "minutes",
+    )
+    lines = [header, ("---",) * len(header)]
+    if not any(cell["measured"] for cell in table["cells"]):
+        return f"Not run yet: `{table['command']}` fills this table."
+    for cell in table["cells"]:
+        measured = cell["measured"]
+        if measured is None:
+            continue
+        middle, least, greatest = (
+            measured[name]["test_coarse"] for name in ("median", "least", "greatest")
+        )
+        lines.append(
+            (
+                TASK_TITLES[cell["task"]],
+                MODEL_TITLES[cell["model"]],
+                f"{cell['published']['test_coarse']:.2f}",
+                f"{middle:.2f} ({least:.2f}–{greatest:.2f})",
+                f"{measured['solved']} of {measured['seeds']}",
+                str(measured["batches_median"]),
+                f"{measured['minutes_median']:.0f}",
+            )
+        )
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def filled(readme: str, table: dict[str, Any]) -> str:
+    """The README with the table between its marks replaced."""
+    before, rest = readme.split(BEGIN)
+    _, after = rest.split(END)
+    return f"{before}{BEGIN}\n{results_table(table)}\n{END}{after}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Make what can be made, name it, and say what was left as it is."""
+    written: list[Path] = []
+    with TemporaryDirectory() as folder:
+        trace = Path(folder) / "figure1a.safetensors"
+        figure1a_trace(trace)
+        written += draw_worked_example(trace, IMAGES)
+    if arguments:
+        run = Path(arguments[0])
+        example = run / "traces" / "example.safetensors"
+        written += draw_memory(example, IMAGES, title="A trained Queue-LSTM copies a word")
+        written += draw_convergence({"this run": [read_curves(run)]}, IMAGES, title="Copy")
+    if TABLE.is_file():
+        table = json.loads(TABLE.read_text(encoding="utf-8"))
+        readme = README.read_text(encoding="utf-8")
+        README.write_text(filled(readme, table), encoding="utf-8")
+        written.append(README)
+    for path in written:
+        print(path.relative_to(ROOT))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

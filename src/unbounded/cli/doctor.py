@@ -1,0 +1,170 @@
+"""`unbounded doctor`: what is installed, what this machine has, and whether it can be used."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import unbounded
+from unbounded.cli.parsing import Parser, parse
+from unbounded.errors import BackendError, ConfigError
+
+NEEDED = (
+    "torch",
+    "numpy",
+    "scipy",
+    "accelerate",
+    "safetensors",
+    "huggingface_hub",
+    "jsonargparse",
+    "shtab",
+    "rich",
+    "matplotlib",
+)
+# A run folder with two checkpoints of the paper's largest model and its pictures.
+ENOUGH_MB = 200
+
+_DESCRIPTION = """Show what is installed and what this machine has; exit code 0 when all is usable.
+
+The compiled kernels are optional: without them everything runs on the reference path, slower, and
+this says why they are missing. Where they are there, a small parity run compares them with it.
+
+examples:
+  unbounded doctor
+  unbounded doctor --json
+"""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the diagnosis.
+
+    Fields:
+        name: what was looked at.
+        value: what was found, for a person to read.
+        usable: False when the library cannot be used until this is put right.
+    """
+
+    name: str
+    value: str
+    usable: bool = True
+
+
+def doctor(as_json: bool = False) -> int:
+    """Print the diagnosis, as a table or as JSON.
+
+    Returns:
+        0 when the library can be used here, 1 when something must be put right first.
+    """
+    findings = [*_software(), *_machine(), *_kernels(), *_disk(Path.cwd())]
+    usable = all(finding.usable for finding in findings)
+    if as_json:
+        data = {"usable": usable, "findings": [asdict(finding) for finding in findings]}
+        print(json.dumps(data, indent=2))
+    else:
+        width = max(len(finding.name) for finding in findings)
+        for finding in findings:
+            mark = "" if finding.usable else "  <- PUT THIS RIGHT"
+            print(f"{finding.name:<{width}}  {finding.value}{mark}")
+        print("\nusable" if usable else "\nnot usable: see the marked lines")
+    return 0 if usable else 1
+
+
+def parser(arguments: Sequence[str]) -> Parser:
+    """The parser of this verb."""
+    made = Parser(prog="unbounded doctor", description=_DESCRIPTION)
+    made.add_argument("--json", action="store_true", help="Print the diagnosis as JSON.")
+    return made
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Diagnose; 0 when the library can be used, 1 when not."""
+    given, faults = parse(parser(arguments), arguments)
+    if faults:
+        raise ConfigError(faults)
+    return doctor(as_json=given.json)
+
+
+def _software() -> list[Finding]:
+    findings = [
+        Finding("unbounded", unbounded.__version__),
+        Finding("python", f"{platform.python_version()} ({sys.implementation.name})"),
+    ]
+    for name in NEEDED:
+        found = _installed(name)
+        missing = f"missing: pip install {name}"
+        findings.append(Finding(name, found or missing, usable=found is not None))
+    tensorboard = _installed("tensorboard")
+    without = "not installed (optional): pip install 'unbounded[tensorboard]'"
+    findings.append(Finding("tensorboard", tensorboard or without))
+    return findings
+
+
+def _machine() -> list[Finding]:
+    import torch
+
+    from unbounded.evaluation.provenance import processor
+
+    if hasattr(os, "sched_getaffinity"):
+        cores = len(os.sched_getaffinity(0))
+    else:
+        cores = os.cpu_count() or 1
+    devices = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    return [
+        Finding("system", f"{platform.system()} {platform.machine()}"),
+        Finding("processor", f"{processor()}, {cores} core(s) for this process"),
+        Finding("threads", f"{torch.get_num_threads()} (torch)"),
+        Finding("instruction set", f"{torch.backends.cpu.get_cpu_capability()} (torch)"),
+        Finding("cuda", ", ".join(devices) or "no device that this torch can use"),
+    ]
+
+
+def _kernels() -> list[Finding]:
+    from unbounded.kernels import available
+
+    kernels = available()
+    if not kernels.ok:
+        required = bool(os.environ.get("UNBOUNDED_REQUIRE_KERNELS"))
+        text = f"not available, the reference path is used: {kernels.reason}"
+        return [Finding("kernels", text, usable=not required)]
+    text = f"available, {kernels.instruction_set}, {kernels.threads} thread(s)"
+    return [Finding("kernels", text), *_parity()]
+
+
+def _parity() -> list[Finding]:
+    """The kernels against the reference: outputs and every gradient of a small layer."""
+    from unbounded.layers.parity import TOLERANCE, kernel_error
+
+    findings = []
+    for name in ("stack", "queue", "deque"):
+        try:
+            error = kernel_error(name)
+        except BackendError as reason:
+            findings.append(Finding(f"parity, {name}", str(reason), usable=False))
+            continue
+        text = f"largest relative error {error:.1e} (float64, bound {TOLERANCE:.0e})"
+        findings.append(Finding(f"parity, {name}", text, usable=error <= TOLERANCE))
+    return findings
+
+
+def _disk(folder: Path) -> list[Finding]:
+    free_mb = shutil.disk_usage(folder).free // 2**20
+    writable = os.access(folder, os.W_OK)
+    text = f"{free_mb} MiB free" + ("" if writable else ", not writable")
+    if free_mb < ENOUGH_MB:
+        text += f", less than the {ENOUGH_MB} MiB that a run may need"
+    return [Finding("current folder", text, usable=writable and free_mb >= ENOUGH_MB)]
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,129 @@
+"""`unbounded reproduce PAPER`: train what a table needs and write it, published beside measured."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from unbounded.cli.parsing import Parser, parse
+from unbounded.errors import ConfigError
+
+_DESCRIPTION = """Train what a paper's table needs and write it: published and measured, every seed.
+
+A trial is a run folder named by the hash of its config: what is finished is not trained again, and
+after Ctrl-C, SIGTERM or a crash the same command goes on. Nothing measured on test data ends a
+run or chooses one. OUT gets table.md, table.json, reports and figures; RUNS the run folders.
+
+examples:
+  unbounded reproduce grefenstette2015 --dry-run
+  unbounded reproduce grefenstette2015 --tier laptop --jobs 2
+  unbounded reproduce grefenstette2015 --only copy/queue
+  unbounded reproduce grefenstette2015 --table-only
+"""
+
+
+def reproduce(
+    paper: str,
+    tier: str = "laptop",
+    jobs: int = 1,
+    only: str | None = None,
+    runs: str = "runs",
+    out: str | None = None,
+    dry_run: bool = False,
+    table_only: bool = False,
+) -> int:
+    """Reproduce a paper's table.
+
+    Args:
+        paper: which paper; see `unbounded list`.
+        tier: how much of it: laptop, or paper for the whole grid.
+        jobs: runs at once, one thread each.
+        only: train one task, one model or one TASK/MODEL; the table still shows the whole tier.
+        runs: folder of the run folders.
+        out: folder of the results; None for results/PAPER (tier laptop) or results/PAPER-TIER.
+        dry_run: show what would be trained and stop.
+        table_only: write the table and figures from the reports in OUT, without training.
+    Returns:
+        0 when every run asked for is finished, 1 when one failed, 130 or 143 when stopped.
+    Raises:
+        ChoiceError: no such paper, tier, task or model; the message lists them and the closest.
+        ConfigError: an option is out of range, or two exclude each other.
+    """
+    from unbounded.experiments.tiers import load_tier, select
+
+    chosen_tier = load_tier(paper, tier)
+    trials = select(chosen_tier, only)
+    faults = [f"jobs: expected at least 1, got {jobs}"] if jobs < 1 else []
+    if dry_run and table_only:
+        faults.append("dry_run and table_only exclude each other; give one of them")
+    if faults:
+        raise ConfigError(faults)
+    folder = Path(out) if out else _default_out(paper, tier)
+
+    # Only now: these bring torch and matplotlib along.
+    from unbounded.experiments import reproduce as work
+    from unbounded.training.signals import Interrupted
+
+    if dry_run:
+        print(work.plan(chosen_tier, trials, Path(runs)))
+        return 0
+    if table_only:
+        table, written = work.write_table(chosen_tier, folder)
+        print(table)
+        _name([*written, *work.draw_tasks(chosen_tier, folder)])
+        return 0
+    try:
+        result = work.reproduce(chosen_tier, trials, jobs=jobs, runs=Path(runs), out=folder)
+    except Interrupted as error:
+        print(f"\n{error}; every run is saved, the same command goes on", file=sys.stderr)
+        return error.exit_code
+    print(result.table)
+    _name(list(result.written))
+    for outcome in result.failed:
+        print(f"failed: {outcome.trial.name}; see {outcome.log}", file=sys.stderr)
+    return 1 if result.failed else 0
+
+
+def parser(arguments: Sequence[str]) -> Parser:
+    """The parser of this verb."""
+    made = Parser(prog="unbounded reproduce", description=_DESCRIPTION)
+    made.add_argument("paper", type=str, help="Which paper; see `unbounded list`.")
+    made.add_argument(
+        "--tier", type=str, default="laptop", help="How much of it: laptop, or paper for all of it."
+    )
+    made.add_argument("--jobs", type=int, default=1, help="Runs at once, one thread each.")
+    made.add_argument(
+        "--only", type=str | None, help="Train one task, one model or one TASK/MODEL of the tier."
+    )
+    made.add_argument("--runs", type=str, default="runs", help="Folder of the run folders.")
+    made.add_argument(
+        "--out",
+        type=str | None,
+        help="Folder of the results; by default results/PAPER, or results/PAPER-TIER.",
+    )
+    made.add_argument("--dry-run", action="store_true", help="Show what would be trained and stop.")
+    made.add_argument(
+        "--table-only",
+        action="store_true",
+        help="Write table and figures from the reports in OUT, without training.",
+    )
+    return made
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Reproduce; the exit code of `reproduce`."""
+    given, faults = parse(parser(arguments), arguments)
+    if faults:
+        raise ConfigError(faults)
+    return reproduce(**given.as_dict())
+
+
+def _default_out(paper: str, tier: str) -> Path:
+    return Path("results") / (paper if tier == "laptop" else f"{paper}-{tier}")
+
+
+def _name(paths: Sequence[Path]) -> None:
+    print("written:")
+    for path in paths:
+        print(f"  {path}")

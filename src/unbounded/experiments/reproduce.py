@@ -1,0 +1,152 @@
+"""Reproduce a paper's table: train what is missing, collect what is finished, write the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from unbounded.errors import ConfigError
+from unbounded.experiments.build import checked
+from unbounded.experiments.pool import Outcome, run_trials
+from unbounded.experiments.published import MODEL_TITLES, TASK_TITLES, published
+from unbounded.experiments.results import Summary, copy_report, read_results
+from unbounded.experiments.table import table_markdown
+from unbounded.experiments.table_data import summaries, table_json
+from unbounded.experiments.tiers import Tier, Trial
+from unbounded.experiments.watching import watching
+from unbounded.figures import draw_convergence
+from unbounded.training.files import json_text, write_text
+
+Say = Callable[[str], None]
+
+_LOG_LINES = 12
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What a call did.
+
+    Fields:
+        table: the table as Markdown.
+        failed: trials that did not finish, with their logs.
+        written: the files of the results folder.
+    """
+
+    table: str
+    failed: tuple[Outcome, ...]
+    written: tuple[Path, ...]
+
+
+def reproduce(
+    tier: Tier,
+    trials: Sequence[Trial],
+    *,
+    jobs: int,
+    runs: Path,
+    out: Path,
+    say: Say = print,
+) -> Reproduction:
+    """Train the trials that are not finished, then write the tier's table, reports and figures.
+
+    A trial is a folder under `runs` named by the hash of its config and its seed. A finished one is
+    not trained again, one that was broken off goes on from its last checkpoint. The table holds
+    what is finished, and is also written when the training is interrupted.
+
+    Args:
+        tier: the table's tier.
+        trials: what to train, all of the tier or a part of it.
+        jobs: trials at once, one thread each.
+        runs: folder of the run folders.
+        out: folder of table.md, table.json, reports and figures.
+        say: shown what happens, line by line.
+    Raises:
+        ConfigError: `jobs` is below 1, or a trial's config has faults.
+        Interrupted: Ctrl-C or SIGTERM; every trial is saved and the next call goes on.
+        StorageError, OSError: a folder cannot be written.
+    """
+    if jobs < 1:
+        raise ConfigError([f"jobs: expected at least 1, got {jobs}"])
+    for trial in trials:
+        checked(trial.config)
+    failed: list[Outcome] = []
+    waiting = [trial for trial in trials if not copy_report(trial, runs, out)]
+    say(f"{len(trials) - len(waiting)} of {len(trials)} runs were finished before")
+
+    with watching(len(trials), len(trials) - len(waiting), runs, say) as watch:
+
+        def ended(outcome: Outcome) -> None:
+            name, minutes = outcome.trial.name, outcome.seconds / 60
+            if outcome.exit_code == 0 and copy_report(outcome.trial, runs, out):
+                watch.done(f"finished {name} in {minutes:.1f} minutes")
+                write_table(tier, out)
+            else:
+                failed.append(outcome)
+                watch.done(_failure(outcome))
+
+        try:
+            run_trials(waiting, runs, jobs, watch=watch.look, ended=ended)
+        finally:
+            table, written = write_table(tier, out)
+    written += draw_tasks(tier, out)
+    return Reproduction(table, tuple(failed), tuple(written))
+
+
+def write_table(tier: Tier, out: Path) -> tuple[str, list[Path]]:
+    """Write table.md and table.json from the reports in `out/reports` alone.
+
+    Returns:
+        The table as Markdown and the files written.
+    Raises:
+        CheckpointError: a report cannot be read; the message names the file.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    cells = summaries(tier, read_results(tier.trials, out))
+    values = published(tier.paper)
+    text = table_markdown(tier, values, cells)
+    write_text(out / "table.md", text)
+    data = table_json(tier, values, cells)
+    write_text(out / "table.json", json_text(data, indent=2) + "\n")
+    return text, [out / "table.md", out / "table.json"]
+
+
+def draw_tasks(tier: Tier, out: Path) -> list[Path]:
+    """Draw a convergence figure for each task with a finished run into `out/figures`."""
+    cells = summaries(tier, read_results(tier.trials, out))
+    tasks: dict[str, dict[str, Summary]] = {}
+    for cell, summary in cells.items():
+        if summary is not None:
+            task, model = cell.split("/")
+            tasks.setdefault(task, {})[model] = summary
+    paths: list[Path] = []
+    for task, models in tasks.items():
+        groups = {
+            MODEL_TITLES[model]: [run.curves for run in summary.chosen]
+            for model, summary in models.items()
+        }
+        title = f"{TASK_TITLES.get(task, task)} ({tier.paper}, tier {tier.name})"
+        paths += draw_convergence(groups, out / "figures", f"convergence_{task}", title=title)
+    return paths
+
+
+def _failure(outcome: Outcome) -> str:
+    lines = outcome.log.read_text(encoding="utf-8", errors="replace").splitlines()
+    tail = "\n".join(f"    {line}" for line in lines[-_LOG_LINES:])
+    return (
+        f"FAILED {outcome.trial.name} (exit code {outcome.exit_code}); the others go on. "
+        f"The end of {outcome.log}:\n{tail}"
+    )
+
+
+def plan(tier: Tier, trials: Sequence[Trial], runs: Path) -> str:
+    """What a call would do, for `--dry-run`: one line a trial, and how many are left."""
+    lines = [f"{tier.paper}, tier {tier.name}: {tier.about}"]
+    left = 0
+    for trial in trials:
+        folder = runs / trial.name
+        finished = (folder / "report.json").is_file()
+        left += not finished
+        state = "finished" if finished else "goes on" if folder.is_dir() else "to do"
+        lines.append(f"  {state:<8}  {trial.config.training.batches:>7} batches  {trial.name}")
+    lines.append(f"{left} of {len(trials)} runs to train")
+    return "\n".join(lines)

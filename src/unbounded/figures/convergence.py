@@ -1,0 +1,131 @@
+"""Convergence, the paper's Figure 2b: perplexity and accuracy against batches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from numpy.typing import NDArray
+
+from unbounded.errors import ConfigError
+from unbounded.figures.curves import Curves, Points
+from unbounded.figures.style import line_colour, new_figure, save, style
+
+Dash = Literal["-", ":", "--", "-."]
+
+# The longest lengths are the question, so they get the solid line.
+_DASHES: tuple[Dash, ...] = ("-", ":", "--", "-.")
+
+
+def draw_convergence(
+    groups: Mapping[str, Sequence[Curves]],
+    folder: Path,
+    name: str = "convergence",
+    *,
+    title: str = "Convergence",
+) -> list[Path]:
+    """Draw training perplexity, coarse and fine accuracy against batches.
+
+    Each group is a line: of its one run, or the median over its runs. Solid lines, perplexity and
+    accuracies at the longest lengths, have a band from the least run to the greatest; shorter
+    lengths are dotted or dashed. A run that ended before others keeps its last value.
+
+    Args:
+        groups: label -> the runs that differ in seed only.
+        folder: where `name.png` and `name.svg` go; made when missing.
+        name: file name without ending.
+        title: heading.
+    Returns:
+        The paths written, PNG first.
+    Raises:
+        ConfigError: no group holds any measurement.
+    Source: Grefenstette et al. 2015, arXiv:1506.02516, Figure 2b.
+    """
+    measured = {
+        label: runs
+        for label, all_runs in groups.items()
+        if (runs := [run for run in all_runs if run.batches])
+    }
+    if not measured:
+        raise ConfigError(["there is nothing to draw: no run has measured anything yet"])
+    with style():
+        figure = new_figure(7.5, 8.5)
+        figure.suptitle(title, fontsize=12)
+        perplexity, coarse, fine = figure.subplots(3, 1, sharex=True)
+        dashes = _dashes(measured)
+        for index, runs in enumerate(measured.values()):
+            colour = line_colour(index)
+            _line(perplexity, [run.perplexity for run in runs], colour, "-")
+            for lengths, dash in dashes.items():
+                _line(coarse, [run.coarse.get(lengths, {}) for run in runs], colour, dash)
+                _line(fine, [run.fine.get(lengths, {}) for run in runs], colour, dash)
+        _finish(perplexity, coarse, fine)
+        handles = [
+            Line2D([], [], color=line_colour(index), label=_labelled(label, len(runs)))
+            for index, (label, runs) in enumerate(measured.items())
+        ]
+        handles += [
+            Line2D([], [], color="grey", linestyle=dash, label=f"lengths {lengths}")
+            for lengths, dash in dashes.items()
+        ]
+        figure.legend(handles=handles, loc="outside lower center", ncols=2)
+        return save(figure, folder, name)
+
+
+def over_runs(runs: Sequence[Points]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Bring the curves of several runs to common batches.
+
+    Returns:
+        the batches [P] at which any run has a value, and values [runs, P]: NaN before a run's first
+        value, the value at the batch or the last one before it after that.
+    """
+    batches = sorted({batch for points in runs for batch in points})
+    values = np.full((len(runs), len(batches)), np.nan)
+    for row, points in enumerate(runs):
+        last = np.nan
+        for column, batch in enumerate(batches):
+            last = points.get(batch, last)
+            values[row, column] = last
+    return np.array(batches, dtype=np.int64), values
+
+
+def _dashes(groups: Mapping[str, Sequence[Curves]]) -> dict[str, Dash]:
+    """A dash for each range of lengths that any run was scored at, longest first."""
+    found = {lengths for runs in groups.values() for run in runs for lengths in run.coarse}
+    ordered = sorted(found, key=lambda lengths: [int(end) for end in lengths.split(":")])
+    return {lengths: _DASHES[index % 4] for index, lengths in enumerate(reversed(ordered))}
+
+
+def _line(axis: Axes, runs: Sequence[Points], colour: str, dash: Dash) -> None:
+    runs = [points for points in runs if points]
+    if not runs:
+        return
+    batches, values = over_runs(runs)
+    complete = ~np.isnan(values).any(axis=0)
+    batches, values = batches[complete], values[:, complete]
+    median = np.median(values, axis=0)
+    # A curve of one point has no line; a dot shows it.
+    marker = "o" if len(batches) == 1 else None
+    axis.plot(batches, median, color=colour, linestyle=dash, marker=marker)
+    if len(runs) > 1 and dash == "-":
+        low, high = values.min(axis=0), values.max(axis=0)
+        axis.fill_between(batches, low, high, color=colour, alpha=0.18, linewidth=0)
+
+
+def _finish(perplexity: Axes, coarse: Axes, fine: Axes) -> None:
+    perplexity.set_yscale("log")
+    perplexity.set_ylabel("training perplexity")
+    for axis, label in ((coarse, "coarse accuracy"), (fine, "fine accuracy")):
+        axis.set_ylabel(label)
+        axis.set_ylim(-0.03, 1.03)
+        axis.grid(axis="y", alpha=0.3)
+    fine.set_xlabel("batches")
+    fine.set_xlim(left=0)
+
+
+def _labelled(label: str, runs: int) -> str:
+    return label if runs == 1 else f"{label} (median and range of {runs} runs)"

@@ -1,0 +1,88 @@
+"""The worked example of Figure 1a: each row of a small stack or queue, step by step, in numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+
+from unbounded.errors import ConfigError
+from unbounded.figures.style import PALETTE, new_figure, save, style
+from unbounded.figures.traces import SequenceTrace, read_sequence
+
+MOST_STEPS = 8
+# Smaller than any number printed: a strength of 0.7 is 0.70000000000000007 in binary.
+_ZERO = 5e-3
+
+
+def draw_worked_example(
+    trace_file: Path, folder: Path, name: str = "figure1a", *, example: int = 0
+) -> list[Path]:
+    """Draw a memory after each of a few steps, as Figure 1a of Grefenstette et al. 2015 does.
+
+    A panel a step: its push and pop strengths above, one box a row (oldest at the bottom) with the
+    row's strength, the part of it that is read in orange, and the reading as a sum below.
+
+    Args:
+        trace_file: trace of a memory with one push, one pop and one reading, of 1 to 8 steps.
+        folder: where `name.png` and `name.svg` go; made when missing.
+        name: file name without ending.
+        example: which sequence of the trace's batch, from 0.
+    Returns:
+        The paths written, PNG first.
+    Raises:
+        CheckpointError, ConfigError: see `read_sequence`.
+        ConfigError: the trace is too long or is not of a stack or queue.
+    Source: Grefenstette et al. 2015, arXiv:1506.02516, Figure 1a.
+    """
+    trace = read_sequence(trace_file, example)
+    steps = len(trace.symbols)
+    faults = []
+    if steps > MOST_STEPS:
+        faults.append(f"{trace_file} has {steps} steps; a worked example has at most {MOST_STEPS}")
+    if "" not in trace.read_weights or not {"push", "pop"} <= trace.instruction.keys():
+        faults.append(
+            f"{trace_file} is of a {trace.memory}; a worked example needs one push, "
+            "one pop and one reading a step"
+        )
+    if faults:
+        raise ConfigError(faults)
+    with style():
+        figure = new_figure(1.0 + 1.9 * steps, 1.8 + 0.5 * steps)
+        figure.suptitle(
+            f"{trace.memory}: strength of each row (blue) and what is read (orange)",
+            fontsize=12,
+        )
+        axes = figure.subplots(1, steps, sharey=True, squeeze=False)[0]
+        for step, axis in enumerate(axes):
+            _panel(axis, trace, step)
+        return save(figure, folder, name)
+
+
+def _panel(axis: Axes, trace: SequenceTrace, step: int) -> None:
+    weights = trace.read_weights[""][step]
+    push, pop = trace.instruction["push"][step], trace.instruction["pop"][step]
+    axis.set_title(f"t = {step + 1}\npush {push:.2g}, pop {pop:.2g}")
+    terms = []
+    for row in range(step + 1):
+        strength, weight = trace.strengths[step, row], weights[row]
+        axis.add_patch(Rectangle((0, row), 1, 0.9, facecolor="white", edgecolor="black"))
+        axis.add_patch(Rectangle((0, row), strength, 0.9, facecolor=PALETTE[5]))
+        if weight > _ZERO:
+            axis.add_patch(Rectangle((0, row), weight, 0.28, facecolor=PALETTE[1]))
+            terms.append(f"{weight:.2g} {trace.symbols[row]}")
+        gone = "" if strength > _ZERO else "  (gone)"
+        text = f"{trace.symbols[row]}: {_rounded(strength)}{gone}"
+        axis.text(0.5, row + 0.58, text, ha="center", va="center")
+    axis.set_xlim(-0.02, 1.02)
+    axis.set_ylim(-0.05, len(trace.symbols))
+    axis.set_xticks([0, 1])
+    axis.set_yticks([])
+    axis.set_xlabel("read: " + (" + ".join(terms) or "nothing"))
+    for spine in axis.spines.values():
+        spine.set_visible(False)
+
+
+def _rounded(value: float) -> str:
+    return f"{value if abs(value) > _ZERO else 0.0:.2g}"

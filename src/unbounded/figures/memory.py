@@ -1,0 +1,145 @@
+"""A memory at work: strengths and read weights over time, with push and pop above them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.image import AxesImage
+
+from unbounded.errors import ChoiceError
+from unbounded.figures.style import READ_COLOURS, STRENGTH_COLOURS, new_figure, save, style
+from unbounded.figures.traces import Array, SequenceTrace, read_sequence
+
+ROWS = ("all", "used")
+# A row that is never stronger than this is left out by rows="used".
+USED_STRENGTH = 0.01
+
+_INCHES_A_CELL = 0.17
+_INCHES_A_LABEL = 0.15
+_STRIP_INCHES = 0.22
+_WIDTH_RANGE_INCHES = (5.0, 12.0)
+_IMAGE_RANGE_INCHES = (1.4, 6.5)
+
+
+def draw_memory(
+    trace_file: Path,
+    folder: Path,
+    name: str = "memory",
+    *,
+    example: int = 0,
+    rows: Literal["all", "used"] = "all",
+    title: str | None = None,
+) -> list[Path]:
+    """Draw what a stack, queue or deque did with one sequence.
+
+    From top to bottom: a strip for each push and pop strength, an image of the strengths after
+    each step, and one image of the read weights for each reading end. Steps run to the right under
+    their input symbols; rows run upwards from the bottom of the memory to its top, each named by
+    the input symbol of the step that pushed it.
+
+    Args:
+        trace_file: a file that `unbounded.save_trace` wrote.
+        folder: where `name.png` and `name.svg` go; made when missing.
+        name: file name without ending.
+        example: which sequence of the trace's batch, from 0.
+        rows: "used" leaves out rows whose strength never passes 0.01, and says how many.
+        title: heading; the memory's name when None.
+    Returns:
+        The paths written, PNG first.
+    Raises:
+        CheckpointError, ConfigError: see `read_sequence`.
+        ChoiceError: `rows` is neither "all" nor "used".
+    """
+    if rows not in ROWS:
+        raise ChoiceError("choice of rows", rows, ROWS)
+    trace = read_sequence(trace_file, example)
+    heading = title or f"{trace.memory} at work"
+    if rows == "used":
+        trace, left_out = _used_rows(trace)
+        if left_out:
+            heading += f" ({left_out} rows never stronger than {USED_STRENGTH} not shown)"
+    with style():
+        return _draw(trace, heading, folder, name)
+
+
+def _draw(trace: SequenceTrace, heading: str, folder: Path, name: str) -> list[Path]:
+    strips = _strips(trace)
+    images = [("strength", trace.strengths, STRENGTH_COLOURS)]
+    for end, weights in sorted(trace.read_weights.items(), reverse=True):
+        label = f"read weight, {end}" if end else "read weight"
+        images.append((label, weights, READ_COLOURS))
+
+    steps, row_count = trace.strengths.shape
+    width = float(np.clip(steps * _INCHES_A_CELL, *_WIDTH_RANGE_INCHES))
+    image_height = float(np.clip(row_count * _INCHES_A_CELL, *_IMAGE_RANGE_INCHES))
+    figure = new_figure(width + 1.8, len(strips) * _STRIP_INCHES + len(images) * image_height + 1.3)
+    figure.suptitle(heading, fontsize=12)
+    ratios = [_STRIP_INCHES] * len(strips) + [image_height] * len(images)
+    axes = figure.subplots(len(ratios), 1, sharex=True, height_ratios=ratios, squeeze=False)[:, 0]
+
+    for axis, (label, values) in zip(axes, strips, strict=False):
+        _image(axis, values[:, None], "Greys")
+        axis.set_yticks([0], [label])
+    for axis, (label, values, colours) in zip(axes[len(strips) :], images, strict=True):
+        drawn = _image(axis, values, colours)
+        axis.set_title(label, loc="left", fontsize=10)
+        axis.set_ylabel("row pushed at the symbol")
+        pushed = [trace.symbols[step] for step in trace.row_steps]
+        _symbol_ticks(axis, "y", pushed, image_height)
+        figure.colorbar(drawn, ax=axis, aspect=25, pad=0.01, ticks=[0, 0.5, 1])
+    _symbol_ticks(axes[-1], "x", trace.symbols, width)
+    axes[-1].set_xlabel("input symbol of the step")
+    return save(figure, folder, name)
+
+
+def _image(axis: Axes, values: Array, colours: str) -> AxesImage:
+    """Show [T, N] with time to the right and row 0 at the bottom."""
+    axis.tick_params(length=0)
+    return axis.imshow(
+        values.T,
+        aspect="auto",
+        origin="lower",
+        interpolation="nearest",
+        cmap=colours,
+        vmin=0.0,
+        vmax=1.0,
+    )
+
+
+def _symbol_ticks(axis: Axes, which: str, symbols: Sequence[str], inches: float) -> None:
+    """Name as many cells as fit without overlap; the first is always named."""
+    every = max(1, int(np.ceil(len(symbols) * _INCHES_A_LABEL / inches)))
+    places = list(range(0, len(symbols), every))
+    names = [_plain(symbols[place]) for place in places]
+    if which == "y":
+        axis.set_yticks(places, names, fontsize=8)
+    else:
+        axis.set_xticks(places, names, fontsize=8, rotation=90)
+
+
+def _plain(symbol: str) -> str:
+    """A symbol as text: matplotlib would read dollar signs as mathematics."""
+    return symbol.replace("$", r"\$")
+
+
+def _strips(trace: SequenceTrace) -> list[tuple[str, Array]]:
+    """The scalar fields of the instruction, [T] each: push before pop, top before bottom."""
+    fields = [field for field, values in trace.instruction.items() if values.ndim == 1]
+    fields.sort(key=lambda field: ("bottom" in field, "pop" in field, field))
+    return [(field.replace("_", " "), trace.instruction[field]) for field in fields]
+
+
+def _used_rows(trace: SequenceTrace) -> tuple[SequenceTrace, int]:
+    used = trace.strengths.max(axis=0) > USED_STRENGTH
+    kept = replace(
+        trace,
+        strengths=trace.strengths[:, used],
+        read_weights={end: weights[:, used] for end, weights in trace.read_weights.items()},
+        row_steps=trace.row_steps[used],
+    )
+    return kept, int((~used).sum())

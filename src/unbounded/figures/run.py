@@ -1,0 +1,34 @@
+"""Draw everything that a run folder holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from unbounded.figures.convergence import draw_convergence
+from unbounded.figures.curves import read_curves
+from unbounded.figures.memory import draw_memory
+
+
+def draw_run(run_folder: Path) -> list[Path]:
+    """Draw a run's curves and its traces into `run_folder/figures`.
+
+    metrics.jsonl becomes `convergence`; each `traces/NAME.safetensors` becomes `NAME`, a picture of
+    the memory at work. What is not there is not drawn; existing pictures are replaced.
+
+    Returns:
+        The paths written, PNG and SVG of each figure; empty for a run that measured nothing yet.
+    Raises:
+        FileNotFoundError: `run_folder` is no folder.
+        CheckpointError: metrics or a trace cannot be read; the message names the file.
+    """
+    if not run_folder.is_dir():
+        raise FileNotFoundError(f"there is no run folder {run_folder}")
+    figures = run_folder / "figures"
+    paths: list[Path] = []
+    if (run_folder / "metrics.jsonl").is_file():
+        curves = read_curves(run_folder)
+        if curves.batches:
+            paths += draw_convergence({"this run": [curves]}, figures, title=run_folder.name)
+    for trace_file in sorted((run_folder / "traces").glob("*.safetensors")):
+        paths += draw_memory(trace_file, figures, trace_file.stem)
+    return paths

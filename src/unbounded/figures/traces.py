@@ -1,0 +1,97 @@
+"""One sequence of a trace file as arrays to draw, with the symbol that each row was pushed at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unbounded.errors import CheckpointError, ConfigError
+from unbounded.layers.trace import load_trace
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class SequenceTrace:
+    """What a memory did with one sequence of T steps.
+
+    Fields:
+        memory: name of the memory's class.
+        symbols: the input symbol of each step, T of them; step numbers where the file has none.
+        instruction: field name -> [T] or [T, M], e.g. "push", "pop", "value".
+        strengths: [T, N] after each step; 0 for rows that are not there yet.
+        read_weights: "" (one reading end) or "top" and "bottom" -> [T, N].
+        row_steps: [N], the step (0-based) that pushed each row.
+    """
+
+    memory: str
+    symbols: tuple[str, ...]
+    instruction: dict[str, Array]
+    strengths: Array
+    read_weights: dict[str, Array]
+    row_steps: NDArray[np.int64]
+
+
+def read_sequence(path: Path, example: int = 0) -> SequenceTrace:
+    """Read sequence `example` of a trace file, cut to its length.
+
+    Args:
+        path: a file that `unbounded.save_trace` wrote.
+        example: index along the batch, 0..B-1.
+    Raises:
+        CheckpointError: the file is missing, no trace, truncated, or of a memory without strengths
+            and read weights.
+        ConfigError: `example` is not in the batch.
+    """
+    trace = load_trace(path)
+    batch = len(trace.lengths)
+    if not 0 <= example < batch:
+        raise ConfigError([f"example is {example}, but {path} holds examples 0 to {batch - 1}"])
+    steps = int(trace.lengths[example])
+    arrays = {
+        name: np.asarray(array[example, :steps].double().numpy())
+        for name, array in trace.arrays.items()
+    }
+    read_weights = _named(arrays, "read_weights")
+    if "strengths" not in arrays or not read_weights:
+        raise CheckpointError(
+            f"{path} is a trace of {trace.memory} without strengths and read weights"
+        )
+    row_steps = _row_steps(path, *trace.arrays["strengths"].shape[1:])
+    there = row_steps < steps
+    if trace.symbols is None:
+        symbols = tuple(str(step + 1) for step in range(steps))
+    else:
+        symbols = tuple(trace.symbols[example][:steps])
+    return SequenceTrace(
+        memory=trace.memory,
+        symbols=symbols,
+        instruction=_named(arrays, "instruction"),
+        strengths=arrays["strengths"][:, there],
+        read_weights={end: weights[:, there] for end, weights in read_weights.items()},
+        row_steps=row_steps[there],
+    )
+
+
+def _named(arrays: dict[str, Array], prefix: str) -> dict[str, Array]:
+    """The arrays "prefix" and "prefix.NAME", under "" and NAME."""
+    return {
+        name.removeprefix(prefix).removeprefix("."): array
+        for name, array in arrays.items()
+        if name == prefix or name.startswith(f"{prefix}.")
+    }
+
+
+def _row_steps(path: Path, steps: int, rows: int) -> NDArray[np.int64]:
+    """The step that pushed each row: one row a step, or two with the oldest in the middle."""
+    if rows == steps:
+        return np.arange(steps)
+    if rows == 2 * steps:
+        return np.concatenate([np.arange(steps)[::-1], np.arange(steps)])
+    raise CheckpointError(
+        f"{path} has {rows} rows for {steps} steps; expected {steps}, or twice that for a deque "
+        "(a trace that begins with rows already there cannot be drawn)"
+    )

@@ -1,0 +1,107 @@
+"""When and how a MemoryRNN runs on a fused kernel."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from torch import Tensor, nn
+
+from unbounded import kernels
+from unbounded.kernels import ControllerWeights
+from unbounded.kernels._operators import CONTROLLERS
+from unbounded.layers.controllers import Controller, WeightedController
+from unbounded.layers.heads import Heads, apply_heads
+from unbounded.layers.recurrence import MemoryRNNState, run_recurrence
+from unbounded.memories import Memory
+
+
+def why_not_fused(
+    controller: Controller,
+    heads: Heads,
+    memory: Memory[Any, Any],
+    x: Tensor,
+    state: MemoryRNNState,
+) -> str | None:
+    """Return why the fused kernel cannot serve this call, or None if it can."""
+    if not isinstance(controller, WeightedController) or controller.kernel_name is None:
+        return f"no kernel knows the controller {type(controller).__name__}"
+    if memory.kernel_name is None:
+        return f"no kernel knows the memory {type(memory).__name__}"
+    for name, module in (("controller", controller), ("heads", heads)):
+        if _has_hooks(module):
+            return f"the {name} has hooks, which only run inside the readable loop"
+    if controller.weights.weight_hh is None:
+        return "the kernels need a recurrent controller"
+    if controller.kernel_name not in CONTROLLERS:
+        return f"no kernel is built for the controller {controller.kernel_name}"
+    tensors = (x, *controller.weights, heads.weight, heads.bias, *_flatten(state))
+    return kernels.why_not(*tensors)
+
+
+def run_fused(
+    controller: WeightedController,
+    heads: Heads,
+    memory: Memory[Any, Any],
+    x: Tensor,
+    state: MemoryRNNState,
+    lengths: Tensor | None,
+) -> tuple[Tensor, MemoryRNNState]:
+    """Run the loop of `run_recurrence` as one fused call per direction."""
+    hidden, final, _ = kernels.recurrence(
+        str(memory.kernel_name),
+        str(controller.kernel_name),
+        x,
+        lengths,
+        controller.weights,
+        heads.weight,
+        heads.bias,
+        _flatten(state),
+        reference=functools.partial(_reference, controller, memory),
+    )
+    return hidden, _unflatten(final, controller.state_size, memory)
+
+
+def _reference(
+    module: WeightedController,
+    memory: Memory[Any, Any],
+    structure: str,
+    controller: str,
+    x: Tensor,
+    lengths: Tensor | None,
+    weights: ControllerWeights,
+    head_weight: Tensor,
+    head_bias: Tensor,
+    initial: tuple[Tensor, ...],
+) -> tuple[Tensor, tuple[Tensor, ...], Tensor]:
+    """Compute what the kernel computes, in differentiable steps, for gradients of gradients."""
+    del structure, controller  # they name `memory` and `module`
+    hidden, state = run_recurrence(
+        lambda inputs, before: module.cell(inputs, before, weights),
+        lambda h: apply_heads(memory.heads, h, head_weight, head_bias),
+        memory,
+        x,
+        _unflatten(initial, module.state_size, memory),
+        lengths,
+    )
+    return hidden, _flatten(state), state.memory[0]
+
+
+def _flatten(state: MemoryRNNState) -> tuple[Tensor, ...]:
+    return (*state.controller, state.reading, *state.memory)
+
+
+def _unflatten(
+    tensors: tuple[Tensor, ...], state_size: int, memory: Memory[Any, Any]
+) -> MemoryRNNState:
+    controller, (reading, *rest) = tensors[:state_size], tensors[state_size:]
+    return MemoryRNNState(tuple(controller), reading, memory.State(*rest))
+
+
+def _has_hooks(module: nn.Module) -> bool:
+    return bool(
+        module._forward_hooks
+        or module._forward_pre_hooks
+        or module._backward_hooks
+        or module._backward_pre_hooks
+    )

@@ -1,0 +1,79 @@
+"""The fused kernels against the reference: one small layer run both ways, on the spot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unbounded.layers.memory_rnn import MemoryRNN
+from unbounded.layers.recurrence import MemoryRNNState
+from unbounded.memories import MEMORIES
+
+#: Bound on the relative error in float64.
+TOLERANCE = 1e-10
+
+_SIZES = {"input": 3, "hidden": 9, "width": 5, "batch": 4, "steps": 12}
+
+
+def kernel_error(memory: str, backend: str = "cpu") -> float:
+    """Run a small layer forward and backward on a kernel and on the reference, in float64.
+
+    Args:
+        memory: name of the memory, as in `unbounded list`.
+        backend: the kernels to compare.
+    Returns:
+        The largest difference of an output, of the final state or of a gradient, relative to the
+        largest value of the tensor it is in.
+    Raises:
+        BackendError: the kernels cannot serve this layer; the message says why.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        layer = _layer(memory, backend)
+        reference = _layer(memory, "reference")
+        reference.load_state_dict(layer.state_dict())
+        inputs = torch.randn(_SIZES["batch"], _SIZES["steps"], _SIZES["input"], dtype=torch.float64)
+    lengths = torch.tensor([_SIZES["steps"], 7, 1, 0])
+    pairs = zip(_run(layer, inputs, lengths), _run(reference, inputs, lengths), strict=True)
+    return max(_difference(ours, theirs) for ours, theirs in pairs)
+
+
+def _layer(memory: str, backend: str) -> MemoryRNN:
+    return MemoryRNN(
+        _SIZES["input"],
+        _SIZES["hidden"],
+        MEMORIES[memory](_SIZES["width"]),
+        batch_first=True,
+        backend=backend,
+        learn_initial_state=True,
+        dtype=torch.float64,
+    )
+
+
+def _run(layer: MemoryRNN, inputs: Tensor, lengths: Tensor) -> list[Tensor]:
+    """Output, final state and every gradient."""
+    inputs = inputs.clone().requires_grad_()
+    output, state = layer(inputs, lengths=lengths)
+    results = [output, *_tensors(state)]
+    weights = [torch.linspace(-1, 1, each.numel(), dtype=each.dtype) for each in results]
+    loss = sum(
+        (each.flatten() * weight).sum() for each, weight in zip(results, weights, strict=True)
+    )
+    gradients = torch.autograd.grad(loss, [inputs, *layer.parameters()])
+    return [each.detach() for each in (*results, *gradients)]
+
+
+def _tensors(state: MemoryRNNState | tuple[Any, ...]) -> list[Tensor]:
+    found: list[Tensor] = []
+    for each in state:
+        found += [each] if isinstance(each, Tensor) else _tensors(each)
+    return found
+
+
+def _difference(ours: Tensor, theirs: Tensor) -> float:
+    if not torch.isfinite(ours).all():
+        return float("inf")
+    scale = float(theirs.abs().max().clamp(min=1e-30))
+    return float((ours - theirs).abs().max()) / scale

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.experiments.made_up import tiny_tier, write_report
+from unbounded.cli import reproduce
+from unbounded.errors import ChoiceError, ConfigError, StorageError
+from unbounded.experiments import reproduce as work
+from unbounded.experiments import tiers
+from unbounded.training.signals import Interrupted
+
+
+@pytest.fixture
+def tiny(monkeypatch, tmp_path):
+    tier = tiny_tier(seeds=[0])
+    monkeypatch.setattr(tiers, "load_tier", lambda paper, name: tier)
+    monkeypatch.chdir(tmp_path)
+    return tier
+
+
+def test_dry_run_trains_and_writes_nothing(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert reproduce.run(["grefenstette2015", "--dry-run"]) == 0
+    text = capsys.readouterr().out
+    assert "60 of 60 runs to train" in text
+    assert "copy-queue-lstm-" in text
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_dry_run_of_a_part(capsys):
+    assert reproduce.run(["grefenstette2015", "--only", "copy/queue", "--dry-run"]) == 0
+    assert "3 of 3 runs to train" in capsys.readouterr().out
+
+
+def test_table_only_works_from_reports(tiny, tmp_path, capsys):
+    out = tmp_path / "results" / "grefenstette2015"
+    write_report(out, tiny.trials[0])
+    assert reproduce.run(["grefenstette2015", "--table-only"]) == 0
+    text = capsys.readouterr().out
+    assert "1 of 2 runs are finished" in text
+    assert "results/grefenstette2015/table.md" in text
+    assert (out / "figures" / "convergence_copy.svg").is_file()
+    assert not (tmp_path / "runs").exists()
+
+
+def test_another_tier_gets_a_folder_of_its_own(tiny, tmp_path):
+    assert reproduce.run(["grefenstette2015", "--tier", "paper", "--table-only"]) == 0
+    assert (tmp_path / "results" / "grefenstette2015-paper" / "table.md").is_file()
+
+
+def test_an_interrupted_call_says_how_to_go_on(tiny, monkeypatch, capsys):
+    def interrupted(*arguments, **options):
+        raise Interrupted(2)
+
+    monkeypatch.setattr(work, "reproduce", interrupted)
+    assert reproduce.run(["grefenstette2015"]) == 130
+    assert "the same command goes on" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["grefenstete2015"], "unknown paper 'grefenstete2015'. Did you mean 'grefenstette2015'?"),
+        (["grefenstette2015", "--tier", "labtop"], "Did you mean 'laptop'"),
+        (["grefenstette2015", "--only", "copy/qeue"], "Did you mean 'copy/queue'"),
+        (["grefenstette2015", "--jobs", "0"], "jobs: expected at least 1, got 0"),
+        (["grefenstette2015", "--jobs", "two"], "jobs"),
+    ],
+)
+def test_bad_input(arguments, message):
+    with pytest.raises((ChoiceError, ConfigError)) as caught:
+        reproduce.run(arguments)
+    assert message in str(caught.value)
+
+
+def test_all_faults_together():
+    with pytest.raises(ConfigError) as caught:
+        reproduce.run(["grefenstette2015", "--jobs", "-1", "--dry-run", "--table-only"])
+    assert len(caught.value.faults) == 2
+
+
+def test_a_results_folder_that_cannot_be_made(tiny, tmp_path):
+    (tmp_path / "results").write_text("a file")
+    with pytest.raises((StorageError, OSError), match="results"):
+        reproduce.run(["grefenstette2015", "--table-only"])

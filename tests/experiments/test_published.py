@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import pytest
+
+from unbounded.errors import ChoiceError
+from unbounded.experiments.published import COLUMNS, MODEL_TITLES, TASK_TITLES, published
+from unbounded.tasks import TASKS
+
+
+def lstm(inputs: int, hidden: int) -> int:
+    return 4 * hidden * (inputs + hidden) + 4 * hidden
+
+
+def parameters(model: str, hidden: int) -> int:
+    """The formulas that fit the published counts; embeddings and softmax are not counted."""
+    if model.startswith("lstm-"):
+        layers = int(model.removeprefix("lstm-"))
+        return lstm(64, hidden) + (layers - 1) * lstm(64 + hidden, hidden)
+    ends = 2 if model == "deque" else 1
+    heads = ends * (2 * (hidden + 1) + 256 * (hidden + 1))
+    return lstm(64 + 256 * ends, hidden) + heads + 64 * (hidden + 1)
+
+
+def test_every_cell_of_table_3_is_there():
+    accuracies = published("grefenstette2015").accuracies
+    assert set(accuracies) == set(TASK_TITLES) == set(TASKS)
+    for models in accuracies.values():
+        assert set(models) == set(MODEL_TITLES)
+        for values in models.values():
+            assert tuple(values) == COLUMNS
+            assert all(0 <= value <= 1 for value in values.values())
+
+
+def test_parameter_counts_agree_with_their_formulas():
+    table = published("grefenstette2015").parameters
+    assert set(table) == set(MODEL_TITLES)
+    for model, sizes in table.items():
+        for hidden, printed in sizes.items():
+            # Two digits are printed, and two of them (9.1e5, 7.8e6) look truncated.
+            assert parameters(model, hidden) == pytest.approx(printed, rel=0.016), (model, hidden)
+
+
+@pytest.mark.parametrize(
+    ("task", "model", "values"),
+    [
+        ("copy", "lstm-1", (0.62, 0.87, 0.00, 0.38)),
+        ("copy", "stack", (0.89, 0.94, 0.00, 0.22)),
+        ("reversal", "lstm-8", (0.95, 0.98, 0.04, 0.13)),
+        ("bigram_flip", "deque", (0.55, 0.94, 0.53, 0.98)),
+        ("svo_sov", "lstm-4", (0.97, 0.99, 0.97, 0.99)),
+        ("gender", "lstm-8", (0.98, 0.99, 0.99, 0.99)),
+        ("gender", "stack", (0.93, 0.97, 0.93, 0.97)),
+    ],
+)
+def test_some_cells_to_the_digit(task, model, values):
+    cell = published("grefenstette2015").accuracies[task][model]
+    assert tuple(cell.values()) == values
+
+
+def test_the_contradiction_of_the_paper_is_flagged():
+    paper = published("grefenstette2015")
+    (contradiction,) = paper.contradictions
+    cell = paper.accuracies[contradiction.task][contradiction.model]
+    assert (contradiction.task, contradiction.model) == ("reversal", "queue")
+    assert cell[contradiction.column] == contradiction.used == 0.01
+    assert contradiction.other == 0.07
+
+
+def test_an_unknown_paper_names_the_closest():
+    with pytest.raises(ChoiceError, match="Did you mean 'grefenstette2015'"):
+        published("grefenstete2015")

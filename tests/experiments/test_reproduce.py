@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.experiments.made_up import TINY, tiny_tier
+from unbounded.errors import ConfigError
+from unbounded.experiments.reproduce import plan, reproduce
+from unbounded.experiments.worker import EXIT_BUSY, _alone, main
+
+
+def call(tier, folder, **options):
+    lines: list[str] = []
+    result = reproduce(
+        tier,
+        tier.trials,
+        jobs=2,
+        runs=folder / "runs",
+        out=folder / "out",
+        say=lines.append,
+        **options,
+    )
+    return result, "\n".join(lines)
+
+
+def test_end_to_end_then_nothing_is_left_to_do(tmp_path):
+    tier = tiny_tier(seeds=[0])
+    assert "2 of 2 runs to train" in plan(tier, tier.trials, tmp_path / "runs")
+    result, said = call(tier, tmp_path)
+    assert result.failed == ()
+    assert "0 of 2 runs were finished before" in said
+    assert "[2/2] finished" in said
+    assert "2 of 2 runs are finished" in result.table
+    names = {path.relative_to(tmp_path / "out").as_posix() for path in result.written}
+    assert names == {
+        "table.md",
+        "table.json",
+        "figures/convergence_copy.png",
+        "figures/convergence_copy.svg",
+    }
+    report = tmp_path / "out" / "reports" / f"{tier.trials[0].name}.json"
+    assert [row["lengths"] for row in json.loads(report.read_text())["rows"][:2]] == ["2:4", "5:6"]
+    assert str(tmp_path) not in report.read_text()
+
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("metrics.jsonl")}
+    again, said = call(tier, tmp_path)
+    assert "2 of 2 runs were finished before" in said
+    assert again.table == result.table
+    after = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("metrics.jsonl")}
+    assert after == before
+    assert "0 of 2 runs to train" in plan(tier, tier.trials, tmp_path / "runs")
+
+
+def test_a_failing_trial_is_shown_with_its_log_and_the_others_go_on(tmp_path):
+    tier = tiny_tier(seeds=[0])
+    foreign = tmp_path / "runs" / tier.trials[0].name / "config.yaml"
+    foreign.parent.mkdir(parents=True)
+    foreign.write_text("just: a note\n")
+    result, said = call(tier, tmp_path)
+    assert [outcome.trial.name for outcome in result.failed] == [tier.trials[0].name]
+    assert f"FAILED {tier.trials[0].name} (exit code 1)" in said
+    assert "CheckpointError" in said
+    assert "1 of 2 runs are finished" in result.table
+    assert "not run" in result.table
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
+def test_after_kill_9_the_same_call_goes_on(tmp_path):
+    changes = {"models": ["queue"], "seeds": [0], "batches": 400}
+    tier = tiny_tier(**changes)
+    program = (
+        "from pathlib import Path\n"
+        "from unbounded.experiments.reproduce import reproduce\n"
+        "from unbounded.experiments.tiers import make_tier\n"
+        f"tier = make_tier('grefenstette2015', 'tiny', { ({**TINY, **changes})!r})\n"
+        f"folder = Path({str(tmp_path)!r})\n"
+        "reproduce(tier, tier.trials, jobs=1, runs=folder / 'runs', out=folder / 'out')\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.DEVNULL)
+    run = tmp_path / "runs" / tier.trials[0].name
+    wait_until(lambda: any((run / "checkpoints").glob("*")), parent)
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    # The trial notices that nobody waits for it any more, saves and ends.
+    wait_until(lambda: is_free(tmp_path / "runs", tier), None)
+    assert not (run / "report.json").exists()
+
+    result, _ = call(tier, tmp_path)
+    assert result.failed == ()
+    assert "1 of 1 runs are finished" in result.table
+    log = (tmp_path / "runs" / "logs" / f"{run.name}.log").read_text()
+    assert "going on after batch" in log
+    batches = [
+        json.loads(line)["batch"] for line in (run / "metrics.jsonl").read_text().splitlines()
+    ]
+    assert batches == sorted(batches)
+    assert batches[-1] == 400
+
+
+def wait_until(true, process, seconds=60):
+    limit = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < limit, "it took too long"
+        assert process is None or process.poll() is None, "the process ended early"
+        time.sleep(0.02)
+
+
+def is_free(runs, tier):
+    with _alone(runs, tier.trials[0].config) as alone:
+        return alone
+
+
+def test_a_run_that_another_process_trains_is_left_alone(tmp_path, capsys):
+    trial = tiny_tier(seeds=[0]).trials[0]
+    config = tmp_path / "config.json"
+    from unbounded.experiments.config import to_dict
+
+    config.write_text(json.dumps(to_dict(trial.config)))
+    with _alone(tmp_path, trial.config) as alone:
+        assert alone
+        assert main([str(config), str(tmp_path)]) == EXIT_BUSY
+    assert "another process is training" in capsys.readouterr().err
+    assert not (tmp_path / trial.name).exists()
+
+
+def test_no_jobs_is_an_error_before_anything_is_done(tmp_path):
+    tier = tiny_tier()
+    with pytest.raises(ConfigError, match="jobs: expected at least 1, got 0"):
+        reproduce(tier, tier.trials, jobs=0, runs=tmp_path / "runs", out=tmp_path / "out")
+    assert os.listdir(tmp_path) == []

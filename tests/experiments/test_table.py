@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.experiments.made_up import tiny_tier, write_report
+from unbounded.errors import CheckpointError
+from unbounded.experiments.reproduce import draw_tasks, write_table
+from unbounded.experiments.results import read_results, summarise
+
+
+def rows_of(text: str, header: str) -> list[list[str]]:
+    lines = text.splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith(header))
+    rows = []
+    for line in lines[start:]:
+        if not line.startswith("|"):
+            break
+        rows.append([cell.strip() for cell in line.strip("|").split("|")])
+    return rows
+
+
+def fill(out, tier):
+    queue = [trial for trial in tier.trials if trial.model == "queue"]
+    lstm = [trial for trial in tier.trials if trial.model == "lstm-1"]
+    write_report(out, queue[0], test=(1.0, 1.0), perplexity=1.02, batches=1000, minutes=2.0)
+    write_report(out, queue[1], test=(0.5, 0.75), perplexity=1.01, batches=1500, minutes=5.0)
+    write_report(out, queue[2], test=(0.996, 0.999), perplexity=1.30, batches=3000, minutes=9.0)
+    write_report(
+        out,
+        lstm[0],
+        train=(0.25, 0.5),
+        test=(0.0, 0.375),
+        perplexity=9.0,
+        batches=9000,
+        curve={1000: 0.125, 2000: 0.25, 9000: 0.875},
+    )
+
+
+def test_the_table_to_the_digit(tmp_path):
+    tier = tiny_tier()
+    fill(tmp_path, tier)
+    text, paths = write_table(tier, tmp_path)
+    assert [path.name for path in paths] == ["table.md", "table.json"]
+    assert (tmp_path / "table.md").read_text() == text
+    header, _, queue, lstm = rows_of(text, "| task | model")
+    assert dict(zip(header, queue, strict=True)) == {
+        "task": "Copy",
+        "model": "Queue-LSTM",
+        "published train": "1.00 / 1.00",
+        "published test": "1.00 / 1.00",
+        # The run of least training perplexity, although it is the worst on the test split.
+        "best run train": "1.00 / 1.00",
+        "best run test": "0.50 / 0.75",
+        "median test": "1.00 / 1.00",
+        "spread of test coarse": "0.50–1.00",
+        "solved": "2 of 3",
+        "batches": "1500",
+        "minutes": "5",
+        "learning rate": "0.001",
+        # The baseline after 1500 batches is read off at 2000.
+        "1-layer LSTM then": "0.25",
+    }
+    assert lstm[2:7] == ["0.62 / 0.87", "0.00 / 0.38", "0.25 / 0.50", "0.00 / 0.38", "0.00 / 0.38"]
+    assert lstm[7:] == ["0.00–0.00", "0 of 1", "9000", "2", "0.001", "itself"]
+    runs = rows_of(text, "| run |")
+    assert len(runs) == 2 + 4
+    assert runs[2][-4:] == ["1.000 / 1.000", "1.000 / 1.000", "7:12: 0.125 / 0.500", runs[2][-1]]
+    assert "4 of 6 runs are finished" in text
+    assert "contradicts itself, 0.01 or 0.07" in text
+
+
+def test_the_same_numbers_as_data(tmp_path):
+    tier = tiny_tier()
+    fill(tmp_path, tier)
+    write_table(tier, tmp_path)
+    table = json.loads((tmp_path / "table.json").read_text())
+    queue, lstm = table["cells"]
+    assert queue["published"]["test_coarse"] == 1.0
+    measured = queue["measured"]
+    assert measured["best"]["test_coarse"] == 0.5
+    assert measured["median"] == pytest.approx(
+        {"train_coarse": 1.0, "train_fine": 1.0, "test_coarse": 0.996, "test_fine": 0.999}
+    )
+    assert (measured["least"]["test_coarse"], measured["greatest"]["test_coarse"]) == (0.5, 1.0)
+    assert measured["success_rate"] == pytest.approx(2 / 3)
+    assert measured["lstm_1_coarse_at_as_many_batches"] == 0.25
+    assert [run["seed"] for run in measured["runs"]] == [0, 1, 2]
+    assert lstm["measured"]["seeds"] == 1
+    assert (table["trials"], table["finished"]) == (6, 4)
+
+
+def test_what_was_not_run_says_so(tmp_path):
+    text, _ = write_table(tiny_tier(), tmp_path)
+    _, _, queue, lstm = rows_of(text, "| task | model")
+    assert queue[4:] == ["not run"] * 9
+    assert lstm[4:] == ["not run"] * 9
+    assert draw_tasks(tiny_tier(), tmp_path) == []
+
+
+def test_without_the_baseline_its_column_is_not_run(tmp_path):
+    tier = tiny_tier(models=["queue"])
+    write_report(tmp_path, tier.trials[0])
+    _, _, queue = rows_of(write_table(tier, tmp_path)[0], "| task | model")
+    assert queue[-1] == "not run"
+
+
+def test_a_grid_is_chosen_by_training_perplexity(tmp_path):
+    tier = tiny_tier(models=["queue"], learning_rates=[0.1, 0.2], seeds=[0, 1, 2])
+    rates = {0.1: [1.0, 5.0, 6.0], 0.2: [2.0, 3.0, None]}
+    for trial in tier.trials:
+        rate, seed = trial.config.training.learning_rate, trial.config.seed
+        better = (0.0, 0.0) if rate == 0.2 else (1.0, 1.0)
+        write_report(tmp_path, trial, perplexity=rates[rate][seed], test=better)
+    summary = summarise(read_results(tier.trials, tmp_path).values())
+    assert summary.best.perplexity == 1.0
+    assert {run.setting for run in summary.chosen} == {(8, 0.2)}
+    assert len(summary.runs) == 6
+    assert summary.solved == 0
+
+
+def test_figures_come_from_reports_alone(tmp_path):
+    tier = tiny_tier()
+    fill(tmp_path, tier)
+    names = [path.name for path in draw_tasks(tier, tmp_path)]
+    assert names == ["convergence_copy.png", "convergence_copy.svg"]
+    svg = (tmp_path / "figures" / "convergence_copy.svg").read_text()
+    assert "Queue-LSTM (median and range of 3 runs)" in svg
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"format": "unbounded-report"}'])
+def test_a_foreign_report_is_named(tmp_path, text):
+    tier = tiny_tier()
+    (tmp_path / "reports").mkdir()
+    path = tmp_path / "reports" / f"{tier.trials[0].name}.json"
+    path.write_text(text)
+    with pytest.raises(CheckpointError, match=tier.trials[0].name):
+        write_table(tier, tmp_path)

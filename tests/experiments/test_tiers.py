@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.experiments.made_up import TINY, tiny_tier
+from unbounded.errors import ChoiceError, ConfigError
+from unbounded.experiments.build import faults
+from unbounded.experiments.tiers import load_tier, make_tier, select
+
+
+def test_the_laptop_tier_is_every_task_with_four_models_and_three_seeds():
+    tier = load_tier("grefenstette2015", "laptop")
+    assert len(tier.cells) == 5 * 4
+    assert {trial.config.seed for trial in tier.trials} >= {0, 1, 2}
+    assert len({trial.name for trial in tier.trials}) == len(tier.trials)
+
+
+def test_the_paper_tier_is_the_whole_grid():
+    tier = load_tier("grefenstette2015", "paper")
+    assert len(tier.cells) == 5 * 7
+    assert len(tier.trials) == 5 * 7 * 2 * 5 * 3
+    rates = {trial.config.training.learning_rate for trial in tier.trials}
+    assert rates == {5e-3, 1e-3, 5e-4, 1e-4, 5e-5}
+    assert {trial.config.model.hidden_size for trial in tier.trials} == {256, 512}
+    layers = {t.config.model.layers for t in tier.trials if t.config.model.memory == "none"}
+    assert layers == {1, 2, 4, 8}
+
+
+@pytest.mark.parametrize("name", ["laptop", "paper"])
+def test_no_trial_has_a_fault_and_none_ends_by_an_accuracy(name):
+    trials = load_tier("grefenstette2015", name).trials
+    kinds = {(trial.cell, trial.config.model.hidden_size): trial for trial in trials}
+    for trial in kinds.values():
+        assert faults(trial.config) == []
+        assert trial.config.training.stop in ("converged", "budget")
+        assert trial.config.training.batch_size == 10
+        assert trial.config.training.clip == 1.0
+        assert trial.config.machine.threads == 1
+
+
+def test_a_cell_has_settings_of_its_own():
+    data = {**TINY, "cells": {"copy/queue": {"batches": 6, "learning_rates": [0.1, 0.2]}}}
+    trials = make_tier("grefenstette2015", "tiny", data).trials
+    own = [trial.config.training for trial in trials if trial.cell == "copy/queue"]
+    assert {(t.batches, t.learning_rate) for t in own} == {(6, 0.1), (6, 0.2)}
+    others = {t.config.training.batches for t in trials if t.cell != "copy/queue"}
+    assert others == {TINY["batches"]}
+
+
+def test_all_faults_of_a_tier_come_together():
+    data = {**TINY, "models": ["queue", "lstn-1"], "cells": {"copy/stac": {}}}
+    del data["seeds"]
+    with pytest.raises(ConfigError) as caught:
+        make_tier("grefenstette2015", "tiny", data)
+    text = str(caught.value)
+    assert "'copy/stac' under cells" in text
+    assert "seeds is missing" in text
+    assert "unknown model 'lstn-1'" in text
+
+
+def test_only_a_task_a_model_or_a_cell():
+    tier = tiny_tier()
+    assert select(tier, None) == tier.trials
+    assert {trial.task for trial in select(tier, "copy")} == {"copy"}
+    assert {trial.model for trial in select(tier, "queue")} == {"queue"}
+    assert {trial.cell for trial in select(tier, "copy/queue")} == {"copy/queue"}
+    with pytest.raises(ChoiceError, match="Did you mean 'copy/queue'"):
+        select(tier, "copy/queu")
+    with pytest.raises(ChoiceError, match=r"unknown tier 'labtop'\. Did you mean 'laptop'"):
+        load_tier("grefenstette2015", "labtop")

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from unbounded.errors import CheckpointError, ConfigError
+from unbounded.figures import Curves, draw_convergence, draw_run, read_curves
+from unbounded.figures.convergence import over_runs
+
+RECORDS = [
+    {"kind": "train", "batch": 100, "perplexity": 90.5, "loss_nats_per_token": 4.5},
+    {"kind": "train", "batch": 200, "perplexity": None, "loss_nats_per_token": None},
+    {"kind": "validation", "batch": 200, "lengths": "65:128", "accuracy_coarse": 0.5},
+    {"kind": "accuracy", "batch": 200, "lengths": "8:64", "accuracy_coarse": 1.0,
+     "accuracy_fine": 1.0},
+    {"kind": "accuracy", "batch": 200, "lengths": "65:128", "accuracy_coarse": 0.25,
+     "accuracy_fine": 0.75},
+]  # fmt: skip
+
+
+def write_run(folder, records, tail=""):
+    folder.mkdir()
+    lines = "".join(json.dumps(record) + "\n" for record in records)
+    (folder / "metrics.jsonl").write_text(lines + tail)
+    return folder
+
+
+def test_curves_of_a_metrics_file(tmp_path):
+    run = write_run(tmp_path / "run", RECORDS, tail='{"kind": "tra')
+    curves = read_curves(run)
+    assert curves.perplexity == {100: 90.5}
+    assert curves.coarse == {"8:64": {200: 1.0}, "65:128": {200: 0.25}}
+    assert curves.fine == {"8:64": {200: 1.0}, "65:128": {200: 0.75}}
+    assert curves.batches == 200
+    assert Curves.from_json(json.loads(json.dumps(curves.to_json()))) == curves
+
+
+def test_a_missing_or_foreign_metrics_file(tmp_path):
+    with pytest.raises(FileNotFoundError, match="holds no metrics"):
+        read_curves(tmp_path)
+    run = write_run(tmp_path / "run", [{"kind": "train"}])
+    with pytest.raises(CheckpointError, match=r"metrics\.jsonl is not a metrics file"):
+        read_curves(run)
+
+
+def test_runs_of_different_length_meet_at_common_batches():
+    batches, values = over_runs([{1: 0.0, 2: 0.5}, {2: 1.0, 3: 2.0}])
+    assert batches.tolist() == [1, 2, 3]
+    np.testing.assert_array_equal(values, [[0.0, 0.5, 0.5], [np.nan, 1.0, 2.0]])
+
+
+def made_up(offset: float) -> Curves:
+    points = {100 * n: min(1.0, n / 10 + offset) for n in range(1, 11)}
+    return Curves(
+        {batch: 129 - value * 128 for batch, value in points.items()},
+        {"8:64": points, "65:128": points},
+        {"8:64": points, "65:128": points},
+    )
+
+
+def test_groups_are_lines_with_their_number_of_runs(tmp_path):
+    groups = {"Queue-LSTM": [made_up(0.0), made_up(0.1), made_up(0.3)], "LSTM": [made_up(0.0)]}
+    png, svg = draw_convergence(groups, tmp_path, title="copy")
+    text = svg.read_text()
+    for words in (
+        "Queue-LSTM (median and range of 3 runs)",
+        ">LSTM<",
+        "lengths 65:128",
+        "lengths 8:64",
+        "training perplexity",
+        "coarse accuracy",
+        "fine accuracy",
+        ">copy<",
+    ):
+        assert words in text, words
+    assert png.stat().st_size > 10_000
+
+
+def test_nothing_measured_is_said(tmp_path):
+    with pytest.raises(ConfigError, match="nothing to draw"):
+        draw_convergence({"LSTM": [Curves()]}, tmp_path)
+
+
+def test_draw_run_draws_what_is_there(tmp_path, figure1a_trace):
+    run = write_run(tmp_path / "copy-queue", RECORDS)
+    (run / "traces").mkdir()
+    (run / "traces" / "longest.safetensors").write_bytes(figure1a_trace.read_bytes())
+    names = [path.relative_to(run).as_posix() for path in draw_run(run)]
+    assert names == [
+        "figures/convergence.png",
+        "figures/convergence.svg",
+        "figures/longest.png",
+        "figures/longest.svg",
+    ]
+    assert draw_run(write_run(tmp_path / "empty", [])) == []
+    with pytest.raises(FileNotFoundError, match="no run folder"):
+        draw_run(tmp_path / "nowhere")

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+import unbounded as ub
+from unbounded.errors import CheckpointError, ConfigError
+from unbounded.figures.traces import read_sequence
+
+
+def test_figure_1a_to_the_last_digit(figure1a_trace):
+    sequence = read_sequence(figure1a_trace)
+    strengths = [[0.8, 0, 0], [0.7, 0.5, 0], [0.3, 0, 0.9]]
+    weights = [[0.8, 0, 0], [0.5, 0.5, 0], [0.1, 0, 0.9]]
+    np.testing.assert_allclose(sequence.strengths, strengths, atol=1e-15)
+    np.testing.assert_allclose(sequence.read_weights[""], weights, atol=1e-15)
+    assert sequence.symbols == ("v1", "v2", "v3")
+
+
+def test_a_sequence_is_cut_to_its_length_and_rows(layer_trace):
+    path = layer_trace(ub.NeuralQueue(width=4), [6, 4])
+    sequence = read_sequence(path, example=1)
+    assert sequence.strengths.shape == (4, 4)
+    assert sequence.instruction["push"].shape == (4,)
+    assert sequence.symbols == ("w1_0", "w1_1", "w1_2", "w1_3")
+    # Row i is pushed at step i: on the diagonal the strength is the push strength.
+    np.testing.assert_array_equal(np.diag(sequence.strengths), sequence.instruction["push"])
+
+
+def test_rows_of_a_deque_know_their_steps(layer_trace):
+    path = layer_trace(ub.NeuralDeque(width=4), [6, 4])
+    sequence = read_sequence(path, example=1)
+    assert sequence.row_steps.tolist() == [3, 2, 1, 0, 0, 1, 2, 3]
+    for step in range(4):
+        bottom, top = 3 - step, 4 + step
+        assert sequence.strengths[step, bottom] == sequence.instruction["bottom_push"][step]
+        assert sequence.strengths[step, top] == sequence.instruction["top_push"][step]
+    assert set(sequence.read_weights) == {"top", "bottom"}
+
+
+def test_without_symbols_steps_are_numbered(layer_trace):
+    path = layer_trace(ub.NeuralStack(width=4), [3], symbols=False)
+    assert read_sequence(path).symbols == ("1", "2", "3")
+
+
+def test_an_example_outside_the_batch(layer_trace):
+    path = layer_trace(ub.NeuralStack(width=4), [3, 2])
+    with pytest.raises(ConfigError, match=r"example is 2, but .* holds examples 0 to 1"):
+        read_sequence(path, example=2)
+
+
+def test_foreign_files_are_named(tmp_path):
+    path = tmp_path / "odd.safetensors"
+    with pytest.raises(CheckpointError, match="odd"):
+        read_sequence(path)
+    path.write_bytes(b"no trace at all")
+    with pytest.raises(CheckpointError, match="odd"):
+        read_sequence(path)
+    save_file({"x": torch.zeros(1)}, str(path))
+    with pytest.raises(CheckpointError, match="expected a trace"):
+        read_sequence(path)
+
+
+def test_a_memory_without_strengths(tmp_path):
+    path = tmp_path / "other.safetensors"
+    ub.save_trace(path, ub.Trace("Tape", {"reading": torch.zeros(1, 2, 3)}, torch.tensor([2])))
+    with pytest.raises(CheckpointError, match="a trace of Tape without strengths"):
+        read_sequence(path)
+
+
+def test_rows_that_were_there_before_the_first_step(tmp_path):
+    path = tmp_path / "resumed.safetensors"
+    rows = torch.zeros(1, 2, 5)
+    arrays = {"strengths": rows, "read_weights": rows.clone()}
+    ub.save_trace(path, ub.Trace("NeuralStack", arrays, torch.tensor([2])))
+    with pytest.raises(CheckpointError, match="5 rows for 2 steps"):
+        read_sequence(path)

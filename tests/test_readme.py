@@ -1,0 +1,96 @@
+"""What the README says is true: its map, its example, its table."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+import unbounded
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+MAP_LINE = re.compile(r"^ {4}\w+/ .*$", flags=re.MULTILINE)
+
+
+def test_the_map_is_that_of_the_package():
+    assert MAP_LINE.findall(README) == MAP_LINE.findall(unbounded.__doc__ or "")
+
+
+def test_the_first_screen_has_both_commands():
+    first_screen = "\n".join(README.splitlines()[:20])
+    assert "    pip install -c constraints.txt . && unbounded train copy\n" in first_screen
+    assert "    pip install -c constraints.txt -e '.[dev]' && pytest\n" in first_screen
+    assert "![" in first_screen
+
+
+def test_the_examples_run_as_they_stand(capsys):
+    blocks = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    assert len(blocks) == 2
+    space: dict[str, object] = {}
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), space)
+    assert capsys.readouterr().out == "torch.Size([8, 20, 5])\n"
+    assert space["reading"].tolist() == [[1.0] * 16]
+
+
+def pages() -> list[Path]:
+    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+def test_commands_of_the_pages_exist(page):
+    from unbounded.cli.main import VERBS
+
+    for verb in re.findall(r"(?<!import )unbounded ([a-z]+)", page.read_text(encoding="utf-8")):
+        assert verb in VERBS, f"{page.name} shows `unbounded {verb}`"
+
+
+@pytest.fixture(scope="module")
+def make_images():
+    return runpy.run_path(str(ROOT / "docs" / "make_images.py"), run_name="make_images")
+
+
+def test_the_table_is_that_of_the_results(make_images):
+    table = ROOT / "results" / "grefenstette2015" / "table.json"
+    if not table.is_file():
+        pytest.skip("nothing has been run yet")
+    assert make_images["filled"](README, json.loads(table.read_text())) == README
+
+
+def test_the_table_to_the_digit(make_images):
+    values = {"test_coarse": 0.996}
+    measured = {
+        "median": values,
+        "least": {"test_coarse": 0.5},
+        "greatest": {"test_coarse": 1.0},
+        "solved": 2,
+        "seeds": 3,
+        "batches_median": 1500,
+        "minutes_median": 4.6,
+    }
+    cell = {"task": "copy", "model": "queue", "published": {"test_coarse": 1.0}}
+    table = {"cells": [{**cell, "measured": measured}, {**cell, "measured": None}]}
+    text = make_images["filled"](README, table)
+    assert "| Copy | Queue-LSTM | 1.00 | 1.00 (0.50–1.00) | 2 of 3 | 1500 | 5 |" in text
+    assert "Not run yet" not in text
+    assert make_images["filled"](text, table) == text
+
+
+def test_figure_1a_of_the_pictures_is_that_of_the_paper(make_images, tmp_path):
+    path = tmp_path / "figure1a.safetensors"
+    make_images["figure1a_trace"](path)
+    strengths = unbounded.load_trace(path).arrays["strengths"][0].tolist()
+    expected = [[0.8, 0, 0], [0.7, 0.5, 0], [0.3, 0, 0.9]]
+    for row, values in zip(strengths, expected, strict=True):
+        assert row == pytest.approx(values, abs=1e-15)
