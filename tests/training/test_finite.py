@@ -43,10 +43,10 @@ def test_the_first_module_whose_output_is_bad(parameter: str, module: str) -> No
     task = build_task(config)
     model = build_model(config, task)
     batch = task.batch(1, "train", 0, 4)
-    assert finite.first_bad_output(model, batch.inputs, batch.lengths) is None
+    assert finite.first_bad_output(model, batch.inputs) is None
     with torch.no_grad():
         model.get_parameter(parameter).fill_(NAN)
-    found = finite.first_bad_output(model, batch.inputs, batch.lengths)
+    found = finite.first_bad_output(model, batch.inputs)
     assert found is not None
     assert found.startswith(f"output of {module}")
     assert finite.first_bad(finite.parameters(model)) is not None
