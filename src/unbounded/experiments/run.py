@@ -13,6 +13,7 @@ from accelerate.state import AcceleratorState
 
 from unbounded.errors import CheckpointError, ConfigError
 from unbounded.evaluation import Score, make_report, score, sweep
+from unbounded.evaluation.provenance import kernels
 from unbounded.experiments.build import build_model, build_task, checked, ranges
 from unbounded.experiments.config import RunConfig, model_name, run_name, to_dict
 from unbounded.experiments.folder import lock, read_config, read_report, save_model, write_config
@@ -187,14 +188,19 @@ class _Run:
 
     def _begin(self, shown: Progress) -> None:
         before = read_config(self._folder)
-        threads = torch.get_num_threads()
-        if before is not None and before.get("threads_used", threads) != threads:
-            shown.say(
-                f"warning: this run began with {before['threads_used']} thread(s) and goes on "
-                f"with {threads}; its numbers may differ in the last bits"
-            )
+        here: dict[str, Any] = {"threads": torch.get_num_threads(), "kernels": kernels()}
+        if self._config.machine.backend == "reference":
+            here["kernels"] = "none"
         if before is None:
-            write_config(self._folder, to_dict(self._config), threads)
+            write_config(self._folder, to_dict(self._config), here)
+            return
+        used = before.get("used", {})
+        for name, value in here.items():
+            if used.get(name, value) != value:
+                shown.say(
+                    f"warning: this run began with {name} {used[name]} and goes on with {value}; "
+                    "its numbers may differ in the last bits"
+                )
 
     def _assess(self, request: StopRequest) -> Any:
         def assess(lengths: LengthRange, start: int, count: int) -> AnyScore:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -74,9 +75,15 @@ def _open(path: Path) -> ctypes.CDLL:
     return library
 
 
+def _installed_folder() -> Path:
+    """`_lib` in this package, which an editable install spreads over two folders."""
+    places = [Path(place) / "_lib" for place in sys.modules[__package__].__path__]
+    return next((place for place in places if place.is_dir()), places[-1])
+
+
 def _load() -> _Loaded:
     """The library for this processor, or the reason why there is none."""
-    folder = Path(os.environ.get("UNBOUNDED_KERNELS") or Path(__file__).parent / "_lib")
+    folder = Path(os.environ.get("UNBOUNDED_KERNELS") or _installed_folder())
     named = {isa: folder / f"libunbounded_{isa}.so" for isa in INSTRUCTION_SETS}
     try:
         if folder.is_file():
