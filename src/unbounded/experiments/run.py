@@ -42,11 +42,13 @@ class RunResult:
         folder: the run's folder.
         report: its report.json.
         fresh: False when the run had been finished before.
+        first: whether this process, of several that share the run, is the one to speak.
     """
 
     folder: Path
     report: dict[str, Any]
     fresh: bool
+    first: bool = True
 
 
 def train_run(
@@ -81,12 +83,19 @@ def train_run(
         raise ConfigError(["resume and overwrite exclude each other; give one of them"])
     folder = root / run_name(config)
     accelerator = _accelerator(config)
-    main = accelerator.is_main_process
+    main, processes = accelerator.is_main_process, accelerator.num_processes
+    if config.training.batch_size < processes:
+        raise ConfigError(
+            [
+                f"training.batch_size: {config.training.batch_size} sequences cannot be shared "
+                f"among {processes} processes"
+            ]
+        )
     with lock(folder, resume=resume, overwrite=overwrite) if main else nullcontext():
         accelerator.wait_for_everyone()
         report = read_report(folder)
         if report is not None:
-            return RunResult(folder, report, fresh=False)
+            return RunResult(folder, report, fresh=False, first=main)
         listener = tensorboard_listener(folder / "tensorboard") if tensorboard and main else None
         run = _Run(config, build_task(config), folder, accelerator, listener)
         training = config.training
@@ -94,7 +103,7 @@ def train_run(
             stop_requests() as request,
             progress(training.batches, training.batch_size, quiet or not main) as shown,
         ):
-            return RunResult(folder, run.complete(request, shown), fresh=True)
+            return RunResult(folder, run.complete(request, shown), fresh=True, first=main)
 
 
 class _Run:
