@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from unbounded import kernels
 from unbounded.kernels import ControllerWeights
-from unbounded.kernels._operators import CONTROLLERS
 from unbounded.layers.controllers import Controller, WeightedController
 from unbounded.layers.heads import Heads, apply_heads
 from unbounded.layers.recurrence import MemoryRNNState, run_recurrence
@@ -33,9 +32,9 @@ def why_not_fused(
             return f"the {name} has hooks, which only run inside the readable loop"
     if controller.weights.weight_hh is None:
         return "the kernels need a recurrent controller"
-    if controller.kernel_name not in CONTROLLERS:
+    if controller.kernel_name not in kernels.CONTROLLERS:
         return f"no kernel is built for the controller {controller.kernel_name}"
-    tensors = (x, *controller.weights, heads.weight, heads.bias, *_flatten(state))
+    tensors = (x, *controller.weights, heads.weight, heads.bias, *flatten_state(state))
     return kernels.why_not(*tensors)
 
 
@@ -56,7 +55,7 @@ def run_fused(
         controller.weights,
         heads.weight,
         heads.bias,
-        _flatten(state),
+        flatten_state(state),
         reference=functools.partial(_reference, controller, memory),
     )
     return hidden, _unflatten(final, controller.state_size, memory)
@@ -84,10 +83,11 @@ def _reference(
         _unflatten(initial, module.state_size, memory),
         lengths,
     )
-    return hidden, _flatten(state), state.memory[0]
+    return hidden, flatten_state(state), state.memory[0]
 
 
-def _flatten(state: MemoryRNNState) -> tuple[Tensor, ...]:
+def flatten_state(state: MemoryRNNState) -> tuple[Tensor, ...]:
+    """Return the tensors of a state in the kernels' order."""
     return (*state.controller, state.reading, *state.memory)
 
 

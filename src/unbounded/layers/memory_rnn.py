@@ -167,7 +167,7 @@ class MemoryRNN(nn.Module):
             self._check_state(state, batch_size)
         recorder = Recorder(self.memory) if return_trace else None
         hidden, state = self._run(steps_first, state, lengths, recorder)
-        output = self._read_out(hidden, lengths)
+        output = self.read_out(hidden, lengths)
         if unbatched:
             output, state = output.squeeze(1), map_state(lambda t: t.squeeze(0), state)
         elif self.batch_first:
@@ -201,7 +201,8 @@ class MemoryRNN(nn.Module):
             reason = why_not_fused(self.controller, self.heads, self.memory, x, state)
         return choose_backend(self.backend, type(self).__name__, reason)
 
-    def _read_out(self, hidden: Tensor, lengths: Tensor | None) -> Tensor:
+    def read_out(self, hidden: Tensor, lengths: Tensor | None) -> Tensor:
+        """Map h [T, B, H] to o [T, B, O]; 0 beyond `lengths`."""
         if self.readout is None:
             return hidden
         output = torch.tanh(self.readout(hidden).to(hidden.dtype))
