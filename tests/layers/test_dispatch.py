@@ -181,6 +181,7 @@ def test_unroll_agrees_on_both_paths(memory, kind):
 
 
 @needs_kernels
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's own making, while tracing
 def test_torch_compile_around_the_layer():
     layer = make(output_size=2)
     want, _ = layer(inputs())

@@ -120,14 +120,16 @@ class Memory(ABC, Generic[StateT, InstructionT]):
     def _unroll_fused(self, instructions: InstructionT, state: StateT) -> tuple[Tensor, StateT]:
         def reference(
             structure: str, instruction: tuple[Tensor, ...], initial: tuple[Tensor, ...]
-        ) -> tuple[Tensor, ...]:
+        ) -> Any:
             del structure  # it names this memory
             start, fields = self.State(*initial), self.Instruction(*instruction)
             readings, final = self._unroll_reference(fields, start)
             return (readings, *final)
 
+        start: Any = tuple(state)
+
         readings, *final = kernels.unroll(
-            str(self.kernel_name), tuple(instructions), tuple(state), reference=reference
+            str(self.kernel_name), tuple(instructions), start, reference=reference
         )
         return readings, self.State(*final)
 
