@@ -185,7 +185,7 @@ def test_unroll_agrees_on_both_paths(memory, kind):
 def test_torch_compile_around_the_layer():
     layer = make(output_size=2)
     want, _ = layer(inputs())
-    compiled = torch.compile(lambda x: layer(x)[0], backend="aot_eager", fullgraph=False)
+    compiled = torch.compile(lambda x: layer(x)[0], backend="aot_eager", fullgraph=True)
     assert_close(compiled(inputs()), want, "compiled")
 
 

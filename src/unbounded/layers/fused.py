@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from unbounded import kernels
@@ -47,6 +48,10 @@ def run_fused(
     lengths: Tensor | None,
 ) -> tuple[Tensor, MemoryRNNState]:
     """Run the loop of `run_recurrence` as one fused call per direction."""
+    # A graph that is being captured holds no second derivatives, and breaks at a callable.
+    reference = None
+    if not torch.compiler.is_compiling():
+        reference = functools.partial(_reference, controller, memory)
     hidden, final, _ = kernels.recurrence(
         str(memory.kernel_name),
         str(controller.kernel_name),
@@ -56,7 +61,7 @@ def run_fused(
         heads.weight,
         heads.bias,
         flatten_state(state),
-        reference=functools.partial(_reference, controller, memory),
+        reference=reference,
     )
     return hidden, _unflatten(final, controller.state_size, memory)
 

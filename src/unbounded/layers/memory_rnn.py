@@ -101,8 +101,11 @@ class MemoryRNN(nn.Module):
         check_positive("batch_size", batch_size)
         like = self.heads.weight
         if self.initial_controller is None:
-            zero = like.new_zeros(batch_size, self.hidden_size)
-            controller: tuple[Tensor, ...] = (zero,) * self.controller.state_size
+            # Tensors of their own: torch.compile takes none twice.
+            controller: tuple[Tensor, ...] = tuple(
+                like.new_zeros(batch_size, self.hidden_size)
+                for _ in range(self.controller.state_size)
+            )
         else:
             controller = tuple(
                 parameter.expand(batch_size, -1) for parameter in self.initial_controller
