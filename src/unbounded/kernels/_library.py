@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import sys
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -81,6 +82,15 @@ def _installed_folder() -> Path:
     return next((place for place in places if place.is_dir()), places[-1])
 
 
+def _folder() -> Path:
+    named = os.environ.get("UNBOUNDED_KERNELS")
+    if named:
+        return Path(named)
+    # An editable installation keeps the libraries apart from the sources: the package has two paths.
+    places = [Path(place) / "_lib" for place in sys.modules["unbounded.kernels"].__path__]
+    return next((place for place in places if place.is_dir()), places[0])
+
+
 def _load() -> _Loaded:
     """The library for this processor, or the reason why there is none."""
     folder = Path(os.environ.get("UNBOUNDED_KERNELS") or _installed_folder())
@@ -115,8 +125,16 @@ def _load() -> _Loaded:
         return _Loaded(None, f"the compiled kernels do not load: {error}", "", "")
 
 
+def _load_or_raise() -> _Loaded:
+    loaded = _load()
+    required = os.environ.get("UNBOUNDED_REQUIRE_KERNELS", "0") not in ("", "0")
+    if required and loaded.library is None:
+        raise BackendError(f"UNBOUNDED_REQUIRE_KERNELS is set and {loaded.reason}")
+    return loaded
+
+
 #: Loaded with the module and not at the first call, so that torch.compile only meets constants.
-LOADED: Final = _load()
+LOADED: Final = _load_or_raise()
 WHY_NOT_LOADED: Final = LOADED.reason
 
 
