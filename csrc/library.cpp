@@ -1,8 +1,7 @@
 // The C face of the library: sessions forward, one call backward, chosen by three names.
 #include <new>
 
-#include "recurrence_backward.h"
-#include "recurrence_forward.h"
+#include "recurrence.h"
 #include "unroll.h"
 
 namespace unbounded {
@@ -48,7 +47,7 @@ struct OpenSession {
 
   template <class T, class Controller, class Memory>
   int go() {
-    auto* opened = new (std::nothrow) RecurrenceForward<T, Controller, Memory>(call);
+    auto* opened = Recurrence<T>::template make<Controller, Memory>(call);
     if (opened == nullptr) return no_memory;
     if (!opened->open(parallel_for)) {
       delete opened;
@@ -65,8 +64,10 @@ struct RunBackward {
 
   template <class T, class Controller, class Memory>
   int go() {
-    RecurrenceBackward<T, Controller, Memory> backward(call);
-    return backward.run(parallel_for) ? done : no_memory;
+    const Frame<T> frame(call, Memory::parts, Controller::lane_count);
+    ControllerBackwardOf<T, Controller> controller(frame);
+    MemoryBackwardOf<T, Memory> memory(frame);
+    return RecurrenceBackward<T>(frame, controller, memory).run(parallel_for) ? done : no_memory;
   }
 };
 

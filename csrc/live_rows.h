@@ -120,6 +120,19 @@ struct Rows {
     if (!(strength <= 0)) live.template add<end>(int32_t(index), strength);
   }
 
+  void take_initial(int64_t first, const T* strengths, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) push<End::top>(first + i, strengths[i]);
+  }
+  void write_strengths(T* strengths, int64_t count) const {
+    for (int64_t i = 0; i < count; ++i) strengths[i] = 0;
+    for (int64_t at = live.low; at < live.high; ++at) strengths[live.row[at]] = live.strength[at];
+  }
+  void write_range(int32_t* range) const {
+    range[0] = int32_t(live.low);
+    range[1] = int32_t(live.high);
+    range[2] = int32_t(graves.count);
+  }
+
   // r = sum of min(s[i], max(0, 1 - sum of s nearer the end)) V[i]
   template <End end>
   void read(T* reading) const {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "call.h"
+#include "frame.h"
 #include "memories.h"
 #include "threads.h"
 #include "workspace.h"
@@ -54,15 +55,6 @@ class Unroll {
     space_.part(grad_strengths_, c.batch * rows_in_all);
   }
 
-  template <class X>
-  static X* as(void* p) {
-    return static_cast<X*>(p);
-  }
-  template <class X>
-  static const X* as(const void* p) {
-    return static_cast<const X*>(p);
-  }
-
   void locate(int64_t b, int64_t t, int64_t* pushed, PopRecord<T>* records) const {
     for (int part = 0; part < parts; ++part) {
       const int64_t at = (b * c.steps + t) * parts + part;
@@ -78,9 +70,7 @@ class Unroll {
     rows.graves = {c.grave_rows + b * rows_in_all, as<T>(c.grave_strengths) + b * rows_in_all, 0};
     rows.values = as<T>(c.values) + b * rows_in_all * c.width;
     rows.width = c.width;
-    const T* strengths0 = as<T>(c.strengths0) + b * c.initial_rows;
-    for (int64_t i = 0; i < c.initial_rows; ++i)
-      rows.template push<End::top>(first + i, strengths0[i]);
+    rows.take_initial(first, as<T>(c.strengths0) + b * c.initial_rows, c.initial_rows);
     for (int64_t t = 0; t < c.steps; ++t) {
       int64_t pushed[parts];
       PopRecord<T> records[parts];
@@ -90,13 +80,8 @@ class Unroll {
       T* reading = as<T>(c.readings) + (b * c.steps + t) * reading_size;
       Memory::template step<T>(rows, Strengths<T>{push_pop}, pushed, reading, records);
     }
-    T* strengths = as<T>(c.strengths) + b * rows_in_all;
-    std::memset(strengths, 0, sizeof(T) * rows_in_all);
-    for (int64_t at = rows.live.low; at < rows.live.high; ++at)
-      strengths[rows.live.row[at]] = rows.live.strength[at];
-    c.live_range[3 * b] = int32_t(rows.live.low);
-    c.live_range[3 * b + 1] = int32_t(rows.live.high);
-    c.live_range[3 * b + 2] = int32_t(rows.graves.count);
+    rows.write_strengths(as<T>(c.strengths) + b * rows_in_all, rows_in_all);
+    rows.write_range(c.live_range + 3 * b);
   }
 
   void backward_entry(int64_t b) {

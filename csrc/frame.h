@@ -1,0 +1,66 @@
+// A call's buffers with their types, and the sizes that follow from it: what all parts share.
+#pragma once
+
+#include <cstdint>
+
+#include "call.h"
+#include "panel.h"
+
+namespace unbounded {
+
+template <class X>
+X* as(void* p) {
+  return static_cast<X*>(p);
+}
+template <class X>
+const X* as(const void* p) {
+  return static_cast<const X*>(p);
+}
+
+template <class T>
+struct Frame {
+  static constexpr int panel = panel_width<T>;
+
+  UnboundedCall c;
+  int64_t parts;       // of the memory
+  int64_t lane_count;  // of the controller
+
+  Frame(const UnboundedCall& call, int64_t memory_parts, int64_t controller_lanes)
+      : c(call), parts(memory_parts), lane_count(controller_lanes) {}
+
+  int64_t reading_size() const { return parts * c.width; }
+  int64_t head_count() const { return parts * (c.width + 2); }
+  int64_t inner() const { return lane_count * c.hidden; }
+  int64_t unit_groups() const { return padded<T>(c.hidden) / panel; }
+  int64_t head_groups() const { return padded<T>(head_count()) / panel; }
+  int64_t reading_groups() const { return padded<T>(reading_size()) / panel; }
+  int64_t rows_in_all() const { return c.initial_rows + parts * c.capacity; }
+  int64_t length_of(int64_t b) const { return c.lengths ? c.lengths[b] : c.steps; }
+
+  // Without a backward pass to come, two steps' cells and readings are enough.
+  int64_t ring(int64_t t) const { return c.saves ? t : t & 1; }
+
+  // Rows of all batch entries; step -1 is the state that came in.
+  const T* hidden_at(int64_t t) const {
+    return t < 0 ? as<T>(c.hidden0) : as<T>(c.outputs) + t * c.batch * c.hidden;
+  }
+  const T* cell_at(int64_t t) const {
+    return t < 0 ? as<T>(c.cell0) : as<T>(c.cells) + ring(t) * c.batch * c.hidden;
+  }
+  const T* reading_at(int64_t t) const {
+    return t < 0 ? as<T>(c.reading0) : as<T>(c.readings) + ring(t) * c.batch * reading_size();
+  }
+  T* gates_at(int64_t t) const { return as<T>(c.gates) + t * c.batch * inner(); }
+  T* grad_gates_at(int64_t t) const { return as<T>(c.grad_gates) + t * c.batch * inner(); }
+  T* tanh_cells_at(int64_t t) const {
+    return as<T>(c.tanh_cells) + (c.saves ? t * c.batch * c.hidden : 0);
+  }
+  T* push_pop_at(int64_t t, int64_t b) const {
+    return as<T>(c.instructions) + ((c.saves ? t : 0) * c.batch + b) * 2 * parts;
+  }
+  T* grad_instructions_at(int64_t t) const {
+    return as<T>(c.grad_instructions) + t * c.batch * head_count();
+  }
+};
+
+}  // namespace unbounded
