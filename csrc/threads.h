@@ -10,6 +10,15 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
+#if defined(__linux__)
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+#ifndef UNBOUNDED_SPINS
+#define UNBOUNDED_SPINS 1000
+#endif
 
 namespace unbounded {
 
@@ -23,6 +32,9 @@ inline void pause_briefly() {
 #endif
 }
 
+// Spins for some microseconds, which is what a barrier takes while every thread has a core, and
+// then sleeps: where another process keeps a core busy, a sleeping thread leaves its own core to the
+// one it waits for, and a spinning one would not.
 class Barrier {
  public:
   void wait(int64_t count) {
@@ -30,20 +42,33 @@ class Barrier {
     const uint32_t turn = turn_.load(std::memory_order_relaxed);
     if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == count) {
       arrived_.store(0, std::memory_order_relaxed);
-      turn_.store(turn + 1, std::memory_order_release);
+      turn_.store(turn + 1);
+      if (sleepers_.load() > 0) wake();
       return;
     }
-    for (int spins = 0; turn_.load(std::memory_order_acquire) == turn; ++spins) {
-      if (spins < 2000)
-        pause_briefly();
-      else
-        std::this_thread::yield();
+    for (int spins = 0; spins < UNBOUNDED_SPINS; ++spins) {
+      if (turn_.load(std::memory_order_acquire) != turn) return;
+      pause_briefly();
     }
+    sleepers_.fetch_add(1);
+    while (turn_.load() == turn) sleep_while(turn);
+    sleepers_.fetch_sub(1);
   }
 
  private:
   alignas(64) std::atomic<int64_t> arrived_{0};
   alignas(64) std::atomic<uint32_t> turn_{0};
+  std::atomic<int32_t> sleepers_{0};
+
+#if defined(__linux__)
+  void wake() { syscall(SYS_futex, &turn_, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0); }
+  void sleep_while(uint32_t turn) {
+    syscall(SYS_futex, &turn_, FUTEX_WAIT_PRIVATE, turn, nullptr, nullptr, 0);
+  }
+#else
+  void wake() {}
+  void sleep_while(uint32_t) { std::this_thread::yield(); }
+#endif
 };
 
 inline int64_t threads_for(const UnboundedCall& call, ParallelFor parallel_for) {

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from _cases import assert_parity, make_case
+from _cases import GATES, assert_parity, make_case
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 STRUCTURES = ("stack", "queue", "deque")
 
@@ -44,3 +46,25 @@ def test_parity_of_controllers(structure, controller, dtype, lengths, bias):
 @pytest.mark.parametrize("structure", STRUCTURES)
 def test_parity_without_recurrence(structure):
     assert_parity(make_case(structure, "elman_tanh", recurrent=False))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    structure=st.sampled_from(STRUCTURES),
+    controller=st.sampled_from(sorted(GATES)),
+    dtype=st.sampled_from([torch.float32, torch.float64]),
+    batch=st.integers(1, 17),
+    inputs=st.integers(0, 5),
+    hidden=st.integers(1, 40),
+    width=st.integers(1, 40),
+    rows=st.integers(0, 3),
+    data=st.data(),
+)
+def test_parity_of_random_sizes(
+    structure, controller, dtype, batch, inputs, hidden, width, rows, data
+):
+    steps = data.draw(st.integers(1, 8))
+    lengths = data.draw(st.none() | st.lists(st.integers(0, steps), min_size=batch, max_size=batch))
+    assert_parity(
+        make_case(structure, controller, steps, batch, inputs, hidden, width, rows, lengths, dtype)
+    )

@@ -84,6 +84,21 @@ def _folder() -> Path:
     return next((place for place in places if place.is_dir()), places[0])
 
 
+def _runnable(baseline: Path) -> tuple[str, ...]:
+    # The baseline build runs everywhere, so it is the one to ask.
+    best = _open(baseline).unbounded_best_instruction_set().decode()
+    return INSTRUCTION_SETS[INSTRUCTION_SETS.index(best) :]
+
+
+def runnable_instruction_sets() -> tuple[str, ...]:
+    """The builds that are here and that this processor can run, the best one first."""
+    folder = _folder()
+    names = {isa: folder / f"libunbounded_{isa}.so" for isa in INSTRUCTION_SETS}
+    if not names["baseline"].is_file():
+        return ()
+    return tuple(isa for isa in _runnable(names["baseline"]) if names[isa].is_file())
+
+
 def _load() -> _Loaded:
     """The library for this processor, or the reason why there is none."""
     folder = _folder()
@@ -105,15 +120,13 @@ def _load() -> _Loaded:
             return _Loaded(
                 None, f"UNBOUNDED_ISA={forced!r} is none of {', '.join(INSTRUCTION_SETS)}", "", ""
             )
-        # The baseline build runs everywhere, so it is the one to ask.
-        best = _open(named["baseline"]).unbounded_best_instruction_set().decode()
-        runnable = INSTRUCTION_SETS[INSTRUCTION_SETS.index(best) :]
+        runnable = _runnable(named["baseline"])
         if forced is not None and forced not in runnable:
             return _Loaded(None, f"this processor cannot run UNBOUNDED_ISA={forced!r}", "", "")
         for isa in (forced,) if forced is not None else runnable:
             if named[isa].is_file():
                 return _Loaded(_open(named[isa]), "", str(named[isa]), isa)
-        return _Loaded(None, f"no library for {forced or best} in {folder}", "", "")
+        return _Loaded(None, f"no library for {forced or runnable[0]} in {folder}", "", "")
     except OSError as error:
         return _Loaded(None, f"the compiled kernels do not load: {error}", "", "")
 
