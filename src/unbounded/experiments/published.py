@@ -26,6 +26,7 @@ MODEL_TITLES = {
     "stack": "Stack-LSTM",
     "queue": "Queue-LSTM",
     "deque": "DeQue-LSTM",
+    "deque-quiet": "DeQue-LSTM, quiet bottom (ours)",
 }
 
 TASK_TITLES = {

@@ -136,6 +136,8 @@ def _config(
     else:
         width = settings["memory_width"]
         model_config = ModelConfig(memory=model, hidden_size=hidden, memory_width=width)
+        if model == "deque-quiet":
+            model_config.memory, model_config.pop_bias = "quiet_deque", -2.0
     config = RunConfig(
         task=task,
         task_options=dict(settings.get("task_options", {})),

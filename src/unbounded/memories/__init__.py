@@ -1,5 +1,8 @@
 """The data structures as equations: one file a memory, readable beside its paper."""
 
+from collections.abc import Callable
+from functools import partial
+
 from unbounded.memories.base import BACKENDS, Head, Memory
 from unbounded.memories.deque import NeuralDeque, TwoEndedPushPop
 from unbounded.memories.queue import NeuralQueue
@@ -7,11 +10,13 @@ from unbounded.memories.stack import NeuralStack
 from unbounded.memories.state import detach_state, index_state, move_state
 from unbounded.memories.strengths import PushPop, StrengthState
 
-#: Every memory by the name that configurations use.
-MEMORIES: dict[str, type[NeuralStack] | type[NeuralQueue] | type[NeuralDeque]] = {
+#: Every memory by the name that configurations use. "quiet_deque" is the deque whose bottom is
+#: pushed little at first; with both ends alike, copying was not learned (results/grefenstette2015).
+MEMORIES: dict[str, Callable[..., NeuralStack | NeuralQueue | NeuralDeque]] = {
     "stack": NeuralStack,
     "queue": NeuralQueue,
     "deque": NeuralDeque,
+    "quiet_deque": partial(NeuralDeque, bottom_push_bias=-3.0),
 }
 
 __all__ = [

@@ -36,6 +36,9 @@ class NeuralDeque(Memory[StrengthState, TwoEndedPushPop]):
     Args:
         width: M, size of the stored vectors.
         pop_bias: initial bias of both pop heads (Appendix B).
+        bottom_push_bias: initial bias of the bottom's push head; None draws it like the others.
+            With both ends pushed alike, what the bottom pushes buries what the top pushed first,
+            and a deque is hard to use as a queue; -3 keeps the bottom quiet until it is needed.
     Source: Grefenstette et al. 2015, arXiv:1506.02516, eq. 6-11.
     """
 
@@ -44,10 +47,13 @@ class NeuralDeque(Memory[StrengthState, TwoEndedPushPop]):
     growth = (1, 1)
     kernel_name = "deque"
 
-    def __init__(self, width: int, pop_bias: float = -1.0) -> None:
+    def __init__(
+        self, width: int, pop_bias: float = -1.0, bottom_push_bias: float | None = None
+    ) -> None:
         check_positive("width", width)
         self.width = width
         self.pop_bias = pop_bias
+        self.bottom_push_bias = bottom_push_bias
 
     def __repr__(self) -> str:
         return f"NeuralDeque(width={self.width})"
@@ -57,10 +63,10 @@ class NeuralDeque(Memory[StrengthState, TwoEndedPushPop]):
         """For each end: value (tanh), push strength and pop strength (sigmoid)."""
         return tuple(
             head
-            for end in ("top", "bottom")
+            for end, push_bias in (("top", None), ("bottom", self.bottom_push_bias))
             for head in (
                 Head(f"{end}_value", (self.width,), "tanh"),
-                Head(f"{end}_push", (), "sigmoid"),
+                Head(f"{end}_push", (), "sigmoid", push_bias),
                 Head(f"{end}_pop", (), "sigmoid", self.pop_bias),
             )
         )
