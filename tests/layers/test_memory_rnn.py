@@ -157,6 +157,15 @@ def test_heads_are_declared_by_the_memory(memory):
             assert layer.heads.bias[rows].abs().max() <= 1 / 5**0.5
 
 
+def test_a_quiet_deque_begins_with_a_bottom_that_is_pushed_little():
+    quiet = ub.memories.MEMORIES["quiet_deque"](4, pop_bias=-2.0)
+    layer = ub.MemoryRNN(3, 5, quiet)
+    bias = {head.name: layer.heads.bias[layer.heads.rows(head.name)] for head in quiet.heads}
+    assert bias["bottom_push"].tolist() == [-3.0]
+    assert bias["top_pop"].tolist() == bias["bottom_pop"].tolist() == [-2.0]
+    assert bias["top_push"].abs().item() <= 1 / 5**0.5
+
+
 @pytest.mark.parametrize("memory", MEMORIES)
 def test_the_trace_says_what_the_memory_did(memory, tmp_path):
     layer = make(memory, output_size=2)

@@ -1,10 +1,9 @@
 """The data structures as equations: one file a memory, readable beside its paper."""
 
 from collections.abc import Callable
-from functools import partial
 
 from unbounded.memories.base import BACKENDS, Head, Memory
-from unbounded.memories.deque import NeuralDeque, TwoEndedPushPop
+from unbounded.memories.deque import NeuralDeque, TwoEndedPushPop, quiet_deque
 from unbounded.memories.queue import NeuralQueue
 from unbounded.memories.stack import NeuralStack
 from unbounded.memories.state import detach_state, index_state, move_state
@@ -16,7 +15,7 @@ MEMORIES: dict[str, Callable[..., NeuralStack | NeuralQueue | NeuralDeque]] = {
     "stack": NeuralStack,
     "queue": NeuralQueue,
     "deque": NeuralDeque,
-    "quiet_deque": partial(NeuralDeque, bottom_push_bias=-3.0),
+    "quiet_deque": quiet_deque,
 }
 
 __all__ = [

@@ -136,3 +136,8 @@ class NeuralDeque(Memory[StrengthState, TwoEndedPushPop]):
             "read_weights.top": read_weights(state.strengths, "top"),
             "read_weights.bottom": read_weights(state.strengths, "bottom"),
         }
+
+
+def quiet_deque(width: int, pop_bias: float = -1.0) -> NeuralDeque:
+    """A deque whose bottom is pushed little at first, so that copying can be learned."""
+    return NeuralDeque(width, pop_bias=pop_bias, bottom_push_bias=-3.0)

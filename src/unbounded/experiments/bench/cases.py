@@ -51,13 +51,13 @@ class Case:
     @property
     def reading(self) -> int:
         """R, size of the reading."""
-        return self.width * (2 if self.memory == "deque" else 1)
+        return MEMORIES[self.memory](self.width).reading_size
 
     @property
     def gflop(self) -> float:
         """Operations of the matrix products, forward and backward (three products each), in 1e9."""
         gates = GATES[self.controller] * self.hidden
-        heads = (2 if self.memory == "deque" else 1) * (self.width + 2)
+        heads = sum(head.size for head in MEMORIES[self.memory](self.width).heads)
         products = gates * (self.input + self.reading + self.hidden)
         products += (heads + self.output) * self.hidden
         return 3 * 2 * products * self.steps * self.batch / 1e9

@@ -14,6 +14,9 @@ from unbounded.memories import MEMORIES
 
 Pass = Callable[[], object]
 
+#: What the scan in jax knows.
+JAX_MEMORIES = ("stack", "queue", "deque")
+
 
 def memory_layer(case: Case, backend: str) -> MemoryRNN:
     """Make the layer of a case, with the same weights for every backend."""
@@ -70,7 +73,11 @@ def contenders(case: Case) -> dict[str, Pass]:
         "torch": forward_backward(torch_layer(case), sequence(case, case.input + case.reading)),
         "reference": forward_backward(memory_layer(case, "reference"), sequence(case, case.input)),
     }
-    if case.controller == "lstm" and importlib.util.find_spec("jax") is not None:
+    if (
+        case.controller == "lstm"
+        and case.memory in JAX_MEMORIES
+        and importlib.util.find_spec("jax") is not None
+    ):
         from unbounded.experiments.bench.jax_scan import scan_pass
 
         found["jax"] = scan_pass(case)
