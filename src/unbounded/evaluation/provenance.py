@@ -15,7 +15,7 @@ from unbounded.kernels import available
 
 
 def provenance() -> dict[str, Any]:
-    """Versions, commit, threads, kernels and class of machine; nothing that names a person or a host."""
+    """Versions, commit, threads, kernels and class of machine; nothing names a person or a host."""
     return {
         "versions": {
             "unbounded": unbounded.__version__,

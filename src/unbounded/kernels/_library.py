@@ -75,17 +75,11 @@ def _open(path: Path) -> ctypes.CDLL:
     return library
 
 
-def _installed_folder() -> Path:
-    """`_lib` in this package, which an editable install spreads over two folders."""
-    places = [Path(place) / "_lib" for place in sys.modules[__package__].__path__]
-    return next((place for place in places if place.is_dir()), places[-1])
-
-
 def _folder() -> Path:
     named = os.environ.get("UNBOUNDED_KERNELS")
     if named:
         return Path(named)
-    # An editable installation keeps libraries and sources apart: the package has two paths.
+    # An editable installation spreads the package over two folders.
     places = [Path(place) / "_lib" for place in sys.modules["unbounded.kernels"].__path__]
     return next((place for place in places if place.is_dir()), places[0])
 
@@ -107,7 +101,7 @@ def runnable_instruction_sets() -> tuple[str, ...]:
 
 def _load() -> _Loaded:
     """The library for this processor, or the reason why there is none."""
-    folder = Path(os.environ.get("UNBOUNDED_KERNELS") or _installed_folder())
+    folder = _folder()
     named = {isa: folder / f"libunbounded_{isa}.so" for isa in INSTRUCTION_SETS}
     try:
         if folder.is_file():

@@ -1,0 +1,92 @@
+"""How cost grows with the length: inference time a step, and peak memory of training.
+
+    python benchmarks/scaling.py > benchmarks/scaling.json
+
+Inference: a memory on decisive instructions (push and pop saturated at 0 or 1), as a trained one
+gives them; the cost of a step at T 20 000 over that at T 200, in turns, medians. Memory: the peak
+resident size that a forward and backward pass adds, each in a process of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+
+import torch
+
+import unbounded as ub
+from unbounded.evaluation.provenance import provenance
+from unbounded.memories import MEMORIES
+
+REPEATS = 7
+
+
+def decisive_layer(name: str) -> ub.MemoryRNN:
+    """A Stack-, Queue- or DeQue-LSTM whose heads saturate: pushes and pops follow the input."""
+    torch.manual_seed(0)
+    layer = ub.MemoryRNN(64, 256, MEMORIES[name](256), output_size=64, backend="cpu")
+    with torch.no_grad():
+        for head in layer.memory.heads:
+            if head.shape == ():
+                rows = layer.heads.rows(head.name)
+                layer.heads.weight[rows] *= 1e4
+                layer.heads.bias[rows] = 0
+    return layer
+
+
+def inference_ms_per_step(name: str) -> dict[str, float]:
+    layer = decisive_layer(name).eval()
+    inputs = {steps: torch.randn(steps, 10, 64) for steps in (200, 20_000)}
+    times: dict[int, list[float]] = {steps: [] for steps in inputs}
+    with torch.no_grad():
+        for turn in range(REPEATS + 1):
+            for steps, x in inputs.items():
+                # Equal numbers of steps on both sides, so that warm caches favour neither.
+                rounds = 20_000 // steps if turn == 0 else max(1, 4_000 // steps)
+                start = time.perf_counter()
+                for _ in range(rounds):
+                    layer(x)
+                if turn:
+                    times[steps].append(1e3 * (time.perf_counter() - start) / (rounds * steps))
+    short, long = (statistics.median(times[steps]) for steps in (200, 20_000))
+    return {"T_200": short, "T_20000": long, "ratio": long / short}
+
+
+def peak_memory_mib(name: str, steps: int) -> float:
+    """Run one training pass in this process; return what it added to the peak resident size."""
+    layer = ub.MemoryRNN(64, 256, MEMORIES[name](256), output_size=64, backend="cpu")
+    layer(torch.randn(8, 10, 64))[0].sum().backward()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    layer(torch.randn(steps, 10, 64))[0].sum().backward()
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+
+
+def peak_memory_ratio(name: str) -> dict[str, float]:
+    peaks = {}
+    for steps in (2000, 4000):
+        command = [sys.executable, __file__, "memory", name, str(steps)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        peaks[steps] = float(done.stdout)
+    return {"T_2000": peaks[2000], "T_4000": peaks[4000], "ratio": peaks[4000] / peaks[2000]}
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["memory"]:
+        print(peak_memory_mib(sys.argv[2], int(sys.argv[3])))
+        return
+    result = {
+        "date": datetime.now(UTC).date().isoformat(),
+        **provenance(),
+        "inference_ms_per_step": {name: inference_ms_per_step(name) for name in MEMORIES},
+        "training_peak_mib": {name: peak_memory_ratio(name) for name in MEMORIES},
+    }
+    print(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    main()
