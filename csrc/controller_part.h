@@ -4,8 +4,6 @@
 // it; one call covers a whole group of units, which makes its cost nothing.
 #pragma once
 
-#include <cstring>
-
 #include "controllers.h"
 #include "frame.h"
 #include "live_rows.h"
@@ -94,7 +92,7 @@ class ControllerForwardOf final : public ControllerForward<T> {
         const int64_t b = b0 + r, at = b * H + first;
         T* out = outputs + at;
         if (t >= f.length_of(b)) {
-          std::memset(out, 0, sizeof(T) * width);
+          clear_values(out, width);
           continue;
         }
         Controller::forward(UnitsForward<T>{tile + r * panel, tile_stride, H,
@@ -102,9 +100,9 @@ class ControllerForwardOf final : public ControllerForward<T> {
                                             cells_before + at, cells + at, tanh_cells + at, out,
                                             width, c.saves != 0});
         if (t + 1 == f.length_of(b)) {
-          std::memcpy(as<T>(c.hidden_last) + at, out, sizeof(T) * width);
+          copy_values(as<T>(c.hidden_last) + at, out, width);
           if (Controller::has_cell)
-            std::memcpy(as<T>(c.cell_last) + at, cells + at, sizeof(T) * width);
+            copy_values(as<T>(c.cell_last) + at, cells + at, width);
         }
       }
     });
@@ -113,9 +111,9 @@ class ControllerForwardOf final : public ControllerForward<T> {
   void keep_state(int64_t b) override {
     const UnboundedCall& c = f.c;
     const int64_t H = c.hidden;
-    std::memcpy(as<T>(c.hidden_last) + b * H, as<T>(c.hidden0) + b * H, sizeof(T) * H);
+    copy_values(as<T>(c.hidden_last) + b * H, as<T>(c.hidden0) + b * H, H);
     if (Controller::has_cell)
-      std::memcpy(as<T>(c.cell_last) + b * H, as<T>(c.cell0) + b * H, sizeof(T) * H);
+      copy_values(as<T>(c.cell_last) + b * H, as<T>(c.cell0) + b * H, H);
   }
 
  private:
@@ -161,9 +159,9 @@ class ControllerBackwardOf final : public ControllerBackward<T> {
   }
 
   void begin(int64_t b) override {
-    std::memset(grad_reading(b), 0, sizeof(T) * f.reading_groups() * panel);
-    std::memset(grad_hidden_ + b * hidden_stride(), 0, sizeof(T) * hidden_stride());
-    std::memset(carry_ + b * hidden_stride(), 0, sizeof(T) * hidden_stride());
+    clear_values(grad_reading(b), f.reading_groups() * panel);
+    clear_values(grad_hidden_ + b * hidden_stride(), hidden_stride());
+    clear_values(carry_ + b * hidden_stride(), hidden_stride());
   }
 
   T* grad_reading(int64_t b) override { return grad_reading_ + b * f.reading_groups() * panel; }
@@ -182,7 +180,7 @@ class ControllerBackwardOf final : public ControllerBackward<T> {
         T* to = f.grad_gates_at(t) + b * f.inner() + first;
         if (t >= f.length_of(b)) {
           for (int lane = 0; lane < Controller::lane_count; ++lane)
-            std::memset(to + lane * H, 0, sizeof(T) * width);
+            clear_values(to + lane * H, width);
           continue;
         }
         if (t + 1 == f.length_of(b)) {
@@ -250,11 +248,11 @@ class ControllerBackwardOf final : public ControllerBackward<T> {
   void copy_initial(void* to, int64_t b, int64_t count, const T* grad, const void* last) {
     T* row = as<T>(to) + b * count;
     if (f.length_of(b) > 0)
-      std::memcpy(row, grad, sizeof(T) * count);
+      copy_values(row, grad, count);
     else if (last)
-      std::memcpy(row, as<T>(last) + b * count, sizeof(T) * count);
+      copy_values(row, as<T>(last) + b * count, count);
     else
-      std::memset(row, 0, sizeof(T) * count);
+      clear_values(row, count);
   }
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 
 #include "call.h"
 #include "panel.h"
@@ -15,6 +16,16 @@ X* as(void* p) {
 template <class X>
 const X* as(const void* p) {
   return static_cast<const X*>(p);
+}
+
+// An empty tensor has no address, and memcpy takes none even for no bytes.
+template <class T>
+void copy_values(T* to, const T* from, int64_t count) {
+  if (count > 0) std::memcpy(to, from, sizeof(T) * size_t(count));
+}
+template <class T>
+void clear_values(T* to, int64_t count) {
+  if (count > 0) std::memset(to, 0, sizeof(T) * size_t(count));
 }
 
 template <class T>

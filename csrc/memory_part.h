@@ -5,8 +5,6 @@
 // products.
 #pragma once
 
-#include <cstring>
-
 #include "frame.h"
 #include "functions.h"
 #include "memories.h"
@@ -77,10 +75,10 @@ class MemoryForwardOf final : public MemoryForward<T> {
       kept[part] = 0;
     }
     if (t >= f.length_of(b)) {
-      std::memset(reading, 0, sizeof(T) * f.reading_size());
-      std::memset(push_pop, 0, sizeof(T) * 2 * parts);
+      clear_values(reading, f.reading_size());
+      clear_values(push_pop, 2 * parts);
       for (int part = 0; part < parts; ++part)
-        std::memset(rows.values + pushed[part] * c.width, 0, sizeof(T) * c.width);
+        clear_values(rows.values + pushed[part] * c.width, c.width);
       return;
     }
     const T* bias = as<T>(c.head_bias);
@@ -99,13 +97,12 @@ class MemoryForwardOf final : public MemoryForward<T> {
     }
     Memory::template step<T>(rows, Strengths<T>{push_pop}, pushed, reading, records);
     if (t + 1 == f.length_of(b))
-      std::memcpy(as<T>(c.reading_last) + b * f.reading_size(), reading,
-                  sizeof(T) * f.reading_size());
+      copy_values(as<T>(c.reading_last) + b * f.reading_size(), reading, f.reading_size());
   }
 
   void keep_state(int64_t b) override {
     const int64_t R = f.reading_size();
-    std::memcpy(as<T>(f.c.reading_last) + b * R, as<T>(f.c.reading0) + b * R, sizeof(T) * R);
+    copy_values(as<T>(f.c.reading_last) + b * R, as<T>(f.c.reading0) + b * R, R);
   }
 
   void finish(int64_t b) override {
@@ -114,8 +111,8 @@ class MemoryForwardOf final : public MemoryForward<T> {
     rows_[b].write_strengths(strengths, f.rows_in_all());
     // If nothing happened, what came in leaves as it was, whatever its sign.
     if (f.length_of(b) == 0 && c.first_step == 0)
-      std::memcpy(strengths + Memory::first_row(c.capacity),
-                  as<T>(c.strengths0) + b * c.initial_rows, sizeof(T) * c.initial_rows);
+      copy_values(strengths + Memory::first_row(c.capacity),
+                  as<T>(c.strengths0) + b * c.initial_rows, c.initial_rows);
     rows_[b].write_range(c.live_range + 3 * b);
   }
 
@@ -157,7 +154,7 @@ class MemoryBackwardOf final : public MemoryBackward<T> {
     // Rows that no pop has seen pass their gradient on even with strength 0.
     const int64_t first = Memory::first_row(c.capacity);
     if (length == 0)
-      std::memcpy(rows.grad_strengths + first, last + first, sizeof(T) * c.initial_rows);
+      copy_values(rows.grad_strengths + first, last + first, c.initial_rows);
     for (int part = 0; part < parts && length > 0; ++part) {
       const int64_t row = Memory::row_of(part, length - 1, c.capacity, c.initial_rows);
       rows.grad_strengths[row] = last[row];
@@ -168,7 +165,7 @@ class MemoryBackwardOf final : public MemoryBackward<T> {
     const UnboundedCall& c = f.c;
     T* grad = f.grad_instructions_at(t) + b * f.head_count();
     if (t >= f.length_of(b)) {
-      std::memset(grad, 0, sizeof(T) * f.head_count());
+      clear_values(grad, f.head_count());
       return;
     }
     RowsBackward<T>& rows = rows_[b];
@@ -207,8 +204,8 @@ class MemoryBackwardOf final : public MemoryBackward<T> {
     if (f.length_of(b) > 0)
       rows_[b].template unseen_initial<Memory::first_pop>(
           first, c.initial_rows, as<T>(c.strengths0) + b * c.initial_rows);
-    std::memcpy(as<T>(c.grad_strengths0) + b * c.initial_rows, rows_[b].grad_strengths + first,
-                sizeof(T) * c.initial_rows);
+    copy_values(as<T>(c.grad_strengths0) + b * c.initial_rows, rows_[b].grad_strengths + first,
+                c.initial_rows);
   }
 
  private:

@@ -1,8 +1,6 @@
 // The memory alone, on given pushes and pops: the same rows without controller and heads.
 #pragma once
 
-#include <cstring>
-
 #include "call.h"
 #include "frame.h"
 #include "memories.h"

@@ -23,5 +23,5 @@ runtime=""
 [ "$kind" = undefined ] && runtime=$(${CXX:-g++} -print-file-name=libubsan.so)
 LD_PRELOAD="$runtime" ASAN_OPTIONS=detect_leaks=0 UNBOUNDED_REQUIRE_KERNELS=1 \
   UNBOUNDED_KERNELS="$build/libunbounded_sanitized.so" \
-  python -m pytest -q -p no:cacheprovider "$here/../../tests/kernels/test_recurrence.py" \
+  python -m pytest -q -s -p no:cacheprovider "$here/../../tests/kernels/test_recurrence.py" \
   "$here/../../tests/kernels/test_unroll.py" "$@"
