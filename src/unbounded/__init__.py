@@ -29,9 +29,12 @@ from unbounded.memories import (
     NeuralDeque,
     NeuralQueue,
     NeuralStack,
+    SuperpositionList,
+    SuperpositionStack,
     detach_state,
     index_state,
     move_state,
+    trim_cells,
 )
 
 __version__ = "0.1.0"
@@ -46,6 +49,8 @@ __all__ = [
     "NeuralDeque",
     "NeuralQueue",
     "NeuralStack",
+    "SuperpositionList",
+    "SuperpositionStack",
     "Trace",
     "__version__",
     "detach_state",
@@ -53,4 +58,5 @@ __all__ = [
     "load_trace",
     "move_state",
     "save_trace",
+    "trim_cells",
 ]

@@ -48,6 +48,7 @@ def run_fused(
     lengths: Tensor | None,
 ) -> tuple[Tensor, MemoryRNNState]:
     """Run the loop of `run_recurrence` as one fused call per direction."""
+    bias = heads.weight.new_zeros(heads.weight.shape[0]) if heads.bias is None else heads.bias
     hidden, final, _ = kernels.recurrence(
         str(memory.kernel_name),
         str(controller.kernel_name),
@@ -55,7 +56,7 @@ def run_fused(
         lengths,
         controller.weights,
         heads.weight,
-        heads.bias,
+        bias,
         _flatten(state),
         reference=functools.partial(_reference, controller, memory),
     )

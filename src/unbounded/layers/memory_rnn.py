@@ -73,7 +73,9 @@ class MemoryRNN(nn.Module):
         self.controller = make(
             input_size + memory.reading_size, hidden_size, device=device, dtype=dtype
         )
-        self.heads = Heads(hidden_size, memory.heads, device=device, dtype=dtype)
+        self.heads = Heads(
+            hidden_size, memory.heads, device=device, dtype=dtype, bias=memory.head_bias
+        )
         self.readout = (
             None
             if output_size is None
@@ -109,9 +111,39 @@ class MemoryRNN(nn.Module):
             )
         return MemoryRNNState(
             controller,
-            like.new_zeros(batch_size, self.memory.reading_size),
+            self.memory.initial_reading(batch_size, dtype=like.dtype, device=like.device),
             self.memory.initial_state(batch_size, dtype=like.dtype, device=like.device),
         )
+
+    def empty_memory(
+        self, state: MemoryRNNState, sequences: Tensor | None = None
+    ) -> MemoryRNNState:
+        """Empty the memory between two calls and leave the controller's state as it is.
+
+        Args:
+            state: of a batch, as an earlier call returned it.
+            sequences: bool [B], those whose memory is emptied; None empties all, and the memory
+                starts at its first size again.
+        Returns:
+            the state with an empty memory, whose reading is the first one's.
+        Raises:
+            ShapeError, DTypeError: `sequences` is no bool [B].
+        """
+        batch_size = state.reading.shape[0]
+        empty = self.initial_state(batch_size)
+        if sequences is None:
+            return MemoryRNNState(state.controller, empty.reading, empty.memory)
+        check_shape("sequences", sequences, (batch_size,))
+        if sequences.dtype != torch.bool:
+            raise DTypeError(f"sequences: expected dtype bool, got {sequences.dtype}.")
+        reading = torch.where(sequences.unsqueeze(-1), empty.reading, state.reading)
+        memory = map_state(
+            lambda field: field.masked_fill(
+                sequences.view(-1, *[1] * (field.dim() - 1)), self.memory.empty_value
+            ),
+            state.memory,
+        )
+        return MemoryRNNState(state.controller, reading, memory)
 
     @overload
     def forward(
