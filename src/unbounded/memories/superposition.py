@@ -19,6 +19,8 @@ from unbounded.memories.base import Head, Memory, check_batch_size
 
 #: What an empty cell holds.
 EMPTY = -1.0
+#: A cell this many machine epsilons away from -1, or less, is not seen as overflow.
+ROUNDING = 64
 #: The action that leaves every cell as it is.
 NO_OP = "NO-OP"
 
@@ -146,9 +148,13 @@ class SuperpositionMemory(Memory[Cells, ActionValue]):
     def _lose(self, lost: Tensor, weight: Tensor, place: str) -> None:
         """Raise if cells [B, S] that are not empty leave the memory with a weight [B, S] above 0.
 
-        Only the policy "error" looks; looking makes the device wait.
+        Mixed empty cells are -1 up to rounding, since the weights' sum is 1 up to rounding. Only
+        the policy "error" looks; looking makes the device wait.
         """
-        if self.overflow == "error" and bool(((lost != EMPTY) & (weight > 0)).any()):
+        if self.overflow != "error":
+            return
+        held = (lost - EMPTY).abs() > ROUNDING * torch.finfo(lost.dtype).eps
+        if bool((held & (weight > 0)).any()):
             raise MemoryOverflowError(
                 f"{self!r}: {place} is not empty and would be lost. Give a larger capacity, "
                 f"capacity=None, or overflow={self.overflows[-1]!r} to drop it."
