@@ -3,5 +3,23 @@
 from unbounded.evaluation.metrics import sequence_scores
 from unbounded.evaluation.report import make_report, row, sweep, table
 from unbounded.evaluation.score import Score, score
+from unbounded.evaluation.streams import (
+    LengthScore,
+    percent_of_lengths,
+    score_lengths,
+    sequence_rights,
+)
 
-__all__ = ["Score", "make_report", "row", "score", "sequence_scores", "sweep", "table"]
+__all__ = [
+    "LengthScore",
+    "Score",
+    "make_report",
+    "percent_of_lengths",
+    "row",
+    "score",
+    "score_lengths",
+    "sequence_rights",
+    "sequence_scores",
+    "sweep",
+    "table",
+]

@@ -18,7 +18,7 @@ from unbounded.layers.recurrence import MemoryRNNState, Recorder, run_recurrence
 from unbounded.layers.trace import Trace
 from unbounded.memories import Memory
 from unbounded.memories.base import check_backend, choose_backend
-from unbounded.memories.state import map_state
+from unbounded.memories.state import fill_state, map_state
 
 ControllerFactory = Callable[..., Controller]
 
@@ -137,12 +137,7 @@ class MemoryRNN(nn.Module):
         if sequences.dtype != torch.bool:
             raise DTypeError(f"sequences: expected dtype bool, got {sequences.dtype}.")
         reading = torch.where(sequences.unsqueeze(-1), empty.reading, state.reading)
-        memory = map_state(
-            lambda field: field.masked_fill(
-                sequences.view(-1, *[1] * (field.dim() - 1)), self.memory.empty_value
-            ),
-            state.memory,
-        )
+        memory = fill_state(state.memory, sequences, self.memory.empty_value)
         return MemoryRNNState(state.controller, reading, memory)
 
     @overload

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from unbounded.errors import ChoiceError, ConfigError
+from unbounded.tasks import algorithmic
 from unbounded.tasks.derivation import GrammarPairs
 from unbounded.tasks.grammars import GENDER, SVO_SOV
 from unbounded.tasks.lengths import LengthRange
@@ -133,6 +134,15 @@ TASKS: Final[dict[str, Callable[..., Task]]] = {
     "bigram_flip": bigram_flip,
     "svo_sov": svo_sov,
     "gender": gender,
+    "anbn": algorithmic.anbn,
+    "anbncn": algorithmic.anbncn,
+    "anbncndn": algorithmic.anbncndn,
+    "anb2n": algorithmic.anb2n,
+    "anbmc_sum": algorithmic.anbmc_sum,
+    "anbmc_product": algorithmic.anbmc_product,
+    "anbmcndm": algorithmic.anbmcndm,
+    "memorization": algorithmic.memorization,
+    "binary_addition": algorithmic.binary_addition,
 }
 
 
