@@ -5,7 +5,7 @@ Source: Joulin & Mikolov 2015, arXiv:1503.01007, section 5.1, and the authors' p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from unbounded.errors import ConfigError, ShapeError
-from unbounded.tasks import JudgedStreams, LengthRange, StreamTask, pieces
+from unbounded.tasks import Batch, LengthRange, StreamTask, pieces
 
 
 @dataclass(frozen=True)
@@ -122,32 +122,28 @@ def score_lengths(
             judged = task.judged(seed, split, 0, streams, LengthRange(n, n))
             if not carry:
                 state = None
-            predictions = []
-            for predicted, state in _predict(model, judged, state, piece_steps, device):
-                predictions.append(predicted)
-                if check is not None:
-                    check()
-            rights = sequence_rights(
-                torch.cat(predictions, dim=1), judged.batch.targets, judged.judged, judged.count
-            )
+            predicted, state = _predict(model, judged.batch, state, piece_steps, device, check)
+            rights = sequence_rights(predicted, judged.batch.targets, judged.judged, judged.scored)
             scores.append(LengthScore(n, int(rights.sum()), rights.numel()))
     return scores
 
 
 def _predict(
     model: nn.Module,
-    streams: JudgedStreams,
+    batch: Batch,
     state: Any,
     piece_steps: int,
     device: torch.device | str,
-) -> Iterator[tuple[Tensor, Any]]:
-    batch = streams.batch
+    check: Callable[[], None] | None,
+) -> tuple[Tensor, Any]:
+    """The likeliest tokens [B, T] and the state at the streams' ends."""
     # Where streams differ in length, the state at a shorter one's end is kept by its length.
     ragged = bool((batch.lengths != batch.inputs.shape[1]).any())
+    predictions = []
     for piece in pieces(batch, piece_steps):
-        inputs = piece.inputs.to(device)
-        if ragged:
-            logits, state = model(inputs, state, piece.lengths.to(device))
-        else:
-            logits, state = model(inputs, state)
-        yield logits.argmax(dim=-1).cpu(), state
+        if check is not None:
+            check()
+        lengths = (piece.lengths.to(device),) if ragged else ()
+        logits, state = model(piece.inputs.to(device), state, *lengths)
+        predictions.append(logits.argmax(dim=-1).cpu())
+    return torch.cat(predictions, dim=1), state

@@ -8,6 +8,7 @@ from unbounded.tasks.grammar import Grammar, Rule, WordClass
 from unbounded.tasks.grammars import GENDER, SVO_SOV
 from unbounded.tasks.lengths import LengthRange
 from unbounded.tasks.memorization import Memorization
+from unbounded.tasks.penn_treebank import PennTreebank
 from unbounded.tasks.randomness import SPLITS, Stream
 from unbounded.tasks.registry import TASKS, make_task
 from unbounded.tasks.streams import JudgedStreams, Sequences, SequenceSource, StreamTask
@@ -31,6 +32,7 @@ __all__ = [
     "Memorization",
     "PairSource",
     "Pairs",
+    "PennTreebank",
     "Prompt",
     "RandomSymbols",
     "Rule",

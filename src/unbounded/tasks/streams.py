@@ -65,13 +65,13 @@ class JudgedStreams(NamedTuple):
         batch: B streams.
         judged: int64 [B, T]: number, within its stream, of the sequence for whose score the
             step's target counts; -1 where it counts for none.
-        count: sequences of each stream that are scored. The last one is not: its end would show
+        scored: sequences of each stream that are scored. The last one is not: its end would show
             in the next sequence only, and the authors' program closes all of them there.
     """
 
     batch: Batch
     judged: Tensor
-    count: int
+    scored: int
 
 
 def lay_out(drawn: Sequences, source: SequenceSource, sequences: int, loss: str) -> JudgedStreams:
