@@ -5,12 +5,14 @@
 
 struct UnboundedCall {
   int64_t steps, batch, hidden, width, initial_rows;
+  int64_t capacity;    // steps that the values have room for
+  int64_t first_step;  // steps that came before in the same session
   int64_t saves;    // forward: keep what the backward pass needs
   int64_t threads;  // at most so many
   int64_t weight_ih_stride;
   const int64_t* lengths;   // [B] or null
-  const void* weight_ih;    // [lanes H, R], the reading's columns
-  const void* weight_hh;    // [lanes H, H] or null
+  const void* weight_ih;    // [blocks H, R], the reading's columns
+  const void* weight_hh;    // [blocks H, H] or null
   const void* head_weight;  // [K, H]
   const void* head_bias;    // [K]
   const void* hidden0;      // [B, H]
@@ -20,7 +22,7 @@ struct UnboundedCall {
 
   void* gates;       // [T, B, lanes H]: x part in, activations out
   void* outputs;     // [T, B, H]
-  void* cells;       // [T or 2, B, H]
+  void* cells;       // [T or 2, B, H], for an LSTM
   void* tanh_cells;  // [T, B, H]
   void* readings;    // [T or 2, B, R]
   void* values;      // [B, N, M], the initial rows in place
@@ -28,14 +30,14 @@ struct UnboundedCall {
   void* hidden_last; // [B, H]
   void* cell_last;   // [B, H]
   void* reading_last;  // [B, R]
-  void* instructions;  // [T or 1, B, 2 parts]: push and pop
-  int32_t* deaths;     // [B, T, parts]
+  void* instructions;  // [T or 1, B, 2 parts]: push and pop; unroll: [B, T, 2 parts]
+  int32_t* deaths;     // [B, T, parts], when saving
   void* kept;          // [B, T, parts]
   int32_t* grave_rows; // [B, N]
   void* grave_strengths;  // [B, N]
   int32_t* live_range;    // [B, 3]: lowest and highest position in use, graves
 
-  const void* grad_outputs;  // [T, B, H] or null
+  const void* grad_outputs;  // [T, B, H] or null; unroll: of the readings [B, T, R]
   const void* grad_hidden_last;
   const void* grad_cell_last;
   const void* grad_reading_last;

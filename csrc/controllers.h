@@ -1,7 +1,9 @@
-// One step of a controller for a group of neighbouring units, from the products of its lanes.
+// One step of a controller for a group of neighbouring units, forward and backward.
 //
-// A lane is one H-wide row of products: the x part comes in `lanes_in` (and the activations go out
-// there), the part of the reading and of h_{t-1} in the tile.
+// A lane is H sums of products, one a unit: an LSTM has four. The x part of every lane comes in the
+// gates buffer (biases included), the part of r_{t-1} and h_{t-1} in the tile; which lanes take
+// which part, in the order of the weights' row blocks, is what `reading_lanes` and `hidden_lanes`
+// say. The forward pass leaves in the gates buffer what the backward pass needs.
 #pragma once
 
 #include "functions.h"
@@ -9,61 +11,191 @@
 
 namespace unbounded {
 
+struct LaneRange {
+  int first, count;
+};
+
+template <class T>
+struct UnitsForward {
+  const T* tile;  // [lane][row][panel], at this row
+  int64_t tile_stride;
+  int64_t hidden;
+  T* gates;
+  const T* hidden_before;
+  const T* cell_before;
+  T* cell;
+  T* tanh_cell;
+  T* out;
+  int width;
+  bool saves;
+
+  UNBOUNDED_INLINE Vector<T> product(int lane, int u) const { return load(tile + lane * tile_stride + u); }
+  UNBOUNDED_INLINE Vector<T> of_x(int lane, int u) const {
+    return load_first(gates + lane * hidden + u, width - u);
+  }
+  UNBOUNDED_INLINE void keep(int lane, int u, Vector<T> v) const {
+    if (saves) store_first<T>(gates + lane * hidden + u, v, width - u);
+  }
+};
+
+template <class T>
+struct UnitsBackward {
+  const T* grad_hidden;
+  int64_t hidden;
+  const T* gates;
+  const T* hidden_before;
+  const T* cell_before;
+  const T* tanh_cell;
+  const T* out;
+  T* carry;  // the gradient that reaches step t - 1 past the products: of the cell, or of h
+  T* grad_gates;
+  int width;
+
+  UNBOUNDED_INLINE Vector<T> get(const T* from, int u) const { return load_first(from + u, width - u); }
+  UNBOUNDED_INLINE Vector<T> gate(int lane, int u) const { return get(gates + lane * hidden, u); }
+  UNBOUNDED_INLINE void put(int lane, int u, Vector<T> v) const {
+    store_first<T>(grad_gates + lane * hidden + u, v, width - u);
+  }
+};
+
+// Gates i, f, g, o: c = f c' + i g; h = o tanh(c).
 struct Lstm {
   static constexpr int lane_count = 4;
+  static constexpr LaneRange reading_lanes = {0, 4};
+  static constexpr LaneRange hidden_lanes[2] = {{0, 4}, {4, 0}};
   static constexpr bool has_cell = true;
+  static constexpr bool carries_hidden = false;
 
-  // gates holds the x part (bias included) and receives i, f, g, o.
   template <class T>
-  static UNBOUNDED_INLINE void forward(const T* tile, int64_t tile_stride, int64_t hidden, T* gates,
-                                       const T* cell_before, T* cell, T* tanh_cell, T* out,
-                                       int width, bool saves) {
-    for (int u = 0; u < width; u += lanes<T>) {
-      const int n = width - u;
-      auto product = [&](int lane) {
-        return load(tile + lane * tile_stride + u) + load_first(gates + lane * hidden + u, n);
-      };
-      const Vector<T> i = sigmoid(product(0));
-      const Vector<T> f = sigmoid(product(1));
-      const Vector<T> g = hyperbolic_tangent(product(2));
-      const Vector<T> o = sigmoid(product(3));
-      const Vector<T> c = f * load_first(cell_before + u, n) + i * g;
+  static UNBOUNDED_INLINE void forward(const UnitsForward<T>& at) {
+    for (int u = 0; u < at.width; u += lanes<T>) {
+      const int n = at.width - u;
+      const Vector<T> i = sigmoid(at.product(0, u) + at.of_x(0, u));
+      const Vector<T> f = sigmoid(at.product(1, u) + at.of_x(1, u));
+      const Vector<T> g = hyperbolic_tangent(at.product(2, u) + at.of_x(2, u));
+      const Vector<T> o = sigmoid(at.product(3, u) + at.of_x(3, u));
+      const Vector<T> c = f * load_first(at.cell_before + u, n) + i * g;
       const Vector<T> squashed = hyperbolic_tangent(c);
-      store_first<T>(cell + u, c, n);
-      store_first<T>(out + u, o * squashed, n);
-      if (saves) {
-        store_first<T>(gates + u, i, n);
-        store_first<T>(gates + hidden + u, f, n);
-        store_first<T>(gates + 2 * hidden + u, g, n);
-        store_first<T>(gates + 3 * hidden + u, o, n);
-        store_first<T>(tanh_cell + u, squashed, n);
-      }
+      store_first<T>(at.cell + u, c, n);
+      store_first<T>(at.out + u, o * squashed, n);
+      at.keep(0, u, i);
+      at.keep(1, u, f);
+      at.keep(2, u, g);
+      at.keep(3, u, o);
+      if (at.saves) store_first<T>(at.tanh_cell + u, squashed, n);
     }
   }
 
-  // grad_hidden [width] comes in; grad_cell is read and replaced by that of the step before.
   template <class T>
-  static UNBOUNDED_INLINE void backward(const T* grad_hidden, int64_t hidden, const T* gates,
-                                        const T* cell_before, const T* tanh_cell, T* grad_cell,
-                                        T* grad_gates, int width) {
-    for (int u = 0; u < width; u += lanes<T>) {
-      const int n = width - u;
-      const Vector<T> dh = load_first(grad_hidden + u, n);
-      const Vector<T> i = load_first(gates + u, n);
-      const Vector<T> f = load_first(gates + hidden + u, n);
-      const Vector<T> g = load_first(gates + 2 * hidden + u, n);
-      const Vector<T> o = load_first(gates + 3 * hidden + u, n);
-      const Vector<T> squashed = load_first(tanh_cell + u, n);
-      const Vector<T> dc =
-          load_first(grad_cell + u, n) + dh * o * (T(1) - squashed * squashed);
-      store_first<T>(grad_gates + u, dc * g * i * (T(1) - i), n);
-      store_first<T>(grad_gates + hidden + u,
-                     dc * load_first(cell_before + u, n) * f * (T(1) - f), n);
-      store_first<T>(grad_gates + 2 * hidden + u, dc * i * (T(1) - g * g), n);
-      store_first<T>(grad_gates + 3 * hidden + u, dh * squashed * o * (T(1) - o), n);
-      store_first<T>(grad_cell + u, dc * f, n);
+  static UNBOUNDED_INLINE void backward(const UnitsBackward<T>& at) {
+    for (int u = 0; u < at.width; u += lanes<T>) {
+      const Vector<T> dh = at.get(at.grad_hidden, u), squashed = at.get(at.tanh_cell, u);
+      const Vector<T> i = at.gate(0, u), f = at.gate(1, u), g = at.gate(2, u), o = at.gate(3, u);
+      const Vector<T> dc = at.get(at.carry, u) + dh * o * (T(1) - squashed * squashed);
+      at.put(0, u, dc * g * i * (T(1) - i));
+      at.put(1, u, dc * at.get(at.cell_before, u) * f * (T(1) - f));
+      at.put(2, u, dc * i * (T(1) - g * g));
+      at.put(3, u, dh * squashed * o * (T(1) - o));
+      store_first<T>(at.carry + u, dc * f, at.width - u);
     }
   }
 };
+
+// Lanes r, z, the x and reading part of n, its h part: n = tanh(a + r b); h = n + z (h' - n).
+struct Gru {
+  static constexpr int lane_count = 4;
+  static constexpr LaneRange reading_lanes = {0, 3};
+  static constexpr LaneRange hidden_lanes[2] = {{0, 2}, {3, 1}};
+  static constexpr bool has_cell = false;
+  static constexpr bool carries_hidden = true;
+
+  template <class T>
+  static UNBOUNDED_INLINE void forward(const UnitsForward<T>& at) {
+    for (int u = 0; u < at.width; u += lanes<T>) {
+      const int n = at.width - u;
+      const Vector<T> reset = sigmoid(at.product(0, u) + at.of_x(0, u));
+      const Vector<T> update = sigmoid(at.product(1, u) + at.of_x(1, u));
+      const Vector<T> of_hidden = at.product(3, u) + at.of_x(3, u);
+      const Vector<T> candidate =
+          hyperbolic_tangent(at.product(2, u) + at.of_x(2, u) + reset * of_hidden);
+      const Vector<T> before = load_first(at.hidden_before + u, n);
+      store_first<T>(at.out + u, candidate + update * (before - candidate), n);
+      at.keep(0, u, reset);
+      at.keep(1, u, update);
+      at.keep(2, u, candidate);
+      at.keep(3, u, of_hidden);
+    }
+  }
+
+  template <class T>
+  static UNBOUNDED_INLINE void backward(const UnitsBackward<T>& at) {
+    for (int u = 0; u < at.width; u += lanes<T>) {
+      const Vector<T> dh = at.get(at.grad_hidden, u) + at.get(at.carry, u);
+      const Vector<T> reset = at.gate(0, u), update = at.gate(1, u), candidate = at.gate(2, u);
+      const Vector<T> d_sum = dh * (T(1) - update) * (T(1) - candidate * candidate);
+      at.put(0, u, d_sum * at.gate(3, u) * reset * (T(1) - reset));
+      at.put(1, u, dh * (at.get(at.hidden_before, u) - candidate) * update * (T(1) - update));
+      at.put(2, u, d_sum);
+      at.put(3, u, d_sum * reset);
+      store_first<T>(at.carry + u, dh * update, at.width - u);
+    }
+  }
+};
+
+struct Tanh {
+  template <class V>
+  static UNBOUNDED_INLINE V value(V x) { return hyperbolic_tangent(x); }
+  template <class V>
+  static UNBOUNDED_INLINE V gradient(V y, V dy) { return dy * (1 - y * y); }
+};
+struct Sigmoid {
+  template <class V>
+  static UNBOUNDED_INLINE V value(V x) { return sigmoid(x); }
+  template <class V>
+  static UNBOUNDED_INLINE V gradient(V y, V dy) { return dy * y * (1 - y); }
+};
+// Written so that a NaN stays one.
+struct Relu {
+  template <class V>
+  static UNBOUNDED_INLINE V value(V x) { return x < 0 ? V{} : x; }
+  template <class V>
+  static UNBOUNDED_INLINE V gradient(V y, V dy) { return y <= 0 ? V{} : dy; }
+};
+
+// h = activation(sum).
+template <class Activation>
+struct Elman {
+  static constexpr int lane_count = 1;
+  static constexpr LaneRange reading_lanes = {0, 1};
+  static constexpr LaneRange hidden_lanes[2] = {{0, 1}, {1, 0}};
+  static constexpr bool has_cell = false;
+  static constexpr bool carries_hidden = false;
+
+  template <class T>
+  static UNBOUNDED_INLINE void forward(const UnitsForward<T>& at) {
+    for (int u = 0; u < at.width; u += lanes<T>)
+      store_first<T>(at.out + u, Activation::value(at.product(0, u) + at.of_x(0, u)),
+                     at.width - u);
+  }
+  template <class T>
+  static UNBOUNDED_INLINE void backward(const UnitsBackward<T>& at) {
+    for (int u = 0; u < at.width; u += lanes<T>)
+      at.put(0, u, Activation::gradient(at.get(at.out, u), at.get(at.grad_hidden, u)));
+  }
+};
+
+// The weights' row block that feeds a lane, or -1.
+template <class Controller>
+constexpr int reading_block(int lane) {
+  constexpr LaneRange range = Controller::reading_lanes;
+  return lane >= range.first && lane < range.first + range.count ? lane - range.first : -1;
+}
+template <class Controller>
+constexpr int hidden_block(int lane) {
+  constexpr LaneRange one = Controller::hidden_lanes[0], two = Controller::hidden_lanes[1];
+  if (lane >= one.first && lane < one.first + one.count) return lane - one.first;
+  if (lane >= two.first && lane < two.first + two.count) return one.count + lane - two.first;
+  return -1;
+}
 
 }  // namespace unbounded

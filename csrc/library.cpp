@@ -1,81 +1,98 @@
-// The C face of the library: one entry for each direction, chosen by three names.
+// The C face of the library: sessions forward, one call backward, chosen by three names.
+#include <new>
+
 #include "recurrence_backward.h"
 #include "recurrence_forward.h"
+#include "unroll.h"
 
 namespace unbounded {
 namespace {
 
-template <class Work>
-struct Region {
-  Work& work;
-  int64_t wanted;
-  std::atomic<int64_t> granted{0};
-};
+enum Status { done = 0, unknown_choice = 1, no_memory = 2 };
 
-// Fewer threads than wanted may come, and inside another parallel region just one: the ranges tell.
-template <class Work>
-void region_body(int64_t begin, int64_t end, void* context) {
-  auto& region = *static_cast<Region<Work>*>(context);
-  if (begin == 0) {
-    const int64_t granted = (region.wanted + end - 1) / end;
-    region.work.resize(granted);
-    region.granted.store(granted, std::memory_order_release);
-  }
-  int64_t granted;
-  while ((granted = region.granted.load(std::memory_order_acquire)) == 0) pause_briefly();
-  const int64_t each = (region.wanted + granted - 1) / granted;
-  region.work.run(begin / each);
-}
-
-template <class Work>
-int run_work(const UnboundedCall& call, ParallelFor parallel_for) {
-  Work work(call);
-  const int64_t threads = parallel_for ? std::max<int64_t>(1, call.threads) : 1;
-  if (!work.prepare(threads)) return 2;
-  if (threads == 1) {
-    work.run(0);
-    return 0;
-  }
-  Region<Work> region{work, threads};
-  return parallel_for(0, threads, 1, region_body<Work>, &region) == 0 ? 0 : 3;
-}
-
-template <template <class, class, class> class Direction, class T, class Controller>
-int with_memory(int structure, const UnboundedCall& call, ParallelFor parallel_for) {
+// Calls work.template go<T, Controller, Memory>(), or go<T, Memory>() without a controller.
+template <class T, class Controller, class Work>
+int with_memory(int structure, Work& work) {
   switch (structure) {
     case 0:
-      return run_work<Direction<T, Controller, Stack>>(call, parallel_for);
+      return work.template go<T, Controller, Stack>();
     case 1:
-      return run_work<Direction<T, Controller, Queue>>(call, parallel_for);
+      return work.template go<T, Controller, Queue>();
     case 2:
-      return run_work<Direction<T, Controller, Deque>>(call, parallel_for);
+      return work.template go<T, Controller, Deque>();
   }
-  return 1;
+  return unknown_choice;
 }
 
-template <template <class, class, class> class Direction, class T>
-int with_controller(int structure, int controller, const UnboundedCall& call,
-                    ParallelFor parallel_for) {
+template <class T, class Work>
+int with_controller(int structure, int controller, Work& work) {
   switch (controller) {
     case 0:
-      return with_memory<Direction, T, Lstm>(structure, call, parallel_for);
+      return with_memory<T, Lstm>(structure, work);
+    case 1:
+      return with_memory<T, Gru>(structure, work);
+    case 2:
+      return with_memory<T, Elman<Tanh>>(structure, work);
+    case 3:
+      return with_memory<T, Elman<Sigmoid>>(structure, work);
+    case 4:
+      return with_memory<T, Elman<Relu>>(structure, work);
   }
-  return 1;
+  return unknown_choice;
 }
 
-template <template <class, class, class> class Direction>
-int with_dtype(int structure, int controller, int dtype, const UnboundedCall& call,
-               ParallelFor parallel_for) {
-  if (dtype == 0) return with_controller<Direction, float>(structure, controller, call, parallel_for);
-  return with_controller<Direction, double>(structure, controller, call, parallel_for);
-}
+struct OpenSession {
+  const UnboundedCall& call;
+  ParallelFor parallel_for;
+  Session* session = nullptr;
+
+  template <class T, class Controller, class Memory>
+  int go() {
+    auto* opened = new (std::nothrow) RecurrenceForward<T, Controller, Memory>(call);
+    if (opened == nullptr) return no_memory;
+    if (!opened->open(parallel_for)) {
+      delete opened;
+      return no_memory;
+    }
+    session = opened;
+    return done;
+  }
+};
+
+struct RunBackward {
+  const UnboundedCall& call;
+  ParallelFor parallel_for;
+
+  template <class T, class Controller, class Memory>
+  int go() {
+    RecurrenceBackward<T, Controller, Memory> backward(call);
+    return backward.run(parallel_for) ? done : no_memory;
+  }
+};
+
+struct RunUnroll {
+  const UnboundedCall& call;
+  ParallelFor parallel_for;
+  bool is_backward;
+
+  template <class T, class, class Memory>
+  int go() {
+    Unroll<T, Memory> unroll(call);
+    const bool ok = is_backward ? unroll.backward(parallel_for) : unroll.forward(parallel_for);
+    return ok ? done : no_memory;
+  }
+};
+
+ParallelFor parallel(void* address) { return reinterpret_cast<ParallelFor>(address); }
 
 }  // namespace
 }  // namespace unbounded
 
+using namespace unbounded;
+
 #define UNBOUNDED_EXPORT extern "C" __attribute__((visibility("default")))
 
-UNBOUNDED_EXPORT int unbounded_interface_version() { return 1; }
+UNBOUNDED_EXPORT int unbounded_interface_version() { return 2; }
 UNBOUNDED_EXPORT int64_t unbounded_call_bytes() { return sizeof(UnboundedCall); }
 UNBOUNDED_EXPORT const char* unbounded_instruction_set() { return UNBOUNDED_ISA_NAME; }
 
@@ -91,13 +108,33 @@ UNBOUNDED_EXPORT const char* unbounded_best_instruction_set() {
   return "baseline";
 }
 
-UNBOUNDED_EXPORT int unbounded_forward(int structure, int controller, int dtype,
-                                       const UnboundedCall* call, void* parallel_for) {
-  return unbounded::with_dtype<unbounded::RecurrenceForward>(
-      structure, controller, dtype, *call, reinterpret_cast<unbounded::ParallelFor>(parallel_for));
+UNBOUNDED_EXPORT int unbounded_open(int structure, int controller, int dtype,
+                                    const UnboundedCall* call, void* parallel_for,
+                                    void** session) {
+  OpenSession work{*call, parallel(parallel_for)};
+  const int status = dtype == 0 ? with_controller<float>(structure, controller, work)
+                                : with_controller<double>(structure, controller, work);
+  *session = work.session;
+  return status;
 }
+UNBOUNDED_EXPORT int unbounded_run(void* session, const UnboundedCall* call, void* parallel_for) {
+  return static_cast<Session*>(session)->run(*call, parallel(parallel_for)) ? done : no_memory;
+}
+UNBOUNDED_EXPORT void unbounded_finish(void* session, const UnboundedCall* call) {
+  static_cast<Session*>(session)->finish(*call);
+}
+UNBOUNDED_EXPORT void unbounded_close(void* session) { delete static_cast<Session*>(session); }
+
 UNBOUNDED_EXPORT int unbounded_backward(int structure, int controller, int dtype,
                                         const UnboundedCall* call, void* parallel_for) {
-  return unbounded::with_dtype<unbounded::RecurrenceBackward>(
-      structure, controller, dtype, *call, reinterpret_cast<unbounded::ParallelFor>(parallel_for));
+  RunBackward work{*call, parallel(parallel_for)};
+  return dtype == 0 ? with_controller<float>(structure, controller, work)
+                    : with_controller<double>(structure, controller, work);
+}
+
+UNBOUNDED_EXPORT int unbounded_unroll(int structure, int is_backward, int dtype,
+                                      const UnboundedCall* call, void* parallel_for) {
+  RunUnroll work{*call, parallel(parallel_for), is_backward != 0};
+  return dtype == 0 ? with_memory<float, void>(structure, work)
+                    : with_memory<double, void>(structure, work);
 }

@@ -146,6 +146,18 @@ struct RowsBackward {
   T* grad_values;     // [rows, width]
   T* grad_strengths;  // [rows]
 
+  // Sets the live rows and their gradients to what the last step left; dead rows have none.
+  void restore(const T* strengths, const T* grad_last, int64_t rows) {
+    int64_t at = live.low;
+    for (int64_t i = 0; i < rows; ++i) {
+      grad_strengths[i] = 0;
+      if (strengths[i] <= 0) continue;
+      live.row[at] = int32_t(i);
+      live.strength[at++] = strengths[i];
+      if (grad_last) grad_strengths[i] = grad_last[i];
+    }
+  }
+
   template <End end>
   void read_backward(const T* grad_reading) {
     double nearer = 0;

@@ -28,6 +28,13 @@ struct Segment {
   int64_t count;
 };
 
+// Packed weights seldom fit the second-level cache beside everything else: fetch them early enough
+// for the third level.
+#ifndef UNBOUNDED_PREFETCH
+#define UNBOUNDED_PREFETCH 48
+#endif
+constexpr int64_t prefetch_distance = UNBOUNDED_PREFETCH;
+
 // sums[r] += in[r] . panel
 template <class T, int ROWS>
 UNBOUNDED_INLINE const T* accumulate(Vector<T> (&low)[ROWS], Vector<T> (&high)[ROWS],
@@ -35,6 +42,8 @@ UNBOUNDED_INLINE const T* accumulate(Vector<T> (&low)[ROWS], Vector<T> (&high)[R
   const T* column = in.data;
   const int64_t stride = in.stride;
   for (int64_t k = 0; k < in.count; ++k, ++column, panel += panel_width<T>) {
+    __builtin_prefetch(panel + prefetch_distance * panel_width<T>);
+    __builtin_prefetch(panel + prefetch_distance * panel_width<T> + lanes<T>);
     const Vector<T> left = load(panel);
     const Vector<T> right = load(panel + lanes<T>);
 #pragma GCC unroll 16

@@ -29,44 +29,23 @@ class RecurrenceBackward {
         unit_groups(padded<T>(call.hidden) / panel),
         reading_groups(padded<T>(reading_size) / panel),
         rows_in_all(call.initial_rows + parts * call.steps),
-        inner(lane_count * call.hidden) {}
+        inner(lane_count * call.hidden),
+        reading_first(Controller::reading_lanes.first * call.hidden),
+        reading_inner(Controller::reading_lanes.count * call.hidden) {}
 
-  bool prepare(int64_t threads) {
-    threads_ = threads;
-    barrier_.reset(threads);
+  bool run(ParallelFor parallel_for) {
+    threads_ = threads_for(c, parallel_for);
     take_parts();
     if (!space_.allocate()) return false;
     take_parts();
-    return true;
-  }
-  bool resize(int64_t threads) {
-    threads_ = threads;
-    barrier_.reset(threads);
-    return true;
-  }
-
-  void run(int64_t thread) {
-    const Share units = share_of(unit_groups, thread, threads_);
-    const Share columns = share_of(unit_groups + reading_groups, thread, threads_);
-    const Share entries = share_of(c.batch, thread, threads_);
-    pack(units, columns);
-    for (int64_t b = entries.begin; b < entries.end; ++b) begin_entry(b);
-    barrier_.wait();
-    T* tile = tiles_ + thread * UNBOUNDED_MAX_ROWS * panel;
-    for (int64_t t = c.steps - 1; t >= 0; --t) {
-      for (int64_t b = entries.begin; b < entries.end; ++b) memory_step(t, b);
-      barrier_.wait();
-      for (int64_t g = units.begin; g < units.end; ++g) controller_step(t, g, tile);
-      barrier_.wait();
-      for (int64_t g = columns.begin; g < columns.end; ++g) before_step(t, g);
-      barrier_.wait();
-    }
-    for (int64_t b = entries.begin; b < entries.end; ++b) end_entry(b);
+    auto steps = [this](int64_t thread) { run_steps(thread); };
+    return in_parallel(threads_, parallel_for, threads_, steps);
   }
 
  private:
   const UnboundedCall& c;
-  const int64_t reading_size, head_count, unit_groups, reading_groups, rows_in_all, inner;
+  const int64_t reading_size, head_count, unit_groups, reading_groups, rows_in_all, inner, reading_first,
+      reading_inner;
   int64_t threads_ = 1;
   Barrier barrier_;
   Workspace space_;
@@ -75,7 +54,7 @@ class RecurrenceBackward {
   T* tiles_ = nullptr;
   T* grad_reading_ = nullptr;   // [B][padded reading]
   T* grad_hidden_ = nullptr;    // [B][padded hidden]
-  T* grad_cell_ = nullptr;      // [B][padded hidden]
+  T* carry_ = nullptr;          // [B][padded hidden]: of the cell, or of h past the products
   T* grad_strengths_ = nullptr;  // [B][rows]
   RowsBackward<T>* rows_ = nullptr;
   int32_t* live_row_ = nullptr;
@@ -96,14 +75,37 @@ class RecurrenceBackward {
     space_.part(tiles_, threads_ * UNBOUNDED_MAX_ROWS * panel);
     space_.part(grad_reading_, c.batch * reading_groups * panel);
     space_.part(grad_hidden_, c.batch * unit_groups * panel);
-    space_.part(grad_cell_, c.batch * unit_groups * panel);
+    space_.part(carry_, c.batch * unit_groups * panel);
     space_.part(grad_strengths_, c.batch * rows_in_all);
     space_.part(rows_, c.batch);
     space_.part(live_row_, c.batch * rows_in_all);
     space_.part(live_strength_, c.batch * rows_in_all);
   }
 
+  void run_steps(int64_t thread) {
+    const Share units = share_of(unit_groups, thread, threads_);
+    const Share columns = share_of(unit_groups + reading_groups, thread, threads_);
+    const Share entries = share_of(c.batch, thread, threads_);
+    pack(units, columns);
+    for (int64_t b = entries.begin; b < entries.end; ++b) begin_entry(b);
+    barrier_.wait(threads_);
+    T* tile = tiles_ + thread * UNBOUNDED_MAX_ROWS * panel;
+    for (int64_t t = c.steps - 1; t >= 0; --t) {
+      for (int64_t b = entries.begin; b < entries.end; ++b) memory_step(t, b);
+      barrier_.wait(threads_);
+      sweep(units, t, [&](int64_t g) { controller_step(t, g, tile); });
+      barrier_.wait(threads_);
+      sweep(columns, t, [&](int64_t g) { before_step(t, g); });
+      barrier_.wait(threads_);
+    }
+    for (int64_t b = entries.begin; b < entries.end; ++b) end_entry(b);
+  }
+
   int64_t length_of(int64_t b) const { return c.lengths ? c.lengths[b] : c.steps; }
+
+  int64_t hidden_inner(int range) const {
+    return c.weight_hh ? Controller::hidden_lanes[range].count * c.hidden : 0;
+  }
 
   void pack(Share units, Share columns) {
     for (int64_t g = units.begin; g < units.end; ++g)
@@ -112,11 +114,12 @@ class RecurrenceBackward {
     for (int64_t g = columns.begin; g < columns.end; ++g) {
       T* to = before_panels_ + g * inner * panel;
       if (g < reading_groups) {
-        pack_straight(to, as<T>(c.weight_ih) + g * panel, c.weight_ih_stride, inner,
+        pack_straight(to, as<T>(c.weight_ih) + g * panel, c.weight_ih_stride, reading_inner,
                       reading_size - g * panel);
-      } else {
+      } else if (c.weight_hh) {
         const int64_t first = (g - reading_groups) * panel;
-        pack_straight(to, as<T>(c.weight_hh) + first, c.hidden, inner, c.hidden - first);
+        pack_straight(to, as<T>(c.weight_hh) + first, c.hidden, hidden_inner(0) + hidden_inner(1),
+                      c.hidden - first);
       }
     }
   }
@@ -126,9 +129,8 @@ class RecurrenceBackward {
     std::memset(grad_reading_ + b * reading_groups * panel, 0,
                 sizeof(T) * reading_groups * panel);
     std::memset(grad_hidden_ + b * unit_groups * panel, 0, sizeof(T) * unit_groups * panel);
-    std::memset(grad_cell_ + b * unit_groups * panel, 0, sizeof(T) * unit_groups * panel);
+    std::memset(carry_ + b * unit_groups * panel, 0, sizeof(T) * unit_groups * panel);
     T* grad_strengths = grad_strengths_ + b * rows_in_all;
-    std::memset(grad_strengths, 0, sizeof(T) * rows_in_all);
     const T* last = c.grad_strengths_last
                         ? as<T>(c.grad_strengths_last) + b * rows_in_all
                         : nullptr;
@@ -144,14 +146,7 @@ class RecurrenceBackward {
     rows.width = c.width;
     rows.grad_values = as<T>(c.grad_values) + b * rows_in_all * c.width;
     rows.grad_strengths = grad_strengths;
-    const T* strengths = as<T>(c.strengths) + b * rows_in_all;
-    int64_t at = rows.live.low;
-    for (int64_t i = 0; i < rows_in_all; ++i) {
-      if (strengths[i] <= 0) continue;
-      rows.live.row[at] = int32_t(i);
-      rows.live.strength[at++] = strengths[i];
-      if (last) grad_strengths[i] = last[i];
-    }
+    rows.restore(as<T>(c.strengths) + b * rows_in_all, last, rows_in_all);
     if (last && length > 0)
       for (int part = 0; part < parts; ++part) {
         const int64_t row = Memory::row_of(part, length - 1, c.steps, c.initial_rows);
@@ -168,7 +163,7 @@ class RecurrenceBackward {
     const int64_t at = b * c.hidden + first, to = b * unit_groups * panel + first;
     if (c.grad_hidden_last)
       axpy<T>(width, 1, as<T>(c.grad_hidden_last) + at, grad_hidden_ + to);
-    if (c.grad_cell_last) axpy<T>(width, 1, as<T>(c.grad_cell_last) + at, grad_cell_ + to);
+    if (c.grad_cell_last) axpy<T>(width, 1, as<T>(c.grad_cell_last) + at, carry_ + to);
   }
 
   void memory_step(int64_t t, int64_t b) {
@@ -214,6 +209,8 @@ class RecurrenceBackward {
     const T* gates = as<T>(c.gates) + t * c.batch * lane_count * H;
     T* grad_gates = as<T>(c.grad_gates) + t * c.batch * lane_count * H;
     const T* tanh_cells = as<T>(c.tanh_cells) + t * c.batch * H;
+    const T* outputs = as<T>(c.outputs) + t * c.batch * H;
+    const T* before = t > 0 ? outputs - c.batch * H : as<T>(c.hidden0);
     const T* cells_before =
         t > 0 ? as<T>(c.cells) + (t - 1) * c.batch * H : as<T>(c.cell0);
     for_row_blocks(c.batch, [&](int64_t b0, int rows) {
@@ -233,9 +230,11 @@ class RecurrenceBackward {
         axpy<T>(width, 1, tile + r * panel, grad_hidden);
         if (c.grad_outputs)
           axpy<T>(width, 1, as<T>(c.grad_outputs) + (t * c.batch + b) * H + first, grad_hidden);
-        Controller::backward(grad_hidden, H, gates + b * lane_count * H + first,
-                             cells_before + b * H + first, tanh_cells + b * H + first,
-                             grad_cell_ + b * unit_groups * panel + first, to, width);
+        const int64_t at = b * H + first;
+        Controller::backward(UnitsBackward<T>{grad_hidden, H, gates + b * lane_count * H + first,
+                                              before + at, cells_before + at, tanh_cells + at,
+                                              outputs + at,
+                                              carry_ + b * unit_groups * panel + first, to, width});
       }
     });
   }
@@ -246,9 +245,17 @@ class RecurrenceBackward {
     T* to = group < reading_groups ? grad_reading_ + group * panel
                                    : grad_hidden_ + (group - reading_groups) * panel;
     const T* gates = as<T>(c.grad_gates) + t * c.batch * inner;
+    const bool is_reading = group < reading_groups;
+    const LaneRange one = Controller::hidden_lanes[0], two = Controller::hidden_lanes[1];
     for_row_blocks(c.batch, [&](int64_t b0, int rows) {
-      panel_product(rows, Segment<T>{gates + b0 * inner, inner, inner}, Segment<T>{gates, 0, 0},
-                    before_panels_ + group * inner * panel, to + b0 * stride, stride);
+      const T* from = gates + b0 * inner;
+      const Segment<T> first = is_reading
+                                   ? Segment<T>{from + reading_first, inner, reading_inner}
+                                   : Segment<T>{from + one.first * c.hidden, inner, hidden_inner(0)};
+      const Segment<T> second{from + (is_reading ? 0 : two.first * c.hidden), inner,
+                              is_reading ? 0 : hidden_inner(1)};
+      panel_product(rows, first, second, before_panels_ + group * inner * panel, to + b0 * stride,
+                    stride);
     });
   }
 
@@ -265,10 +272,12 @@ class RecurrenceBackward {
 
   void end_entry(int64_t b) {
     const int64_t H = c.hidden;
+    if (Controller::carries_hidden)
+      axpy<T>(H, 1, carry_ + b * unit_groups * panel, grad_hidden_ + b * unit_groups * panel);
     copy_initial(c.grad_hidden0, b, H, grad_hidden_ + b * unit_groups * panel,
                  c.grad_hidden_last);
     if (Controller::has_cell)
-      copy_initial(c.grad_cell0, b, H, grad_cell_ + b * unit_groups * panel, c.grad_cell_last);
+      copy_initial(c.grad_cell0, b, H, carry_ + b * unit_groups * panel, c.grad_cell_last);
     copy_initial(c.grad_reading0, b, reading_size, grad_reading_ + b * reading_groups * panel,
                  c.grad_reading_last);
     std::memcpy(as<T>(c.grad_strengths0) + b * c.initial_rows,

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <thread>
 
+#include "call.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -23,11 +25,10 @@ inline void pause_briefly() {
 
 class Barrier {
  public:
-  void reset(int64_t count) { count_ = count; }
-  void wait() {
-    if (count_ <= 1) return;
+  void wait(int64_t count) {
+    if (count <= 1) return;
     const uint32_t turn = turn_.load(std::memory_order_relaxed);
-    if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == count_) {
+    if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == count) {
       arrived_.store(0, std::memory_order_relaxed);
       turn_.store(turn + 1, std::memory_order_release);
       return;
@@ -41,16 +42,63 @@ class Barrier {
   }
 
  private:
-  int64_t count_ = 1;
   alignas(64) std::atomic<int64_t> arrived_{0};
   alignas(64) std::atomic<uint32_t> turn_{0};
 };
+
+inline int64_t threads_for(const UnboundedCall& call, ParallelFor parallel_for) {
+  return parallel_for && call.threads > 1 ? call.threads : 1;
+}
+
+template <class Body>
+struct Region {
+  Body& body;
+  int64_t wanted;
+  int64_t& granted;
+  std::atomic<bool> known{false};
+};
+
+// Fewer threads than wanted may come, and inside another parallel region just one: the ranges tell.
+template <class Body>
+void region_body(int64_t begin, int64_t end, void* context) {
+  auto& region = *static_cast<Region<Body>*>(context);
+  if (begin == 0) {
+    region.granted = (region.wanted + end - 1) / end;
+    region.known.store(true, std::memory_order_release);
+  }
+  while (!region.known.load(std::memory_order_acquire)) pause_briefly();
+  const int64_t each = (region.wanted + region.granted - 1) / region.granted;
+  region.body(begin / each);
+}
+
+// Calls body(thread) in `wanted` threads at once; `granted` is how many there are inside.
+template <class Body>
+bool in_parallel(int64_t wanted, ParallelFor parallel_for, int64_t& granted, Body& body) {
+  granted = 1;
+  if (wanted <= 1) {
+    body(0);
+    return true;
+  }
+  Region<Body> region{body, wanted, granted};
+  return parallel_for(0, wanted, 1, region_body<Body>, &region) == 0;
+}
 
 struct Share {
   int64_t begin, end;
 };
 inline Share share_of(int64_t count, int64_t thread, int64_t threads) {
   return {count * thread / threads, count * (thread + 1) / threads};
+}
+
+
+// Every second step sweeps backwards: what was used last is still in the cache, where sweeping
+// always forwards over a little more than fits would miss every time.
+template <class Body>
+inline void sweep(Share share, int64_t step, Body body) {
+  if (step % 2 == 0)
+    for (int64_t i = share.begin; i < share.end; ++i) body(i);
+  else
+    for (int64_t i = share.end - 1; i >= share.begin; --i) body(i);
 }
 
 }  // namespace unbounded

@@ -37,9 +37,11 @@ def figure1a_trace(path: Path) -> None:
     memory = ub.NeuralStack(width=len(PUSH))
     state = memory.initial_state(1, dtype=torch.float64)
     recorder = Recorder(memory)
-    for value, push, pop in zip(torch.eye(len(PUSH)).double(), PUSH, POP, strict=True):
+    for value, push, pop in zip(torch.eye(len(PUSH), dtype=torch.float64), PUSH, POP, strict=True):
         instruction = memory.Instruction(
-            value.unsqueeze(0), torch.tensor([push]).double(), torch.tensor([pop]).double()
+            value.unsqueeze(0),
+            torch.tensor([push], dtype=torch.float64),
+            torch.tensor([pop], dtype=torch.float64),
         )
         reading, state = memory.step(state, instruction)
         recorder.record(instruction, reading, state)

@@ -26,7 +26,7 @@ while True:
     if child == 0:
         train_run(tiny(**options), root=root, quiet=True, resume=True)
         os._exit(0)
-    deadline = time.monotonic() + (random.uniform(0.1, 0.9) if killed < 12 else 100)
+    deadline = time.monotonic() + (random.uniform(0.1, 0.9) if killed < 6 else 100)
     done = 0
     while not done and time.monotonic() < deadline:
         done, status = os.waitpid(child, os.WNOHANG)
@@ -42,7 +42,7 @@ while True:
 
 @pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="needs fork")
 def test_killed_at_any_moment_resumed_ends_bit_for_bit_the_same(tmp_path: Path) -> None:
-    options = {"batches": 150, "checkpoint_every": 5}
+    options = {"batches": 100, "checkpoint_every": 4}
     driver = subprocess.Popen(
         [sys.executable, "-c", DRIVER, str(tmp_path / "killed"), repr(options)],
         stdout=subprocess.PIPE,

@@ -38,7 +38,7 @@ def test_curves_of_a_metrics_file(tmp_path):
 
 
 def test_a_missing_or_foreign_metrics_file(tmp_path):
-    with pytest.raises(FileNotFoundError, match="holds no metrics"):
+    with pytest.raises(CheckpointError, match="holds no metrics"):
         read_curves(tmp_path)
     run = write_run(tmp_path / "run", [{"kind": "train"}])
     with pytest.raises(CheckpointError, match=r"metrics\.jsonl is not a metrics file"):
@@ -95,5 +95,5 @@ def test_draw_run_draws_what_is_there(tmp_path, figure1a_trace):
         "figures/longest.svg",
     ]
     assert draw_run(write_run(tmp_path / "empty", [])) == []
-    with pytest.raises(FileNotFoundError, match="no run folder"):
+    with pytest.raises(CheckpointError, match="no run folder"):
         draw_run(tmp_path / "nowhere")

@@ -26,3 +26,21 @@ def test_parity(structure, dtype, lengths, sharpness, rows):
 @pytest.mark.parametrize("batch", [1, 2, 10, 15, 33])
 def test_parity_of_larger_sizes(structure, batch):
     assert_parity(make_case(structure, steps=20, batch=batch, inputs=9, hidden=70, width=45))
+
+
+@pytest.mark.parametrize("structure", STRUCTURES)
+@pytest.mark.parametrize("controller", ["gru", "elman_tanh", "elman_sigmoid", "elman_relu"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("lengths", [None, [7, 0, 3, 1]])
+@pytest.mark.parametrize("bias", [True, False])
+def test_parity_of_controllers(structure, controller, dtype, lengths, bias):
+    assert_parity(
+        make_case(
+            structure, controller, batch=4, hidden=37, lengths=lengths, dtype=dtype, bias=bias
+        )
+    )
+
+
+@pytest.mark.parametrize("structure", STRUCTURES)
+def test_parity_without_recurrence(structure):
+    assert_parity(make_case(structure, "elman_tanh", recurrent=False))

@@ -19,6 +19,7 @@ VERBS: Final[dict[str, str]] = {
     "reproduce": "make a paper's table: published values beside measured ones",
     "sample": "show examples of a task, or write them to a file",
     "list": "show the tasks, memories, controllers, presets and papers",
+    "bench": "time the fused kernels beside torch, the reference and jax",
     "doctor": "show what is installed and whether it can be used",
 }
 

@@ -82,7 +82,7 @@ class TrainingConfig:
     accuracy_count: int = 1000
     checkpoint_every: int = 500
     converged_perplexity: float = 1.001
-    converged_reports: int = 10
+    converged_reports: int = 3
 
 
 @dataclass

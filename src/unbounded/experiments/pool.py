@@ -13,6 +13,7 @@ from pathlib import Path
 
 from unbounded.experiments.config import to_dict
 from unbounded.experiments.tiers import Trial
+from unbounded.training.files import storage_faults, write_text
 from unbounded.training.signals import stop_requests
 
 #: Trains the config in the file named by the first argument, under the folder named by the second.
@@ -70,6 +71,7 @@ def run_trials(
         The outcomes in the order they came.
     Raises:
         Interrupted: Ctrl-C or SIGTERM came; every trial has been asked to save and has ended.
+        StorageError: `runs` cannot be written.
     """
     waiting = list(trials)
     running: list[_Running] = []
@@ -94,9 +96,10 @@ def run_trials(
 
 def _start(trial: Trial, runs: Path, command: Sequence[str]) -> _Running:
     logs = runs / "logs"
-    logs.mkdir(parents=True, exist_ok=True)
+    with storage_faults(logs, "making folder"):
+        logs.mkdir(parents=True, exist_ok=True)
     config = logs / f"{trial.name}.json"
-    config.write_text(json.dumps(to_dict(trial.config)), encoding="utf-8")
+    write_text(config, json.dumps(to_dict(trial.config)))
     log = logs / f"{trial.name}.log"
     # Libraries that torch brings along size their thread pools by these when they are loaded.
     one_thread = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}

@@ -16,11 +16,16 @@ from unbounded.experiments.table_data import summaries, table_json
 from unbounded.experiments.tiers import Tier, Trial
 from unbounded.experiments.watching import watching
 from unbounded.figures import draw_convergence
-from unbounded.training.files import json_text, write_text
+from unbounded.training.files import json_text, storage_faults, write_text
 
 Say = Callable[[str], None]
 
 _LOG_LINES = 12
+
+
+def say_now(text: str) -> None:
+    """Print a line at once, into a pipe or file too: a person may be watching it for hours."""
+    print(text, flush=True)
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,7 @@ def reproduce(
     jobs: int,
     runs: Path,
     out: Path,
-    say: Say = print,
+    say: Say = say_now,
 ) -> Reproduction:
     """Train the trials that are not finished, then write the tier's table, reports and figures.
 
@@ -63,7 +68,7 @@ def reproduce(
     Raises:
         ConfigError: `jobs` is below 1, or a trial's config has faults.
         Interrupted: Ctrl-C or SIGTERM; every trial is saved and the next call goes on.
-        StorageError, OSError: a folder cannot be written.
+        StorageError: a folder cannot be written.
     """
     if jobs < 1:
         raise ConfigError([f"jobs: expected at least 1, got {jobs}"])
@@ -100,7 +105,8 @@ def write_table(tier: Tier, out: Path) -> tuple[str, list[Path]]:
     Raises:
         CheckpointError: a report cannot be read; the message names the file.
     """
-    out.mkdir(parents=True, exist_ok=True)
+    with storage_faults(out, "making folder"):
+        out.mkdir(parents=True, exist_ok=True)
     cells = summaries(tier, read_results(tier.trials, out))
     values = published(tier.paper)
     text = table_markdown(tier, values, cells)

@@ -16,7 +16,7 @@ from unbounded.experiments.config import from_dict
 from unbounded.experiments.published import COLUMNS
 from unbounded.experiments.tiers import Trial
 from unbounded.figures.curves import Curves, read_curves
-from unbounded.training.files import json_text, write_text
+from unbounded.training.files import json_text, storage_faults, write_text
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,7 @@ def copy_report(trial: Trial, runs: Path, out: Path) -> bool:
 
     Raises:
         CheckpointError: the report cannot be read; the message names the file.
+        StorageError: the disk refused.
     """
     path = runs / trial.name / "report.json"
     if not path.is_file():
@@ -91,7 +92,8 @@ def copy_report(trial: Trial, runs: Path, out: Path) -> bool:
     report = _read(path)
     report["curves"] = read_curves(path.parent).to_json()
     reports = out / "reports"
-    reports.mkdir(parents=True, exist_ok=True)
+    with storage_faults(reports, "making folder"):
+        reports.mkdir(parents=True, exist_ok=True)
     write_text(reports / f"{trial.name}.json", json_text(report, indent=None) + "\n")
     return True
 

@@ -18,10 +18,11 @@ from unbounded.experiments.config import RunConfig, model_name, run_name, to_dic
 from unbounded.experiments.folder import lock, read_config, read_report, save_model, write_config
 from unbounded.experiments.tensorboard import tensorboard_listener
 from unbounded.experiments.traces import write_trace
+from unbounded.figures import draw_run
 from unbounded.models.transduction import TransductionModel
 from unbounded.tasks import LengthRange, Task
 from unbounded.training.checkpoint import Checkpoints
-from unbounded.training.files import json_text, write_text
+from unbounded.training.files import json_text, storage_faults, write_text
 from unbounded.training.loop import TrainingLoop
 from unbounded.training.metrics_log import Listener, MetricsLog
 from unbounded.training.optimizers import make_optimizer, make_schedule
@@ -178,6 +179,9 @@ class _Run:
             save_model(self._model, self._folder / "model")
             trace = self._folder / "traces" / "example.safetensors"
             write_trace(self._model, self._task, config.seed, trace)
+            with storage_faults(self._folder / "figures", "drawing"):
+                draw_run(self._folder)
+            # Last of all: a run that has its report is finished.
             write_text(self._folder / "report.json", json_text(report, indent=2) + "\n")
         return report
 

@@ -69,7 +69,7 @@ def table_markdown(tier: Tier, published: Published, cells: Cells) -> str:
     ]
     parts = [
         f"# {tier.paper}, tier {tier.name}",
-        f"{tier.about}. {finished}",
+        f"{tier.about[:1].upper()}{tier.about[1:]}. {finished}",
         f"Published values: {published.source}. Made by `{command(tier)}`.",
         _grid(_HEADER, rows),
         _LEGEND,

@@ -54,12 +54,12 @@ def read_curves(run_folder: Path) -> Curves:
     """Read the curves of a run folder from its metrics.jsonl.
 
     Raises:
-        FileNotFoundError: the folder holds no metrics.jsonl.
-        CheckpointError: a line other than the last, which a crash may cut short, is no record.
+        CheckpointError: the folder holds no metrics.jsonl, or a line of it is no record (the last
+            one may be cut short by a crash).
     """
     path = run_folder / "metrics.jsonl"
     if not path.is_file():
-        raise FileNotFoundError(f"{run_folder} holds no metrics.jsonl; is it a run folder?")
+        raise CheckpointError(f"{run_folder} holds no metrics.jsonl; is it a run folder?")
     lines = path.read_text(encoding="utf-8").split("\n")
     try:
         return curves_of(json.loads(line) for line in lines[:-1])

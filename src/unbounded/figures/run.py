@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from unbounded.errors import CheckpointError
 from unbounded.figures.convergence import draw_convergence
 from unbounded.figures.curves import read_curves
 from unbounded.figures.memory import draw_memory
@@ -18,11 +19,11 @@ def draw_run(run_folder: Path) -> list[Path]:
     Returns:
         The paths written, PNG and SVG of each figure; empty for a run that measured nothing yet.
     Raises:
-        FileNotFoundError: `run_folder` is no folder.
-        CheckpointError: metrics or a trace cannot be read; the message names the file.
+        CheckpointError: `run_folder` is no folder, or metrics or a trace cannot be read.
+        StorageError: the disk refused.
     """
     if not run_folder.is_dir():
-        raise FileNotFoundError(f"there is no run folder {run_folder}")
+        raise CheckpointError(f"there is no run folder {run_folder}")
     figures = run_folder / "figures"
     paths: list[Path] = []
     if (run_folder / "metrics.jsonl").is_file():

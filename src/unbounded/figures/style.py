@@ -10,6 +10,8 @@ from pathlib import Path
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
+from unbounded.training.files import storage_faults
+
 # Okabe & Ito 2008, ordered so that neighbours differ in lightness too.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 STRENGTH_COLOURS = "Blues"
@@ -56,16 +58,18 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     Returns:
         The two paths, PNG first.
     Raises:
-        OSError: the folder cannot be written.
+        StorageError: the folder cannot be written.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    with storage_faults(folder, "making folder"):
+        folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for suffix, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
         # Drawn to memory first, so that a drawing error leaves no half-written file behind.
         buffer = io.BytesIO()
         figure.savefig(buffer, format=suffix, dpi=PNG_DOTS_PER_INCH, metadata=metadata)
         path = folder / f"{name}.{suffix}"
-        path.write_bytes(buffer.getvalue())
+        with storage_faults(path, "writing"):
+            path.write_bytes(buffer.getvalue())
         paths.append(path)
     return paths
 

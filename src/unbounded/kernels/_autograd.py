@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from unbounded.errors import BackendError
-from unbounded.kernels._operators import HAS_CELL
+from unbounded.kernels import _operators  # noqa: F401 - registers torch.ops.unbounded
 
 _warned: set[str] = set()
 
@@ -59,19 +59,28 @@ class Recurrence(torch.autograd.Function):
             [x, weight_ih, head_weight, hidden0, cell0, reading0, values0], lengths, weight_hh,
             results, contiguous, needs[0], any(needs[1:7]),
         )  # fmt: skip
-        grad_x, of_ih, of_hh, of_bias, of_head, of_head_bias, *of_initial = made
+        grad_x, of_ih, of_hh, of_bias, of_bias_hh, of_head, of_head_bias, *of_initial = made
         given = [
             grad_x,
             of_ih,
             None if weight_hh is None else of_hh,
             None if bias_ih is None else of_bias,
-            None if bias_hh is None else of_bias.clone(),
+            _bias_hh_gradient(ctx.controller, bias_hh, of_bias, of_bias_hh),
             of_head,
             of_head_bias,
             *of_initial,
         ]
         wanted = (grad if need else None for grad, need in zip(given, needs, strict=True))
         return (None, None, None, None, *wanted)
+
+
+def _bias_hh_gradient(
+    controller: str, bias_hh: Tensor | None, of_bias: Tensor, of_bias_hh: Tensor
+) -> Tensor | None:
+    if bias_hh is None:
+        return None
+    # The two biases of an LSTM or Elman cell are one sum; their gradients must not be one tensor.
+    return of_bias_hh if controller == "gru" else of_bias.clone()
 
 
 def _through_reference(
@@ -106,8 +115,3 @@ def _through_reference(
         )
     )
     return tuple(next(made) if need else None for need in needs)
-
-
-def has_cell(controller: str) -> bool:
-    """Whether `initial` holds a cell state besides the hidden one."""
-    return HAS_CELL[controller]

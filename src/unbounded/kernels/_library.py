@@ -12,25 +12,27 @@ import torch
 
 from unbounded.errors import BackendError
 
-INTERFACE_VERSION: Final = 1
+INTERFACE_VERSION: Final = 2
 INSTRUCTION_SETS: Final = ("avx512", "avx2", "baseline")
 
-_SIZES = ("steps batch hidden width initial_rows saves threads weight_ih_stride").split()
-_POINTERS = (
+_SIZES: Final = (
+    "steps batch hidden width initial_rows capacity first_step saves threads weight_ih_stride"
+)
+_POINTERS: Final = (
     "lengths weight_ih weight_hh head_weight head_bias hidden0 cell0 reading0 strengths0 "
     "gates outputs cells tanh_cells readings values strengths hidden_last cell_last reading_last "
     "instructions deaths kept grave_rows grave_strengths live_range "
     "grad_outputs grad_hidden_last grad_cell_last grad_reading_last grad_strengths_last "
     "grad_values grad_gates grad_instructions grad_hidden0 grad_cell0 grad_reading0 "
     "grad_strengths0"
-).split()
+)
 
 
 class Call(ctypes.Structure):
     """`UnboundedCall` of csrc/call.h."""
 
-    _fields_ = [(name, ctypes.c_int64) for name in _SIZES] + [
-        (name, ctypes.c_void_p) for name in _POINTERS
+    _fields_ = [(name, ctypes.c_int64) for name in _SIZES.split()] + [
+        (name, ctypes.c_void_p) for name in _POINTERS.split()
     ]
 
 
@@ -56,9 +58,16 @@ def _open(path: Path) -> ctypes.CDLL:
     library.unbounded_instruction_set.restype = ctypes.c_char_p
     library.unbounded_best_instruction_set.restype = ctypes.c_char_p
     library.unbounded_call_bytes.restype = ctypes.c_int64
-    for entry in (library.unbounded_forward, library.unbounded_backward):
-        entry.argtypes = [ctypes.c_int] * 3 + [ctypes.POINTER(Call), ctypes.c_void_p]
-        entry.restype = ctypes.c_int
+    call, pointer = ctypes.POINTER(Call), ctypes.c_void_p
+    names = [ctypes.c_int] * 3
+    library.unbounded_open.argtypes = [*names, call, pointer, ctypes.POINTER(pointer)]
+    library.unbounded_run.argtypes = [pointer, call, pointer]
+    library.unbounded_finish.argtypes = [pointer, call]
+    library.unbounded_finish.restype = None
+    library.unbounded_close.argtypes = [pointer]
+    library.unbounded_close.restype = None
+    library.unbounded_backward.argtypes = [*names, call, pointer]
+    library.unbounded_unroll.argtypes = [*names, call, pointer]
     if library.unbounded_interface_version() != INTERFACE_VERSION:
         raise OSError(f"{path.name} was built for another version of this package")
     if library.unbounded_call_bytes() != ctypes.sizeof(Call):
@@ -141,21 +150,63 @@ def available() -> Availability:
     )
 
 
-def run(direction: str, structure: int, controller: int, dtype: int, call: Call) -> None:
-    """Runs `forward` or `backward`; the buffers named in `call` are the caller's to keep alive."""
+def _check(status: int, what: str) -> None:
+    if status == 2:
+        raise MemoryError(f"no memory for {what}")
+    if status:
+        raise BackendError(f"{what} failed with status {status}")
+
+
+def _library() -> ctypes.CDLL:
     loaded = load()
     if loaded.library is None:
         raise BackendError(loaded.reason)
+    return loaded.library
+
+
+def _prepare(call: Call) -> int | None:
+    """Sets the threads of a call and returns the address of the parallel region to use."""
     call.threads = threads()
-    entry = getattr(loaded.library, f"unbounded_{direction}")
-    code = entry(
-        structure,
-        controller,
-        dtype,
-        ctypes.byref(call),
-        _parallel_for() if call.threads > 1 else None,
+    return _parallel_for() if call.threads > 1 else None
+
+
+class Handle:
+    """An open forward session: packed weights and live rows on the C++ side."""
+
+    def __init__(self, structure: int, controller: int, dtype: int, call: Call) -> None:
+        self._library = _library()
+        self._handle = ctypes.c_void_p()
+        status = self._library.unbounded_open(
+            structure, controller, dtype, ctypes.byref(call), _prepare(call),
+            ctypes.byref(self._handle),
+        )  # fmt: skip
+        _check(status, "the packed weights of a fused recurrence")
+
+    def run(self, call: Call) -> None:
+        """Runs `call.steps` steps; the buffers named in `call` are the caller's to keep alive."""
+        status = self._library.unbounded_run(self._handle, ctypes.byref(call), _prepare(call))
+        _check(status, "a fused recurrence")
+
+    def finish(self, call: Call) -> None:
+        """Writes the strengths of the rows."""
+        self._library.unbounded_finish(self._handle, ctypes.byref(call))
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None):
+            self._library.unbounded_close(self._handle)
+
+
+def run_backward(structure: int, controller: int, dtype: int, call: Call) -> None:
+    """Runs the backward pass of a forward pass that saved."""
+    status = _library().unbounded_backward(
+        structure, controller, dtype, ctypes.byref(call), _prepare(call)
     )
-    if code == 2:
-        raise MemoryError("no memory for the packed weights of a fused recurrence")
-    if code:
-        raise BackendError(f"the fused {direction} pass failed with code {code}")
+    _check(status, "the backward pass of a fused recurrence")
+
+
+def run_unroll(structure: int, is_backward: bool, dtype: int, call: Call) -> None:
+    """Runs the memory alone, forward or backward."""
+    status = _library().unbounded_unroll(
+        structure, is_backward, dtype, ctypes.byref(call), _prepare(call)
+    )
+    _check(status, "a fused unroll")

@@ -1,6 +1,6 @@
 """The fused recurrence as torch operators: `unbounded::recurrence` and its backward pass.
 
-The operators take contiguous tensors that `_checks` has seen, and have no autograd formula; the
+The operators take contiguous tensors that have been checked, and have no autograd formula; the
 `autograd.Function` around them is in `_autograd`.
 """
 
@@ -12,86 +12,82 @@ import torch
 from torch import Tensor
 
 from unbounded.errors import ShapeError
-from unbounded.kernels._library import Call, run
-
-STRUCTURES: Final = {"stack": 0, "queue": 1, "deque": 2}
-CONTROLLERS: Final = {"lstm": 0}
-PARTS: Final = {"stack": 1, "queue": 1, "deque": 2}
-LANES: Final = {"lstm": 4}
-HAS_CELL: Final = {"lstm": True}
-_DTYPES: Final = {torch.float32: 0, torch.float64: 1}
-
-_LIBRARY = torch.library.Library("unbounded", "DEF")
-_LIBRARY.define(
-    "recurrence(str structure, str controller, Tensor x, Tensor? lengths, Tensor weight_ih, "
-    "Tensor? weight_hh, Tensor? bias_ih, Tensor? bias_hh, Tensor head_weight, Tensor head_bias, "
-    "Tensor hidden0, Tensor cell0, Tensor reading0, Tensor values0, Tensor strengths0, "
-    "bool saves) -> Tensor[]"
-)
-_LIBRARY.define(
-    "recurrence_backward(str structure, str controller, Tensor[] inputs, Tensor? lengths, "
-    "Tensor? weight_hh, Tensor[] results, Tensor?[] grads, bool needs_x, bool needs_weights) "
-    "-> Tensor[]"
+from unbounded.kernels._library import Call, Handle, run_backward
+from unbounded.kernels._session import Session
+from unbounded.kernels._shapes import (
+    CONTROLLERS,
+    DTYPES,
+    PARTS,
+    STRUCTURES,
+    first_row,
+    joint_bias,
+    project_input,
 )
 
-# Results of the forward operator: the first six are the call's, the rest is kept for backward.
-RESULTS: Final = (
-    "outputs hidden_last cell_last reading_last values strengths "
-    "gates cells tanh_cells readings instructions deaths kept grave_rows grave_strengths "
-    "live_range"
-).split()
+LIBRARY: Final = torch.library.Library("unbounded", "DEF")  # type: ignore[no-untyped-call]
+
+
+def define(name: str, schema: str, implementation: object, fake: object) -> None:
+    """Register one operator for the CPU."""
+    LIBRARY.define(name + schema)  # type: ignore[no-untyped-call]
+    LIBRARY.impl(name, implementation, "CPU")  # type: ignore[no-untyped-call]
+    torch.library.register_fake(f"unbounded::{name}", fake, lib=LIBRARY)  # type: ignore[arg-type]
+
+
+#: Results of the forward operator: the first six are the call's, the rest is for backward.
+RESULTS: Final = tuple(
+    (
+        "outputs hidden_last cell_last reading_last values strengths "
+        "gates cells tanh_cells readings instructions deaths kept grave_rows grave_strengths "
+        "live_range"
+    ).split()
+)
+CALL_RESULTS: Final = 6
 
 
 def _results(
-    structure: str,
-    controller: str,
-    x: Tensor,
-    hidden0: Tensor,
-    reading0: Tensor,
-    values0: Tensor,
-    saves: bool,
+    structure: str, controller: str, x: Tensor, hidden0: Tensor, reading0: Tensor, values0: Tensor
 ) -> dict[str, Tensor]:
     steps, batch, _ = x.shape
     hidden, width, parts = hidden0.shape[1], values0.shape[2], PARTS[structure]
-    rows = values0.shape[1] + parts * steps
-    kept = steps if saves else 2
-    new = x.new_empty
-    small = x.new_zeros
-
-    def index(*shape: int) -> Tensor:
-        return x.new_zeros(shape, dtype=torch.int32)
-
+    kind = CONTROLLERS[controller]
+    rows, cell = values0.shape[1] + parts * steps, hidden if kind.has_cell else 0
+    new, zeros = x.new_empty, x.new_zeros
+    # Graves are zeros because most of their room is never written.
     return {
         "outputs": new(steps, batch, hidden),
         "hidden_last": new(batch, hidden),
-        "cell_last": new(batch, hidden if HAS_CELL[controller] else 0),
+        "cell_last": new(batch, cell),
         "reading_last": new(batch, reading0.shape[1]),
         "values": new(batch, rows, width),
         "strengths": new(batch, rows),
-        "gates": new(steps, batch, LANES[controller] * hidden),
-        "cells": small(kept, batch, hidden if HAS_CELL[controller] else 0),
-        "tanh_cells": small(steps if saves else 0, batch, hidden if HAS_CELL[controller] else 0),
-        "readings": small(kept, batch, reading0.shape[1]),
-        "instructions": small(steps if saves else 1, batch, 2 * parts),
-        "deaths": index(batch, steps, parts),
-        "kept": small(batch, steps, parts),
-        "grave_rows": index(batch, rows),
-        "grave_strengths": small(batch, rows),
-        "live_range": index(batch, 3),
+        "gates": new(steps, batch, kind.lanes * hidden),
+        "cells": new(steps, batch, cell),
+        "tanh_cells": new(steps, batch, cell),
+        "readings": new(steps, batch, reading0.shape[1]),
+        "instructions": new(steps, batch, 2 * parts),
+        "deaths": new(batch, steps, parts, dtype=torch.int32),
+        "kept": new(batch, steps, parts),
+        "grave_rows": zeros(batch, rows, dtype=torch.int32),
+        "grave_strengths": zeros(batch, rows),
+        "live_range": new(batch, 3, dtype=torch.int32),
     }
-
-
-def _pointer(tensor: Tensor | None) -> int | None:
-    return None if tensor is None else tensor.data_ptr()
 
 
 def _set(call: Call, tensors: dict[str, Tensor | None]) -> None:
     for name, tensor in tensors.items():
-        setattr(call, name, _pointer(tensor))
+        setattr(call, name, None if tensor is None else tensor.data_ptr())
 
 
-def _first_row(structure: str, steps: int) -> int:
-    return steps if structure == "deque" else 0
+def _sizes(x: Tensor, weight_ih: Tensor, hidden0: Tensor, values0: Tensor) -> Call:
+    call = Call()
+    call.steps, call.batch, inputs = x.shape
+    call.capacity, call.hidden = call.steps, hidden0.shape[1]
+    _, call.initial_rows, call.width = values0.shape
+    call.saves = 1
+    call.weight_ih_stride = weight_ih.shape[1]
+    call.weight_ih = weight_ih.data_ptr() + inputs * weight_ih.element_size()
+    return call
 
 
 def _recurrence(
@@ -114,23 +110,34 @@ def _recurrence(
 ) -> list[Tensor]:
     steps, batch, inputs = x.shape
     if lengths is not None and bool(((lengths < 0) | (lengths > steps)).any()):
-        raise ShapeError(f"lengths must lie in 0..{steps}, the number of steps")
-    results = _results(structure, controller, x, hidden0, reading0, values0, saves)
-    bias = bias_ih if bias_hh is None else bias_hh if bias_ih is None else bias_ih + bias_hh
-    flat_x = x.reshape(steps * batch, inputs)
-    x_weight = weight_ih[:, :inputs].t()
-    gates = results["gates"].view(steps * batch, -1)
-    if bias is None:
-        torch.mm(flat_x, x_weight, out=gates)
-    else:
-        torch.addmm(bias, flat_x, x_weight, out=gates)
-    first = _first_row(structure, steps)
+        raise ShapeError(
+            f"lengths: expected 0..{steps} (the time axis of x), got {lengths.tolist()}."
+        )
+    if not saves:
+        weights = (weight_ih, weight_hh, bias_ih, bias_hh)
+        initial = (hidden0, cell0, reading0, values0, strengths0)
+        session = Session(structure, controller, weights, head_weight, head_bias, initial, steps)
+        outputs = session.run(x, lengths)
+        state = session.state()
+        # An operator's result must not be one of its arguments.
+        final = [t.clone() for t in state[:3]] if steps == 0 else state[:3]
+        if steps == 0:
+            final += [values0.clone(), strengths0.clone()]
+        else:
+            final = [*final, *state[3:]]
+        return [outputs, *final, *(x.new_empty(0) for _ in RESULTS[CALL_RESULTS:])]
+    results = _results(structure, controller, x, hidden0, reading0, values0)
+    project_input(
+        controller,
+        x.reshape(steps * batch, inputs),
+        weight_ih[:, :inputs].t(),
+        joint_bias(controller, bias_ih, bias_hh),
+        bias_hh,
+        results["gates"].view(steps * batch, -1),
+    )
+    first = first_row(structure, steps)
     results["values"][:, first : first + values0.shape[1]] = values0
-    call = Call()
-    call.steps, call.batch, call.hidden = steps, batch, hidden0.shape[1]
-    call.width, call.initial_rows = values0.shape[2], values0.shape[1]
-    call.saves = saves
-    call.weight_ih_stride = weight_ih.shape[1]
+    call = _sizes(x, weight_ih, hidden0, values0)
     _set(
         call,
         {
@@ -145,11 +152,9 @@ def _recurrence(
             **results,
         },
     )
-    call.weight_ih = weight_ih.data_ptr() + inputs * weight_ih.element_size()
-    run("forward", STRUCTURES[structure], CONTROLLERS[controller], _DTYPES[x.dtype], call)
-    if not saves:
-        for name in RESULTS[6:]:
-            results[name] = results[name].new_empty(0)
+    handle = Handle(STRUCTURES[structure], CONTROLLERS[controller].code, DTYPES[x.dtype], call)
+    handle.run(call)
+    handle.finish(call)
     return [results[name] for name in RESULTS]
 
 
@@ -171,15 +176,17 @@ def _recurrence_fake(
     strengths0: Tensor,
     saves: bool,
 ) -> list[Tensor]:
-    results = _results(structure, controller, x, hidden0, reading0, values0, saves)
-    if not saves:
-        for name in RESULTS[6:]:
-            results[name] = results[name].new_empty(0)
-    return [results[name] for name in RESULTS]
+    results = _results(structure, controller, x, hidden0, reading0, values0)
+    kept = [results[name] for name in RESULTS]
+    if saves:
+        return kept
+    return [*kept[:CALL_RESULTS], *(x.new_empty(0) for _ in kept[CALL_RESULTS:])]
 
 
-def _weight_gradient(grad: Tensor, earlier: Tensor, before: Tensor) -> Tensor:
+def _over_steps(grad: Tensor, earlier: Tensor, before: Tensor) -> Tensor:
     """Sum over t of grad[t]^T earlier[t - 1], where earlier[-1] is `before`."""
+    if grad.shape[0] == 0:
+        return grad.new_zeros(grad.shape[2], before.shape[1])
     total = torch.mm(grad[0].t(), before)
     if grad.shape[0] > 1:
         total.addmm_(grad[1:].flatten(0, 1).t(), earlier[:-1].flatten(0, 1))
@@ -201,23 +208,19 @@ def _recurrence_backward(
     kept = dict(zip(RESULTS, results, strict=True))
     grad_outputs, grad_hidden, grad_cell, grad_reading, grad_values, grad_strengths = grads
     steps, batch, input_size = x.shape
-    first = _first_row(structure, steps)
-    new = x.new_empty
+    kind, hidden = CONTROLLERS[controller], hidden0.shape[1]
     made = {
         "grad_values": torch.zeros_like(kept["values"])
         if grad_values is None
         else grad_values.clone(memory_format=torch.contiguous_format),
         "grad_gates": torch.empty_like(kept["gates"]),
-        "grad_instructions": new(steps, batch, head_weight.shape[0]),
+        "grad_instructions": x.new_empty(steps, batch, head_weight.shape[0]),
         "grad_hidden0": torch.empty_like(hidden0),
         "grad_cell0": torch.empty_like(cell0),
         "grad_reading0": torch.empty_like(reading0),
-        "grad_strengths0": new(batch, values0.shape[1]),
+        "grad_strengths0": x.new_empty(batch, values0.shape[1]),
     }
-    call = Call()
-    call.steps, call.batch, call.hidden = steps, batch, hidden0.shape[1]
-    call.width, call.initial_rows, call.saves = values0.shape[2], values0.shape[1], 1
-    call.weight_ih_stride = weight_ih.shape[1]
+    call = _sizes(x, weight_ih, hidden0, values0)
     _set(
         call,
         {
@@ -236,31 +239,42 @@ def _recurrence_backward(
             **made,
         },
     )
-    call.weight_ih = weight_ih.data_ptr() + input_size * weight_ih.element_size()
-    run("backward", STRUCTURES[structure], CONTROLLERS[controller], _DTYPES[x.dtype], call)
+    run_backward(STRUCTURES[structure], kind.code, DTYPES[x.dtype], call)
 
-    grad_gates, grad_instructions = made["grad_gates"], made["grad_instructions"]
-    flat_gates = grad_gates.flatten(0, 1)
-    flat_instructions = grad_instructions.flatten(0, 1)
-    none = new(0)
+    grad_blocks = made["grad_gates"][..., : kind.blocks * hidden]
+    flat_blocks = grad_blocks.flatten(0, 1)
+    flat_instructions = made["grad_instructions"].flatten(0, 1)
+    none = x.new_empty(0)
     grad_x = none
     if needs_x:
-        grad_x = torch.mm(flat_gates, weight_ih[:, :input_size]).view_as(x)
-    weights = [none] * 5
+        grad_x = torch.mm(flat_blocks, weight_ih[:, :input_size]).view_as(x)
+    weights = [none] * 6
     if needs_weights:
-        if steps:
-            of_reading = _weight_gradient(grad_gates, kept["readings"], reading0)
-            of_hidden = _weight_gradient(grad_gates, kept["outputs"], hidden0)
+        of_lanes = [
+            made["grad_gates"][..., lanes.start * hidden : lanes.stop * hidden]
+            for lanes in kind.hidden_lanes
+        ]
+        if weight_hh is None:
+            of_hidden = none
         else:
-            of_reading = x.new_zeros(weight_ih.shape[0], reading0.shape[1])
-            of_hidden = x.new_zeros(weight_ih.shape[0], hidden0.shape[1])
+            of_hidden = torch.cat(
+                [_over_steps(lanes, kept["outputs"], hidden0) for lanes in of_lanes]
+            )
         weights = [
-            torch.cat((torch.mm(flat_gates.t(), x.flatten(0, 1)), of_reading), 1),
+            torch.cat(
+                (
+                    torch.mm(flat_blocks.t(), x.flatten(0, 1)),
+                    _over_steps(grad_blocks, kept["readings"], reading0),
+                ),
+                1,
+            ),
             of_hidden,
-            flat_gates.sum(0),
+            flat_blocks.sum(0),
+            torch.cat([lanes.sum((0, 1)) for lanes in of_lanes]) if controller == "gru" else none,
             torch.mm(flat_instructions.t(), kept["outputs"].flatten(0, 1)),
             flat_instructions.sum(0),
         ]
+    first = first_row(structure, steps)
     return [
         grad_x,
         *weights,
@@ -286,12 +300,13 @@ def _recurrence_backward_fake(
     x, weight_ih, head_weight, hidden0, cell0, reading0, values0 = inputs
     new = x.new_empty
     none = new(0)
-    weights = [none] * 5
+    weights = [none] * 6
     if needs_weights:
         weights = [
             new(weight_ih.shape),
-            new(weight_ih.shape[0], hidden0.shape[1]),
+            none if weight_hh is None else new(weight_hh.shape),
             new(weight_ih.shape[0]),
+            new(weight_ih.shape[0]) if controller == "gru" else none,
             new(head_weight.shape),
             new(head_weight.shape[0]),
         ]
@@ -306,9 +321,19 @@ def _recurrence_backward_fake(
     ]
 
 
-_LIBRARY.impl("recurrence", _recurrence, "CPU")
-_LIBRARY.impl("recurrence_backward", _recurrence_backward, "CPU")
-torch.library.register_fake("unbounded::recurrence", _recurrence_fake, lib=_LIBRARY)
-torch.library.register_fake(
-    "unbounded::recurrence_backward", _recurrence_backward_fake, lib=_LIBRARY
+define(
+    "recurrence",
+    "(str structure, str controller, Tensor x, Tensor? lengths, Tensor weight_ih, "
+    "Tensor? weight_hh, Tensor? bias_ih, Tensor? bias_hh, Tensor head_weight, Tensor head_bias, "
+    "Tensor hidden0, Tensor cell0, Tensor reading0, Tensor values0, Tensor strengths0, "
+    "bool saves) -> Tensor[]",
+    _recurrence,
+    _recurrence_fake,
+)
+define(
+    "recurrence_backward",
+    "(str structure, str controller, Tensor[] inputs, Tensor? lengths, Tensor? weight_hh, "
+    "Tensor[] results, Tensor?[] grads, bool needs_x, bool needs_weights) -> Tensor[]",
+    _recurrence_backward,
+    _recurrence_backward_fake,
 )

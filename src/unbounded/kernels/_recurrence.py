@@ -12,7 +12,7 @@ from torch.autograd import forward_ad
 from unbounded.errors import BackendError, ChoiceError, DTypeError, ShapeError
 from unbounded.kernels._autograd import Recurrence
 from unbounded.kernels._library import available
-from unbounded.kernels._operators import CONTROLLERS, HAS_CELL, LANES, PARTS, STRUCTURES
+from unbounded.kernels._shapes import CONTROLLERS, PARTS, STRUCTURES
 
 Results = tuple[Tensor, tuple[Tensor, ...], Tensor]
 
@@ -70,6 +70,12 @@ def _expect(name: str, tensor: Tensor, shape: tuple[int, ...], like: Tensor) -> 
     return tensor.contiguous()
 
 
+def _expect_if(
+    name: str, tensor: Tensor | None, shape: tuple[int, ...], like: Tensor
+) -> Tensor | None:
+    return None if tensor is None else _expect(name, tensor, shape, like)
+
+
 def recurrence(
     structure: str,
     controller: str,
@@ -86,7 +92,7 @@ def recurrence(
 
     Args:
         structure: "stack", "queue" or "deque".
-        controller: "lstm".
+        controller: "lstm", "gru", "elman_tanh", "elman_sigmoid" or "elman_relu".
         x: [T, B, I].
         lengths: int64 [B] in 0..T, or None; beyond its length a row keeps its state and puts out 0.
         weights: of the controller, whose input is concat(x_t, r_{t-1}).
@@ -113,7 +119,7 @@ def recurrence(
     reason = why_not(x, lengths, *weights, head_weight, head_bias, *initial)
     if reason is not None:
         raise BackendError(reason)
-    expected = 5 if HAS_CELL[controller] else 4
+    expected = 5 if CONTROLLERS[controller].has_cell else 4
     if len(initial) != expected:
         raise ShapeError(f"initial must have {expected} tensors for {controller}")
     hidden0, *cell, reading0, values0, strengths0 = initial
@@ -126,7 +132,11 @@ def recurrence(
     _, batch, inputs = x.shape
     hidden, (_, rows, width) = hidden0.shape[1], values0.shape
     parts = PARTS[structure]
-    reading, gates, heads = parts * width, LANES[controller] * hidden, parts * (width + 2)
+    reading, gates, heads = (
+        parts * width,
+        CONTROLLERS[controller].blocks * hidden,
+        parts * (width + 2),
+    )
     if hidden == 0 or width == 0:
         raise ShapeError("the hidden size and the width of the memory must be positive")
     if lengths is not None:
@@ -135,18 +145,14 @@ def recurrence(
         if lengths.dtype != torch.int64:
             raise DTypeError(f"lengths must be int64, got {lengths.dtype}")
         lengths = lengths.contiguous()
-    if weights.weight_hh is None:
-        raise BackendError("the kernels need a recurrent weight_hh")
+    if weights.weight_hh is None and not controller.startswith("elman"):
+        raise BackendError(f"weight_hh: a {controller} cannot do without it")
     tensors: list[Any] = [
         x.contiguous(),
         _expect("weight_ih", weights.weight_ih, (gates, inputs + reading), x),
-        _expect("weight_hh", weights.weight_hh, (gates, hidden), x),
-        weights.bias_ih
-        if weights.bias_ih is None
-        else _expect("bias_ih", weights.bias_ih, (gates,), x),
-        weights.bias_hh
-        if weights.bias_hh is None
-        else _expect("bias_hh", weights.bias_hh, (gates,), x),
+        _expect_if("weight_hh", weights.weight_hh, (gates, hidden), x),
+        _expect_if("bias_ih", weights.bias_ih, (gates,), x),
+        _expect_if("bias_hh", weights.bias_hh, (gates,), x),
         _expect("head_weight", head_weight, (heads, hidden), x),
         _expect("head_bias", head_bias, (heads,), x),
         _expect("hidden", hidden0, (batch, hidden), x),
@@ -178,14 +184,14 @@ def _flat_reference(reference: Callable[..., Results]) -> Callable[..., tuple[Te
         structure: str, controller: str, lengths: Tensor | None, tensors: list[Tensor]
     ) -> tuple[Tensor, ...]:
         x, weight_ih, weight_hh, bias_ih, bias_hh, head_weight, head_bias, *initial = tensors
-        if not HAS_CELL[controller]:
+        if not CONTROLLERS[controller].has_cell:
             del initial[1]
         outputs, final, _ = reference(
             structure, controller, x, lengths,
             ControllerWeights(weight_ih, weight_hh, bias_ih, bias_hh),
             head_weight, head_bias, tuple(initial),
         )  # fmt: skip
-        if HAS_CELL[controller]:
+        if CONTROLLERS[controller].has_cell:
             return (outputs, *final)
         return (outputs, final[0], x.new_empty(x.shape[1], 0), *final[1:])
 

@@ -97,7 +97,7 @@ class WhenConverged:
         times: reports in a row.
     """
 
-    def __init__(self, *, every: int, bound: float = 1.001, times: int = 10) -> None:
+    def __init__(self, *, every: int, bound: float = 1.001, times: int = 3) -> None:
         self._every = every
         self._bound = bound
         self._times = times

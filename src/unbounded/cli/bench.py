@@ -1,0 +1,123 @@
+"""`unbounded bench`: the fused kernels beside torch.nn.LSTM, the reference and jax."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unbounded.cli.parsing import Parser, parse
+from unbounded.errors import ConfigError
+
+if TYPE_CHECKING:
+    from unbounded.experiments.bench import Case, Measurement
+
+_DESCRIPTION = """Time forward and backward passes in turns within one run, and print medians.
+
+"torch" is torch.nn.LSTM (GRU, RNN) of the same hidden size on an input as wide as the layer's input
+and reading together; "reference" is the readable loop; "jax" is the same model as a jax.lax.scan
+where jax is installed. Nothing is timed that has not passed parity in the same run. Close other
+programs first: the ratios are steadier than the times.
+
+examples:
+  unbounded bench
+  unbounded bench --suite all --out bench.json
+  unbounded bench --memory deque --batch 64 --threads 1
+"""
+
+
+def bench(
+    suite: str | None = None,
+    case: dict[str, Any] | None = None,
+    repeats: int = 15,
+    out: str | None = None,
+    overwrite: bool = False,
+) -> int:
+    """Measure a suite or one case, print the table, write JSON if asked.
+
+    Args:
+        suite: paper, sizes, controllers or all; None measures the one case.
+        case: fields of the case; those left out are the paper's sizes.
+        repeats: rounds of the interleaved measurement, at least 1.
+        out: JSON file to write.
+        overwrite: whether an existing file may be replaced.
+    Returns:
+        0 when everything was measured.
+    """
+    from unbounded.experiments.bench import Case, measure
+    from unbounded.experiments.bench import suite as cases_of
+
+    faults = [f"repeats: expected at least 1, got {repeats}"] if repeats < 1 else []
+    if out is not None and Path(out).exists() and not overwrite:
+        faults.append(f"out: {out} exists; give --overwrite or another name")
+    if suite is not None and case:
+        faults.append(f"suite and {', '.join(case)} exclude each other; give one of them")
+    if faults:
+        raise ConfigError(faults)
+    cases = cases_of(suite) if suite is not None else [Case(**(case or {}))]
+    for each in cases:
+        each.check()
+    measured = []
+    for each in cases:
+        measured.append(measure(each, repeats, lambda message: None))
+        print(_line(measured[-1]), flush=True)
+    if out is not None:
+        _write(Path(out), measured, repeats)
+        print(f"wrote {out}")
+    return 0
+
+
+def parser(arguments: Sequence[str]) -> Parser:
+    """The parser of this verb."""
+    made = Parser(prog="unbounded bench", description=_DESCRIPTION)
+    made.add_argument("--suite", type=str, help="paper, sizes, controllers or all.")
+    for name, value in vars(_defaults()).items():
+        made.add_argument(
+            f"--{name}", type=type(value), help=f"Of one case; {value!r} if left out."
+        )
+    made.add_argument("--repeats", type=int, default=15, help="Rounds of the measurement.")
+    made.add_argument("--out", type=str, help="JSON file to write.")
+    made.add_argument("--overwrite", action="store_true", help="Replace an existing file.")
+    return made
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Measure; 0 when everything was measured."""
+    given, faults = parse(parser(arguments), arguments)
+    if faults:
+        raise ConfigError(faults)
+    named = {name: getattr(given, name) for name in vars(_defaults())}
+    case = {name: value for name, value in named.items() if value is not None}
+    return bench(given.suite, case, given.repeats, given.out, given.overwrite)
+
+
+def _defaults() -> Case:
+    from unbounded.experiments.bench import Case
+
+    return Case()
+
+
+def _line(result: Measurement) -> str:
+    times = ", ".join(f"{name} {each:.1f} ms" for name, each in result.median_ms.items())
+    ratios = ", ".join(f"{name} {each:.2f}" for name, each in result.ratios.items())
+    return (
+        f"{result.case.name}\n  {times}\n  {ratios}; {100 * result.share_of_peak:.0f} % of "
+        f"{result.peak_gflops:.0f} GFLOP/s; parity {result.parity_error:.0e}"
+    )
+
+
+def _write(path: Path, measured: list[Measurement], repeats: int) -> None:
+    from unbounded.evaluation.provenance import provenance
+    from unbounded.kernels import available
+
+    data = {
+        "date": datetime.now(UTC).date().isoformat(),
+        **provenance(),
+        "instruction_set": available().instruction_set,
+        "repeats": repeats,
+        "measurements": [{**asdict(each), "name": each.case.name} for each in measured],
+    }
+    path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")

@@ -1,0 +1,115 @@
+"""The sizes that are measured, and how many operations each needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from unbounded.errors import ChoiceError, ConfigError
+from unbounded.layers import CONTROLLERS
+from unbounded.memories import MEMORIES
+
+GATES = {"lstm": 4, "gru": 3, "elman": 1}
+DTYPES = ("float32", "float64")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One size of one model.
+
+    Args:
+        memory: stack, queue or deque.
+        controller: lstm, gru or elman.
+        steps: T.
+        batch: B.
+        input: I, size of the input.
+        hidden: H, units of the controller.
+        width: M, size of the stored vectors.
+        output: O, size of the layer's output.
+        dtype: float32 or float64.
+        threads: of this process.
+    """
+
+    memory: str = "stack"
+    controller: str = "lstm"
+    steps: int = 130
+    batch: int = 10
+    input: int = 64
+    hidden: int = 256
+    width: int = 256
+    output: int = 64
+    dtype: str = "float32"
+    threads: int = 2
+
+    @property
+    def name(self) -> str:
+        """A short name that tells the case from the others."""
+        return (
+            f"{self.memory}-{self.controller} T{self.steps} B{self.batch} I{self.input} "
+            f"H{self.hidden} M{self.width} {self.dtype} {self.threads} thread(s)"
+        )
+
+    @property
+    def reading(self) -> int:
+        """R, size of the reading."""
+        return self.width * (2 if self.memory == "deque" else 1)
+
+    @property
+    def gflop(self) -> float:
+        """Operations of the matrix products, forward and backward (three products each), in 1e9."""
+        gates = GATES[self.controller] * self.hidden
+        heads = (2 if self.memory == "deque" else 1) * (self.width + 2)
+        products = gates * (self.input + self.reading + self.hidden)
+        products += (heads + self.output) * self.hidden
+        return 3 * 2 * products * self.steps * self.batch / 1e9
+
+    def check(self) -> None:
+        """Raise ConfigError, with all faults, unless the case can be run."""
+        faults = [
+            f"{name}: expected an integer >= 1, got {value!r}"
+            for name, value in vars(self).items()
+            if isinstance(value, int) and value < 1
+        ]
+        for kind, value, valid in (
+            ("memory", self.memory, MEMORIES),
+            ("controller", self.controller, CONTROLLERS),
+            ("dtype", self.dtype, DTYPES),
+        ):
+            if value not in valid:
+                faults.append(str(ChoiceError(kind, value, valid)))
+        if faults:
+            raise ConfigError(faults)
+
+
+def _paper() -> list[Case]:
+    memories = ("stack", "queue", "deque")
+    return [Case(memory=memory, threads=threads) for threads in (2, 1) for memory in memories]
+
+
+def _sizes() -> list[Case]:
+    sizes = [Case(batch=1), Case(batch=64), Case(batch=128), Case(hidden=512)]
+    return [replace(case, memory=memory) for case in sizes for memory in ("stack", "deque")]
+
+
+def _controllers() -> list[Case]:
+    return [
+        Case(memory=memory, controller=controller)
+        for controller in ("gru", "elman")
+        for memory in ("stack", "deque")
+    ]
+
+
+#: Lists of cases by name; "all" is every one of them.
+SUITES = {"paper": _paper, "sizes": _sizes, "controllers": _controllers}
+
+
+def suite(name: str) -> list[Case]:
+    """Return the cases of a suite.
+
+    Raises:
+        ChoiceError: no such suite.
+    """
+    if name == "all":
+        return [case for make in SUITES.values() for case in make()]
+    if name not in SUITES:
+        raise ChoiceError("suite", name, (*SUITES, "all"))
+    return SUITES[name]()

@@ -1,0 +1,77 @@
+"""What is timed against what: one forward and backward pass of each, as a function to call."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from unbounded.experiments.bench.cases import Case
+from unbounded.layers import MemoryRNN
+from unbounded.memories import MEMORIES
+
+Pass = Callable[[], object]
+
+
+def memory_layer(case: Case, backend: str) -> MemoryRNN:
+    """Make the layer of a case, with the same weights for every backend."""
+    torch.manual_seed(0)
+    return MemoryRNN(
+        case.input,
+        case.hidden,
+        MEMORIES[case.memory](case.width),
+        case.controller,
+        output_size=case.output,
+        backend=backend,
+        dtype=getattr(torch, case.dtype),
+    )
+
+
+def sequence(case: Case, size: int) -> Tensor:
+    """Make an input [T, B, size] that wants a gradient, as an embedding's output does."""
+    generator = torch.Generator().manual_seed(1)
+    dtype = getattr(torch, case.dtype)
+    shape = (case.steps, case.batch, size)
+    return torch.randn(*shape, generator=generator, dtype=dtype).requires_grad_()
+
+
+def forward_backward(layer: nn.Module, x: Tensor) -> Pass:
+    """Return a function that runs `layer` on x and computes every gradient."""
+
+    def run() -> object:
+        layer.zero_grad(set_to_none=True)
+        x.grad = None
+        output, _ = layer(x)
+        output.sum().backward()
+        return output
+
+    return run
+
+
+def torch_layer(case: Case) -> nn.Module:
+    """Make PyTorch's layer of the same controller, whose input is as wide as input and reading."""
+    kinds: dict[str, type[nn.RNNBase]] = {"lstm": nn.LSTM, "gru": nn.GRU, "elman": nn.RNN}
+    dtype = getattr(torch, case.dtype)
+    return kinds[case.controller](case.input + case.reading, case.hidden, dtype=dtype)
+
+
+def contenders(case: Case) -> dict[str, Pass]:
+    """Return what is timed for a case, by name.
+
+    "fused" and "reference" are the same layer; "torch" is PyTorch's layer of the same controller
+    and input size without a memory; "jax" is the same model as a jax.lax.scan, where jax is
+    installed and knows the case.
+    """
+    x = sequence(case, case.input)
+    found: dict[str, Pass] = {
+        "fused": forward_backward(memory_layer(case, "cpu"), x),
+        "torch": forward_backward(torch_layer(case), sequence(case, case.input + case.reading)),
+        "reference": forward_backward(memory_layer(case, "reference"), sequence(case, case.input)),
+    }
+    if case.controller == "lstm" and importlib.util.find_spec("jax") is not None:
+        from unbounded.experiments.bench.jax_scan import scan_pass
+
+        found["jax"] = scan_pass(case)
+    return found

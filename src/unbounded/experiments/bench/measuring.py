@@ -1,0 +1,138 @@
+"""Interleaved timing in one run: A B A B, medians, and ratios to what stands beside."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from unbounded.errors import BackendError
+from unbounded.experiments.bench.cases import Case
+from unbounded.experiments.bench.contenders import Pass, contenders, memory_layer, sequence
+
+#: Bounds on the relative error between kernel and reference before anything is timed.
+PARITY = {"float32": 1e-4, "float64": 1e-9}
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What was measured for one case.
+
+    Fields:
+        case: the sizes.
+        parity_error: largest relative error of an output or gradient, fused against reference.
+        median_ms: by contender. spread_ms: (lower, upper) quartile by contender.
+        ratios: fused divided by torch; reference and jax divided by fused.
+        gflop: operations of the matrix products.
+        peak_gflops: what a large torch.mm reached with the same threads in the same run.
+        share_of_peak: of that rate, reached by the fused pass; the roofline of these products.
+    """
+
+    case: Case
+    parity_error: float
+    median_ms: dict[str, float]
+    spread_ms: dict[str, tuple[float, float]]
+    ratios: dict[str, float]
+    gflop: float
+    peak_gflops: float
+    share_of_peak: float
+
+
+def measure(case: Case, repeats: int, progress: Callable[[str], None]) -> Measurement:
+    """Check parity, then time every contender in turns.
+
+    Args:
+        case: what to measure.
+        repeats: rounds; each contender runs once a round.
+        progress: told what is being done.
+    Raises:
+        BackendError: the kernels cannot serve the case, or it does not pass parity; then nothing
+            is timed.
+    """
+    case.check()
+    threads = torch.get_num_threads()
+    torch.set_num_threads(case.threads)
+    try:
+        progress(f"{case.name}: parity")
+        error = parity_error(case)
+        if not error <= PARITY[case.dtype]:
+            raise BackendError(
+                f"{case.name}: fused and reference differ by {error:.1e} (relative), bound "
+                f"{PARITY[case.dtype]:.0e}; what is wrong is not timed."
+            )
+        progress(f"{case.name}: timing")
+        times = interleave(contenders(case), repeats)
+        peak = peak_gflops(case.dtype)
+    finally:
+        torch.set_num_threads(threads)
+    median = {name: statistics.median(each) for name, each in times.items()}
+    ratios = {"fused/torch": median["fused"] / median["torch"]}
+    ratios |= {
+        f"{name}/fused": median[name] / median["fused"]
+        for name in ("reference", "jax")
+        if name in median
+    }
+    rate = case.gflop / median["fused"] * 1e3
+    return Measurement(
+        case=case,
+        parity_error=error,
+        median_ms=median,
+        spread_ms={name: _quartiles(each) for name, each in times.items()},
+        ratios=ratios,
+        gflop=case.gflop,
+        peak_gflops=peak,
+        share_of_peak=rate / peak,
+    )
+
+
+def interleave(passes: dict[str, Pass], repeats: int) -> dict[str, list[float]]:
+    """Time the passes in turns, in ms; the first round warms up and does not count."""
+    times: dict[str, list[float]] = {name: [] for name in passes}
+    for turn in range(repeats + 1):
+        for name, run in passes.items():
+            start = time.perf_counter()
+            run()
+            if turn:
+                times[name].append(1e3 * (time.perf_counter() - start))
+    return times
+
+
+def parity_error(case: Case) -> float:
+    """Return the largest relative error of an output or gradient, fused against reference."""
+    results = []
+    for backend in ("cpu", "reference"):
+        layer, x = memory_layer(case, backend), sequence(case, case.input)
+        output, _ = layer(x)
+        weights = torch.linspace(-1, 1, output.numel(), dtype=output.dtype).view_as(output)
+        gradients = torch.autograd.grad((output * weights).sum(), [x, *layer.parameters()])
+        results.append([output.detach(), *gradients])
+    return max(_relative(ours, theirs) for ours, theirs in zip(*results, strict=True))
+
+
+def _relative(ours: Tensor, theirs: Tensor) -> float:
+    difference = float((ours - theirs).abs().max())
+    # NaN must not pass as the smallest of all errors.
+    return difference / float(theirs.abs().max()) if difference == difference else float("inf")
+
+
+def peak_gflops(dtype: str, size: int = 2048, repeats: int = 5) -> float:
+    """Return the rate of a large square torch.mm with the threads in force, in GFLOP/s."""
+    left, right = (torch.randn(size, size, dtype=getattr(torch, dtype)) for _ in range(2))
+    torch.mm(left, right)
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        torch.mm(left, right)
+        times.append(time.perf_counter() - start)
+    return 2 * size**3 / min(times) / 1e9
+
+
+def _quartiles(times: list[float]) -> tuple[float, float]:
+    if len(times) < 2:
+        return times[0], times[0]
+    lower, _, upper = statistics.quantiles(times, n=4)
+    return lower, upper

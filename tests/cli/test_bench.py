@@ -1,0 +1,62 @@
+"""`unbounded bench`, with sizes that take no time; what it measures is not asserted."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from unbounded.cli import main
+from unbounded.errors import BackendError
+from unbounded.experiments.bench import Case, measure, measuring, suite
+from unbounded.kernels import available
+
+SMALL = "--steps 4 --batch 2 --input 3 --hidden 8 --width 4 --output 3 --threads 1 --repeats 2"
+
+needs_kernels = pytest.mark.skipif(not available().ok, reason=available().reason)
+
+
+@needs_kernels
+def test_prints_ratios_and_writes_json(tmp_path, capsys):
+    out = tmp_path / "bench.json"
+    assert main(["bench", *SMALL.split(), "--memory", "deque", "--out", str(out)]) == 0
+    assert "fused/torch" in capsys.readouterr().out
+    data = json.loads(out.read_text())
+    (result,) = data["measurements"]
+    assert set(result["median_ms"]) >= {"fused", "torch", "reference"}
+    assert result["ratios"]["reference/fused"] > 0
+    assert result["parity_error"] < 1e-4
+    assert data["commit"] is None or len(data["commit"]) >= 40
+    assert main(["bench", *SMALL.split(), "--out", str(out)]) == 2  # nothing is overwritten unasked
+    assert "exists" in capsys.readouterr().err
+
+
+@needs_kernels
+def test_what_fails_parity_is_not_timed(monkeypatch):
+    monkeypatch.setattr(measuring, "parity_error", lambda case: float("nan"))
+    monkeypatch.setattr(measuring, "interleave", lambda *_: pytest.fail("timed all the same"))
+    with pytest.raises(BackendError, match="what is wrong is not timed"):
+        measure(Case(steps=2, batch=1), 1, lambda message: None)
+
+
+def test_all_faults_are_reported_together(capsys):
+    assert main(["bench", "--memory", "dequ", "--steps", "0"]) == 2
+    message = capsys.readouterr().err
+    assert "Did you mean 'deque'" in message
+    assert "steps: expected an integer >= 1" in message
+
+
+def test_a_suite_and_a_case_exclude_each_other(capsys):
+    assert main(["bench", "--suite", "paper", "--batch", "3"]) == 2
+    assert "exclude each other" in capsys.readouterr().err
+
+
+def test_unknown_suite(capsys):
+    assert main(["bench", "--suite", "papr"]) == 2
+    assert "Did you mean 'paper'" in capsys.readouterr().err
+
+
+def test_operations_of_the_papers_size():
+    """DESIGN: the forward and backward pass needs about 5.2 GFLOP."""
+    assert Case().gflop == pytest.approx(5.2, abs=0.1)
+    assert {case.controller for case in suite("all")} == {"lstm", "gru", "elman"}

@@ -1,0 +1,265 @@
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.experiments.tiny import tiny, tiny_arguments
+from unbounded.cli import main
+from unbounded.cli.main import VERBS
+from unbounded.experiments.config import run_name
+from unbounded.experiments.run import train_run
+from unbounded.training import loop
+
+Capture = pytest.CaptureFixture[str]
+
+
+def failing(capsys: Capture, *arguments: str, code: int = 2) -> str:
+    """What a command that fails says, on standard error alone and without a traceback."""
+    assert main(arguments) == code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "Traceback" not in err
+    assert err.startswith("unbounded: ")
+    return err
+
+
+def test_help_shows_an_example(capsys: Capture) -> None:
+    assert main(["--help"]) == 0
+    out = capsys.readouterr().out
+    assert "example:\n  unbounded train copy" in out
+    for verb in VERBS:
+        assert f"\n  {verb} " in out
+
+
+@pytest.mark.parametrize("verb", sorted(VERBS))
+def test_each_verbs_help_shows_an_example(verb: str, capsys: Capture) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main([verb, "--help"])
+    assert caught.value.code == 0
+    assert f"\n  unbounded {verb}" in capsys.readouterr().out
+
+
+def test_no_command_shows_the_help_and_fails(capsys: Capture) -> None:
+    assert main([]) == 2
+    assert "usage: unbounded VERB" in capsys.readouterr().out
+
+
+def test_unknown_command(capsys: Capture) -> None:
+    assert "unknown command 'trian'. Did you mean 'train'?" in failing(capsys, "trian")
+
+
+def test_unknown_task(capsys: Capture) -> None:
+    assert "unknown task 'revrsal'. Did you mean 'reversal'?" in failing(capsys, "train", "revrsal")
+
+
+def test_no_task(capsys: Capture) -> None:
+    assert "task: none was named. Valid: bigram_flip, copy" in failing(capsys, "train")
+
+
+def test_all_faults_of_a_command_line_together(capsys: Capture, tmp_path: Path) -> None:
+    said = failing(
+        capsys,
+        *("train", "copy", "--seed", "x", "--model.memry", "queue", "--model.memory=heap"),
+        *("--training.learning_rate", "-1", "--runs", str(tmp_path)),
+    )
+    assert "4 faults" in said
+    assert "seed: Expected a <class 'int'>. Got value: x" in said
+    assert "unknown option '--model.memry'. Did you mean '--model.memory'?" in said
+    assert "model.memory: unknown memory 'heap'" in said
+    assert "training.learning_rate: expected a number above 0" in said
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_all_faults_of_a_config_file_together(capsys: Capture, tmp_path: Path) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text("task: copy\nseed: abc\nmodel: {memory: quue, hiden: 3}\n")
+    said = failing(capsys, "train", "--config", str(path))
+    assert "3 faults" in said
+    assert "seed: Expected" in said
+    assert "unknown option '--model.hiden'. Did you mean '--model.hidden_size'?" in said
+    assert "unknown memory 'quue'. Did you mean 'queue'?" in said
+
+
+def test_a_config_file_that_is_not_there(capsys: Capture) -> None:
+    said = failing(capsys, "train", "copy", "--config", "nowhere.yaml")
+    assert "config: File does not exist" in said
+    assert "nowhere.yaml'" in said
+
+
+def test_precedence_is_preset_file_option(capsys: Capture, tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("task: reversal\nmodel: {hidden_size: 7, memory_width: 9}\n")
+    given = ["train", "--model.hidden_size", "5", "--config", str(path)]
+    with pytest.raises(SystemExit):
+        main([*given, "--model.hidden_size", "5", "--print_config"])
+    out = capsys.readouterr().out
+    assert "memory: stack" in out  # the preset of reversal
+    assert "memory_width: 9" in out  # the file
+    assert "hidden_size: 5" in out  # the option
+
+
+def test_the_task_may_stand_anywhere(capsys: Capture) -> None:
+    with pytest.raises(SystemExit):
+        main(["train", "--seed", "3", "--resume", "reversal", "--print_config"])
+    assert "memory: stack" in capsys.readouterr().out
+
+
+def test_train_evaluate_and_what_they_refuse(capsys: Capture, tmp_path: Path) -> None:
+    arguments = tiny_arguments(tmp_path, batches=20)
+    assert main(arguments) == 0
+    out = capsys.readouterr().out
+    folder = tmp_path / run_name(tiny(batches=20))
+    assert f"run folder: {folder}" in out
+    assert "lengths  sequences  coarse  95 % interval" in out
+    assert "\x1b" not in out
+    assert (folder / "figures" / "convergence.svg").exists()
+
+    assert "--resume goes on with it, --overwrite replaces it" in failing(capsys, *arguments)
+    assert main([*arguments, "--resume"]) == 0
+    assert "this run is finished: budget: 20 batches" in capsys.readouterr().out
+
+    assert main(["evaluate", str(folder), "--lengths", "1:3,4:6,7:9", "--count", "30"]) == 0
+    out = capsys.readouterr().out
+    path = Path(out.rsplit("report: ", 1)[1].strip())
+    report = json.loads(path.read_text())
+    assert [row["lengths"] for row in report["rows"]] == ["1:3", "4:6", "7:9"]
+    assert report["rows"][0]["count"] == 30
+    assert {"task", "split", "seed", "versions", "commit", "machine"} <= set(report)
+    # The same sequences as in the table of the training run: one function of seed and index.
+    assert main(["evaluate", str(folder), "--lengths", "4:6", "--count", "20"]) == 0
+    capsys.readouterr()
+    again = json.loads((folder / "evaluations" / "test-4-6-n20-seed3.json").read_text())
+    whole = json.loads((folder / "report.json").read_text())
+    assert again["rows"][0] == whole["rows"][1]
+
+    said = failing(
+        capsys,
+        *("evaluate", str(folder), "--lengths", "6:4,x,1:5,3:9", "--count", "0"),
+        *("--split", "tst", "--sed", "1"),
+    )
+    assert "6 faults" in said
+    assert "6:4 is reversed; write 4:6" in said
+    assert "length ranges 1:5 and 3:9 overlap" in said
+    assert "unknown split 'tst'. Did you mean 'test'?" in said
+    assert "unknown option '--sed'. Did you mean '--seed'?" in said
+    out_file = tmp_path / "out.json"
+    out_file.write_text("mine")
+    said = failing(capsys, "evaluate", str(folder), "--out", str(out_file))
+    assert f"{out_file} exists; --overwrite replaces it" in said
+
+
+def test_evaluate_needs_a_run(capsys: Capture, tmp_path: Path) -> None:
+    assert "run: this argument is required" in failing(capsys, "evaluate", "--count", "3")
+    assert "is not a run folder: it has no config.yaml" in failing(
+        capsys, "evaluate", str(tmp_path)
+    )
+
+
+def test_a_truncated_model_is_named(capsys: Capture, tmp_path: Path) -> None:
+    folder = train_run(tiny(batches=2, accuracy_every=0), root=tmp_path, quiet=True).folder
+    path = folder / "model" / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-3])
+    assert f"{path} cannot be used" in failing(capsys, "evaluate", str(folder))
+
+
+def test_a_diverging_run_ends_with_code_3(
+    capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "masked_cross_entropy", lambda logits, *rest: logits.sum() * math.inf)
+    assert main([*tiny_arguments(tmp_path), "--quiet"]) == 3
+    err = capsys.readouterr().err
+    assert "training stopped in step 1" in err
+    assert "the first bad tensor: loss (" in err
+
+
+def test_quiet_shows_only_the_result(capsys: Capture, tmp_path: Path) -> None:
+    assert main([*tiny_arguments(tmp_path, batches=20), "--quiet"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("copy, split test, seed 3\n")
+
+
+def test_tensorboard_on_request(capsys: Capture, tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    assert main([*tiny_arguments(tmp_path, batches=20), "--tensorboard"]) == 0
+    assert list(tmp_path.glob("*/tensorboard/events*"))
+
+
+def test_tensorboard_missing_is_said(
+    capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    said = failing(capsys, *tiny_arguments(tmp_path), "--tensorboard")
+    assert "pip install 'unbounded[tensorboard]'" in said
+
+
+def test_list_names_everything(capsys: Capture) -> None:
+    assert main(["list"]) == 0
+    out = capsys.readouterr().out
+    for name in ("copy", "gender", "stack", "deque", "none", "gru", "elman", "rmsprop"):
+        assert f"  {name} " in out or f"  {name}\n" in out
+    assert main(["list", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["presets"].keys() == found["tasks"].keys()
+
+
+def test_sample_is_wired(capsys: Capture) -> None:
+    assert main(["sample", "copy", "-n", "2", "--lengths", "3:3"]) == 0
+    assert capsys.readouterr().out.count("|||") == 2
+    said = failing(capsys, "sample", "copyy", "-n", "x", "--lengths", "5:3")
+    assert "3 faults" in said
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_completion_scripts(shell: str, capsys: Capture) -> None:
+    assert main(["--print_shtab", shell]) == 0
+    out = capsys.readouterr().out
+    assert "--training.learning_rate" in out
+    assert "unknown shell 'fsh'" in failing(capsys, "--print_shtab=fsh")
+
+
+def run_python(code: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+
+
+HEAVY = ["accelerate", "matplotlib", "huggingface_hub", "jsonargparse", "scipy", "rich", "yaml"]
+
+
+def test_import_loads_torch_and_nothing_heavier() -> None:
+    code = f"import sys, unbounded; print([m for m in {HEAVY} if m in sys.modules])"
+    assert run_python(code).strip() == "[]"
+
+
+def test_the_command_line_starts_without_the_heavy_part() -> None:
+    code = (
+        "import sys\nfrom unbounded.cli import main\nmain(['--help'])\n"
+        f"print([m for m in {HEAVY} if m in sys.modules])"
+    )
+    assert run_python(code).strip().endswith("[]")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
+def test_ctrl_c_says_how_to_go_on_(tmp_path: Path) -> None:
+    options = {"batches": 100000, "validate_every": 100000, "accuracy_every": 0}
+    arguments = tiny_arguments(tmp_path, **options)
+    command = [sys.executable, "-m", "unbounded.cli", *arguments]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    folder = tmp_path / run_name(tiny(**options))
+    deadline = time.monotonic() + 60
+    while not list(folder.glob("checkpoints/batch-*")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.kill(running.pid, signal.SIGINT)
+    out, err = running.communicate(timeout=60)
+    assert running.returncode == 130, err
+    assert "stopped by SIGINT; the run is saved, --resume goes on with it" in err
+    assert "Traceback" not in err
+    assert "\x1b" not in out

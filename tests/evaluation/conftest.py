@@ -1,0 +1,15 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from unbounded.experiments import run
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_pictures() -> Iterator[None]:
+    """Runs made for other questions are not drawn: it takes longer than they do."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "draw_run", lambda folder: [])
+        yield

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.experiments.tiny import tiny
+from unbounded.errors import ConfigError
+from unbounded.experiments import plain_yaml
+from unbounded.experiments.build import build_model, build_task, checked, faults, ranges
+from unbounded.experiments.config import RunConfig, model_name, run_name
+from unbounded.experiments.presets import PRESETS, preset_path
+from unbounded.experiments.run import default_lengths
+from unbounded.tasks import TASKS, LengthRange
+
+
+def changed(name: str, value: Any) -> RunConfig:
+    config = tiny()
+    *path, last = name.split(".")
+    part: Any = config
+    for each in path:
+        part = getattr(part, each)
+    setattr(part, last, value)
+    return config
+
+
+FAULTS = [
+    ("task", "coppy", "unknown task 'coppy'. Did you mean 'copy'?"),
+    ("task_options", {"symbls": 3}, "unknown option 'symbls' of task 'copy'."),
+    ("task_options", {"symbols": 0}, "symbols"),
+    ("task_options", {"train_lengths": "9:3"}, "9:3 is reversed"),
+    ("seed", -1, "seed: expected a number at least 0"),
+    ("model.memory", "stak", "model.memory: unknown memory 'stak'. Did you mean 'stack'?"),
+    ("model.controller", "ltsm", "model.controller: unknown controller 'ltsm'."),
+    ("model.hidden_size", 0, "model.hidden_size: expected a number at least 1, got 0"),
+    ("model.memory_width", -3, "model.memory_width: expected"),
+    ("model.pop_bias", float("nan"), "model.pop_bias: expected"),
+    ("model.layers", 2, "model.layers: has no effect with memory 'queue'"),
+    ("training.optimizer", "rmspro", "training.optimizer: unknown optimizer 'rmspro'."),
+    ("training.schedule", "flat", "training.schedule: unknown schedule 'flat'."),
+    ("training.stop", "solve", "training.stop: unknown stop rule 'solve'. Did you mean 'solved'?"),
+    ("training.precision", "int8", "training.precision: unknown precision 'int8'."),
+    ("training.learning_rate", 0.0, "training.learning_rate: expected a number above 0"),
+    ("training.learning_rate", float("inf"), "training.learning_rate: expected"),
+    ("training.batch_size", 0, "training.batch_size: expected"),
+    ("training.batches", -5, "training.batches: expected"),
+    ("training.minutes", 0.0, "training.minutes: expected a number above 0"),
+    ("training.clip", -1.0, "training.clip: expected a number above 0"),
+    ("training.lengths", "64:8", "training.lengths: length range: 64:8 is reversed"),
+    ("training.validation_lengths", "x", "training.validation_lengths: length range: expected"),
+    ("training.converged_perplexity", 1.0, "training.converged_perplexity: expected"),
+    ("evaluation.count", 0, "evaluation.count: expected"),
+    ("evaluation.lengths", ["1:5", "3:9"], "evaluation.lengths: length ranges 1:5 and 3:9 overlap"),
+    ("machine.device", "gpu", "machine.device: unknown device 'gpu'."),
+    ("machine.threads", 0, "machine.threads: expected"),
+    ("machine.backend", "fast", "machine.backend: unknown backend 'fast'."),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "message"), FAULTS)
+def test_each_fault_is_named(name: str, value: Any, message: str) -> None:
+    found = faults(changed(name, value))
+    assert len(found) == 1
+    assert message in found[0]
+
+
+def test_all_faults_come_together() -> None:
+    config = tiny(learning_rate=-1.0, stop="x", batches=0)
+    config.task, config.model.memory, config.seed = "cpy", "heap", -2
+    with pytest.raises(ConfigError) as caught:
+        checked(config)
+    assert len(caught.value.faults) == 6
+    for fault in caught.value.faults:
+        assert fault in str(caught.value)
+
+
+def test_options_of_a_memory_have_no_effect_without_one() -> None:
+    config = changed("model.memory", "none")
+    assert len(faults(config)) == 1
+    assert "model.memory_width: has no effect with memory 'none'" in faults(config)[0]
+
+
+def test_a_sound_config_is_given_back() -> None:
+    config = tiny()
+    assert checked(config) is config
+
+
+@pytest.mark.parametrize("task", sorted(PRESETS))
+def test_presets_are_sound(task: str) -> None:
+    data = yaml.safe_load(preset_path(task).read_text())
+    config = RunConfig(task=data["task"])
+    for part in ("model", "training"):
+        for name, value in data[part].items():
+            assert hasattr(getattr(config, part), name), name
+            setattr(getattr(config, part), name, value)
+    assert config.task == task
+    assert faults(config) == []
+
+
+def test_every_task_has_a_preset() -> None:
+    assert set(PRESETS) == set(TASKS)
+
+
+def test_the_papers_sizes_are_the_defaults() -> None:
+    # Table 2 counts neither embeddings nor softmax; the first state is learned besides.
+    for memory, published in (("queue", 673_602), ("deque", 1_002_052), ("none", 328_704)):
+        config = RunConfig()
+        config.model.memory = memory
+        layer = build_model(config, build_task(config)).sequence.layer
+        parameters = dict(layer.named_parameters())
+        count = sum(p.numel() for n, p in parameters.items() if p.requires_grad)
+        learned_state = 2 * config.model.hidden_size
+        assert count - learned_state == published, memory
+
+
+def test_names_of_runs() -> None:
+    config = tiny()
+    assert model_name(config.model) == "queue-lstm"
+    config.model.memory, config.model.layers = "none", 4
+    assert model_name(config.model) == "lstm-4"
+    assert run_name(config).startswith("copy-lstm-4-")
+
+
+def test_ranges_overlap_is_found_in_any_order() -> None:
+    assert ranges(["65:128", "8:64"]) == (LengthRange(65, 128), LengthRange(8, 64))
+    with pytest.raises(ConfigError, match="length ranges 8:64 and 64:70 overlap"):
+        ranges(["64:70", "8:64"])
+
+
+def test_the_table_at_the_end_goes_beyond_the_test_range() -> None:
+    made = default_lengths(LengthRange(8, 64), LengthRange(65, 128))
+    assert [str(each) for each in made] == ["8:64", "65:128", "129:256"]
+
+
+def test_yaml_is_read_as_it_is_meant() -> None:
+    text = "a: 1:4\nb: no\nc: 1e-3\nd: 12\ne: true\nf: null\ng: 65:128\nh: -0.5\ni: 2026-01-01\nj:"
+    wanted = ["1:4", "no", 1e-3, 12, True, None, "65:128", -0.5, "2026-01-01", None]
+    assert list(plain_yaml.load(text).values()) == wanted
+    data = {"x": "1:4", "y": "no", "z": [1, 2.5, None, True]}
+    assert plain_yaml.load(plain_yaml.dump(data)) == data
+    assert yaml.safe_load(plain_yaml.dump(data)) == data
+
+
+def test_a_config_file_of_another_kind_is_named(tmp_path: Path) -> None:
+    from unbounded.errors import CheckpointError
+    from unbounded.experiments.evaluate import load_config
+
+    with pytest.raises(CheckpointError, match="is not a run folder"):
+        load_config(tmp_path)
+    (tmp_path / "config.yaml").write_text("just text")
+    with pytest.raises(CheckpointError, match=r"config\.yaml is not the config of a run"):
+        load_config(tmp_path)
+    (tmp_path / "config.yaml").write_text("task: copy\nmodel: {}")
+    with pytest.raises(CheckpointError, match=r"config\.yaml is not a run's config"):
+        load_config(tmp_path)

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import io
+import json
+
+from rich.console import Console
+from rich.progress import Progress, TextColumn
+
+from tests.experiments.made_up import tiny_tier
+from unbounded.experiments.watching import Bars, Lines, newest
+
+
+def write_metrics(folder, batches, tail=""):
+    folder.mkdir(parents=True, exist_ok=True)
+    records = [{"kind": "train", "batch": batch, "perplexity": 100 / batch} for batch in batches]
+    text = "".join(json.dumps(record) + "\n" for record in records)
+    (folder / "metrics.jsonl").write_text(text + tail)
+    return folder / "metrics.jsonl"
+
+
+def test_the_newest_report_of_a_long_or_broken_file(tmp_path):
+    assert newest(tmp_path / "metrics.jsonl") == (0, "")
+    assert newest(write_metrics(tmp_path, range(1, 1001))) == (1000, "perplexity 0.1")
+    half = '{"kind": "train", "batch": 9'
+    assert newest(write_metrics(tmp_path, [4], tail=half)) == (4, "perplexity 25")
+    assert newest(write_metrics(tmp_path, [], tail="\n")) == (0, "")
+
+
+def test_lines_name_each_beginning_and_end_once():
+    said: list[str] = []
+    first, second, *_ = tiny_tier().trials
+    lines = Lines(5, 2, said.append)
+    for running in ([first], [first, second], [second]):
+        lines.look(running)
+    lines.done("finished it")
+    assert said == [f"training {first.name}", f"training {second.name}", "[3/5] finished it"]
+
+
+def test_bars_follow_the_trials(tmp_path):
+    first, second, *_ = tiny_tier().trials
+    write_metrics(tmp_path / first.name, [2])
+    screen = io.StringIO()
+    progress = Progress(TextColumn("{task.description}"), console=Console(file=screen))
+    bars = Bars(progress, 5, 2, tmp_path)
+    bars.look([first])
+    (every, own) = progress.tasks
+    assert (every.completed, every.total) == (2, 5)
+    assert (own.description, own.completed, own.total) == (first.name, 2, 4)
+    assert own.fields["numbers"] == "perplexity 50"
+    bars.look([second])
+    assert [task.description for task in progress.tasks] == ["all runs", second.name]
+    bars.done("finished [it]")
+    assert progress.tasks[0].completed == 3
+    assert "finished [it]" in screen.getvalue()

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from tests.experiments.tiny import tiny
+from unbounded.experiments.build import build_model, build_task
+from unbounded.training import finite
+
+NAN, INF = float("nan"), float("inf")
+
+
+def test_what_is_bad_is_counted() -> None:
+    assert finite.describe(torch.ones(3)) is None
+    assert finite.describe(torch.tensor([1, 2])) is None
+    bad = torch.tensor([1.0, NAN, INF, -INF])
+    assert finite.describe(bad) == "1 NaN and 2 infinite of 4 values"
+
+
+def test_the_first_in_order_is_named() -> None:
+    named = [
+        ("a", torch.ones(1)),
+        ("b", None),
+        ("c", torch.tensor([INF])),
+        ("d", torch.tensor(NAN)),
+    ]
+    assert finite.first_bad(named) == "c (0 NaN and 1 infinite of 1 values)"
+    assert finite.first_bad(named[:2]) is None
+
+
+@pytest.mark.parametrize(
+    ("parameter", "module"),
+    [
+        ("sequence.embedding.weight", "sequence.embedding"),
+        ("sequence.layer.controller.weight_ih", "sequence.layer"),
+        ("sequence.layer.heads.weight", "sequence.layer"),
+        ("sequence.output.weight", "sequence.output"),
+    ],
+)
+def test_the_first_module_whose_output_is_bad(parameter: str, module: str) -> None:
+    config = tiny()
+    task = build_task(config)
+    model = build_model(config, task)
+    batch = task.batch(1, "train", 0, 4)
+    assert finite.first_bad_output(model, batch.inputs) is None
+    with torch.no_grad():
+        model.get_parameter(parameter).fill_(NAN)
+    found = finite.first_bad_output(model, batch.inputs)
+    assert found is not None
+    assert found.startswith(f"output of {module}")
+    assert finite.first_bad(finite.parameters(model)) is not None
+
+
+def test_gradients_by_name() -> None:
+    model = nn.Linear(2, 1)
+    assert finite.first_bad(finite.gradients(model)) is None
+    (model(torch.tensor([[INF, 1.0]])).sum()).backward()
+    found = finite.first_bad(finite.gradients(model))
+    assert found == "gradient of weight (0 NaN and 1 infinite of 2 values)"

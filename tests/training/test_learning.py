@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.experiments.tiny import tiny
+from unbounded.experiments.config import RunConfig
+from unbounded.experiments.run import train_run
+from unbounded.layers import MemoryRNN
+
+
+def learner(**training: Any) -> RunConfig:
+    config = tiny(**{"batch_size": 16, "accuracy_every": 0, "validation_count": 100, **training})
+    config.model.hidden_size, config.model.memory_width, config.model.embedding_size = 16, 8, 8
+    config.seed = 1
+    return config
+
+
+def generaliser() -> RunConfig:
+    """Too long to keep in the controller alone: without its memory it solves nothing."""
+    config = learner(batches=1200, validate_every=50, checkpoint_every=1000)
+    config.task_options = {"symbols": 4, "train_lengths": "3:8", "test_lengths": "9:14"}
+    return config
+
+
+@contextmanager
+def deaf_memory() -> Iterator[None]:
+    """What the memory says no longer reaches the controller: it reads zeros, with no gradient."""
+    original = MemoryRNN.forward
+
+    def forward(layer: MemoryRNN, x: torch.Tensor, *arguments: Any, **named: Any) -> Any:
+        width = layer.memory.reading_size
+        with torch.no_grad():
+            columns = layer.controller.weight_ih
+            assert isinstance(columns, torch.Tensor)
+            columns[:, -width:] = 0
+        return original(layer, x, *arguments, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MemoryRNN, "forward", forward)
+        yield
+
+
+@contextmanager
+def broken_gradient() -> Iterator[None]:
+    """The loss goes back with the wrong sign."""
+    from accelerate import Accelerator
+
+    backward = Accelerator.backward
+
+    def negated(self: Accelerator, loss: torch.Tensor, **named: Any) -> None:
+        backward(self, -loss, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Accelerator, "backward", negated)
+        yield
+
+
+def test_training_learns_the_training_range(tmp_path: Path) -> None:
+    config = learner(batches=150, stop="budget")
+    report = train_run(config, root=tmp_path, quiet=True).report
+    assert report["rows"][0]["accuracy_coarse"] >= 0.9
+    assert report["perplexity_train"] < 1.2
+
+
+def test_it_learns_nothing_from_a_broken_gradient(tmp_path: Path) -> None:
+    config = learner(batches=150, stop="budget")
+    with broken_gradient():
+        report = train_run(config, root=tmp_path, quiet=True).report
+    assert report["rows"][0]["accuracy_coarse"] <= 0.2
+    assert report["perplexity_train"] > 2
+
+
+@pytest.mark.slow
+def test_a_queue_lstm_generalises_beyond_its_training_lengths(tmp_path: Path) -> None:
+    report = train_run(generaliser(), root=tmp_path, quiet=True).report
+    assert report["stopped"].startswith("solved: 100 validation sequences")
+    assert [each["accuracy_coarse"] for each in report["rows"]][:2] == [1.0, 1.0]
+
+
+@pytest.mark.slow
+def test_without_what_the_memory_says_it_does_not(tmp_path: Path) -> None:
+    with deaf_memory():
+        report = train_run(generaliser(), root=tmp_path, quiet=True).report
+    assert report["stopped"].startswith("budget")
+    assert report["rows"][1]["accuracy_coarse"] < 0.5
