@@ -8,6 +8,7 @@ from unbounded.evaluation.streams import (
     percent_of_lengths,
     score_lengths,
     sequence_rights,
+    stream_loss,
 )
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "score_lengths",
     "sequence_rights",
     "sequence_scores",
+    "stream_loss",
     "sweep",
     "table",
 ]

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from unbounded.errors import ConfigError, ShapeError
 from unbounded.tasks import Batch, LengthRange, StreamTask, pieces
+from unbounded.training import masked_cross_entropy
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,37 @@ def score_lengths(
             rights = sequence_rights(predicted, judged.batch.targets, judged.judged, judged.scored)
             scores.append(LengthScore(n, int(rights.sum()), rights.numel()))
     return scores
+
+
+def stream_loss(
+    model: nn.Module,
+    batch: Batch,
+    *,
+    piece_steps: int = 1000,
+    device: torch.device | str = "cpu",
+    check: Callable[[], None] | None = None,
+) -> float:
+    """The mean cross entropy of streams, with the state carried from beginning to end.
+
+    Args:
+        model: called as model(inputs, state), gives logits [B, T, V] and the next state.
+        batch: the streams; their mask says which steps count.
+        piece_steps: steps of one call of the model.
+        device: where the model is.
+        check: called between the calls; may raise to give up.
+    Returns:
+        nats per counted token; `perplexity` of it is that of a language model.
+    """
+    state: Any = None
+    nats = 0.0
+    with torch.no_grad():
+        for piece in pieces(batch, piece_steps):
+            if check is not None:
+                check()
+            logits, state = model(piece.inputs.to(device), state)
+            targets, mask = piece.targets.to(device), piece.mask.to(device)
+            nats += float(masked_cross_entropy(logits, targets, mask))
+    return nats / int(batch.mask.sum())
 
 
 def _predict(

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from unbounded.models.generation import generate
+from unbounded.models.initialization import draw_sums
 from unbounded.models.sequence_model import SequenceModel
 
 if TYPE_CHECKING:
     from unbounded.models.transduction import TransductionModel
 
-__all__ = ["SequenceModel", "TransductionModel", "generate"]
+__all__ = ["SequenceModel", "TransductionModel", "draw_sums", "generate"]
 
 
 def __getattr__(name: str) -> Any:
