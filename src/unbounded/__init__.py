@@ -15,6 +15,7 @@ Data enters at the top of this list and leaves at the bottom; a folder imports o
 """
 
 from unbounded.layers import (
+    ControllerRNN,
     DeepLSTM,
     ElmanController,
     GRUController,
@@ -40,6 +41,7 @@ from unbounded.memories import (
 __version__ = "0.1.0"
 
 __all__ = [
+    "ControllerRNN",
     "DeepLSTM",
     "ElmanController",
     "GRUController",

@@ -69,9 +69,8 @@ class MemoryRNN(nn.Module):
             raise ChoiceError("memory", memory, ["a Memory, for example NeuralStack(width=64)"])
         self.input_size, self.hidden_size, self.memory = input_size, hidden_size, memory
         self.output_size, self.batch_first, self.backend = output_size, batch_first, backend
-        make = _controller_factory(controller)
-        self.controller = make(
-            input_size + memory.reading_size, hidden_size, device=device, dtype=dtype
+        self.controller = make_controller(
+            controller, input_size + memory.reading_size, hidden_size, device=device, dtype=dtype
         )
         self.heads = Heads(
             hidden_size, memory.heads, device=device, dtype=dtype, bias=memory.head_bias
@@ -292,9 +291,16 @@ class MemoryRNN(nn.Module):
         )
 
 
-def _controller_factory(controller: str | ControllerFactory) -> ControllerFactory:
+def make_controller(
+    controller: str | ControllerFactory,
+    input_size: int,
+    hidden_size: int,
+    device: torch.device | str | None,
+    dtype: torch.dtype | None,
+) -> Controller:
+    """Make a controller by its name or with a callable of the user's."""
     if not isinstance(controller, str):
-        return controller
+        return controller(input_size, hidden_size, device=device, dtype=dtype)
     if controller not in CONTROLLERS:
         raise ChoiceError("controller", controller, CONTROLLERS)
-    return CONTROLLERS[controller]
+    return CONTROLLERS[controller](input_size, hidden_size, device=device, dtype=dtype)

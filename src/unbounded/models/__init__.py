@@ -9,13 +9,18 @@ from unbounded.models.initialization import draw_sums
 from unbounded.models.sequence_model import SequenceModel
 
 if TYPE_CHECKING:
+    from unbounded.models.stream import StreamModel
     from unbounded.models.transduction import TransductionModel
 
-__all__ = ["SequenceModel", "TransductionModel", "draw_sums", "generate"]
+__all__ = ["SequenceModel", "StreamModel", "TransductionModel", "draw_sums", "generate"]
 
 
 def __getattr__(name: str) -> Any:
-    # TransductionModel needs huggingface_hub, which `import unbounded` must not load.
+    # These two need huggingface_hub, which `import unbounded` must not load.
+    if name == "StreamModel":
+        from unbounded.models.stream import StreamModel
+
+        return StreamModel
     if name == "TransductionModel":
         from unbounded.models.transduction import TransductionModel
 
