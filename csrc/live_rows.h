@@ -130,13 +130,19 @@ struct Rows {
       if (within <= 0) break;
       const int64_t at = live.template position<end>(nth);
       const T s = live.strength[at];
-      axpy(width, s <= within ? s : within, values + live.row[at] * width, reading);
+      // Written so that a strength that is NaN stays one.
+      axpy(width, s > within ? within : s, values + live.row[at] * width, reading);
       nearer += s;
     }
   }
 };
 
 // The same rows walked backwards in time.
+//
+// A row that was pushed with strength exactly 0 is not among the live ones, but ties go to the left
+// argument, so its strength has a gradient: min(0, room) passes it on, the rows that it would have
+// pushed out of the read push back, and in the next pop it would have been taken before the row that
+// was partly popped. After that step max(0, 0 - ...) cuts it off.
 template <class T>
 struct RowsBackward {
   LiveRows<T> live;
@@ -145,6 +151,8 @@ struct RowsBackward {
   int64_t width;
   T* grad_values;     // [rows, width]
   T* grad_strengths;  // [rows]
+  T carried;          // gradient of the row that the pop walked last left standing, if it lowered one
+  int64_t lowered;    // that row, or -1
 
   // Sets the live rows and their gradients to what the last step left; dead rows have none.
   void restore(const T* strengths, const T* grad_last, int64_t rows) {
@@ -158,45 +166,63 @@ struct RowsBackward {
     }
   }
 
+  // Returns the gradient of the room that was left: what a row at the very end would take from
+  // the rows that fitted only in part.
   template <End end>
-  void read_backward(const T* grad_reading) {
+  T read_backward(const T* grad_reading) {
     double nearer = 0;
+    T squeezed = 0;
     for (int64_t nth = 0; nth < live.count(); ++nth) {
       const T within = 1 - T(nearer);
       if (within <= 0) break;
       const int64_t at = live.template position<end>(nth), row = live.row[at];
       const T s = live.strength[at];
       const T grad_weight = dot(width, grad_reading, values + row * width);
-      axpy(width, s <= within ? s : within, grad_reading, grad_values + row * width);
-      if (s <= within) {
-        grad_strengths[row] += grad_weight;
-      } else {
+      axpy(width, s > within ? within : s, grad_reading, grad_values + row * width);
+      if (s > within) {
+        squeezed += grad_weight;
         for (int64_t j = 0; j < nth; ++j)
           grad_strengths[live.row[live.template position<end>(j)]] -= grad_weight;
+      } else {
+        grad_strengths[row] += grad_weight;
       }
       nearer += s;
     }
+    return squeezed;
   }
 
-  // Gradient of the push strength. A row pushed with strength 0 is not among the live ones; by the
-  // tie rule min(0, within) = 0 still passes its gradient to the strength, at this step only.
+  // Gradient of the push strength.
   template <End end>
-  T push_backward(int64_t index, T strength, const T* grad_reading) {
-    if (!(strength <= 0))
-      live.template remove<end>();
-    else
-      grad_strengths[index] += dot(width, grad_reading, values + index * width);
+  T push_backward(int64_t index, T strength) {
+    if (!(strength <= 0)) live.template remove<end>();
     return grad_strengths[index];
+  }
+
+  // Gradient that a read gives to a row of strength 0.
+  T unseen(int64_t index, const T* grad_reading) const {
+    return dot(width, grad_reading, values + index * width);
+  }
+
+  // Gradient of initial rows of strength 0, after the first step's pop has been walked back.
+  template <End end>
+  void unseen_initial(int64_t first, int64_t count, const T* strengths0) {
+    for (int64_t row = first; row < first + count; ++row) {
+      if (!(strengths0[row - first] <= 0)) continue;
+      const bool nearer = lowered >= 0 && (end == End::top ? row > lowered : row < lowered);
+      grad_strengths[row] = nearer ? carried : 0;
+    }
   }
 
   // Gradient of the pop quantity.
   template <End end>
   T pop_backward(int32_t deaths_and_partial, T kept) {
-    T carried = 0;
+    carried = 0;
+    lowered = -1;
     if (deaths_and_partial & 1) {
       const int64_t at = live.template position<end>(0);
       live.strength[at] = kept;
-      carried = grad_strengths[live.row[at]];
+      lowered = live.row[at];
+      carried = grad_strengths[lowered];
     }
     for (int32_t n = deaths_and_partial >> 1; n > 0; --n) {
       --graves.count;

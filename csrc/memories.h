@@ -18,6 +18,7 @@ struct Strengths {
 
 struct Stack {
   static constexpr int parts = 1;
+  static constexpr End first_pop = End::top;
   static int64_t first_row(int64_t) { return 0; }
   static int64_t row_of(int, int64_t t, int64_t, int64_t initial_rows) { return initial_rows + t; }
 
@@ -31,8 +32,11 @@ struct Stack {
   template <class T>
   static void backward(RowsBackward<T>& rows, Strengths<T> in, const int64_t* pushed,
                        const T* grad_reading, const PopRecord<T>* records, T* grad) {
-    rows.template read_backward<End::top>(grad_reading);
-    grad[0] = rows.template push_backward<End::top>(pushed[0], in.push(0), grad_reading);
+    const T squeezed = rows.template read_backward<End::top>(grad_reading);
+    if (in.push(0) <= 0)  // nearest to the end, in this read and in the next pop
+      rows.grad_strengths[pushed[0]] +=
+          rows.unseen(pushed[0], grad_reading) - squeezed + rows.carried;
+    grad[0] = rows.template push_backward<End::top>(pushed[0], in.push(0));
     grad[1] =
         rows.template pop_backward<End::top>(*records[0].deaths_and_partial, *records[0].kept);
   }
@@ -40,6 +44,7 @@ struct Stack {
 
 struct Queue {
   static constexpr int parts = 1;
+  static constexpr End first_pop = End::bottom;
   static int64_t first_row(int64_t) { return 0; }
   static int64_t row_of(int, int64_t t, int64_t, int64_t initial_rows) { return initial_rows + t; }
 
@@ -54,7 +59,9 @@ struct Queue {
   static void backward(RowsBackward<T>& rows, Strengths<T> in, const int64_t* pushed,
                        const T* grad_reading, const PopRecord<T>* records, T* grad) {
     rows.template read_backward<End::bottom>(grad_reading);
-    grad[0] = rows.template push_backward<End::top>(pushed[0], in.push(0), grad_reading);
+    if (in.push(0) <= 0)  // farthest from the end that is read and popped
+      rows.grad_strengths[pushed[0]] += rows.unseen(pushed[0], grad_reading);
+    grad[0] = rows.template push_backward<End::top>(pushed[0], in.push(0));
     grad[1] =
         rows.template pop_backward<End::bottom>(*records[0].deaths_and_partial, *records[0].kept);
   }
@@ -63,6 +70,7 @@ struct Queue {
 // Part 0 is the top, part 1 the bottom.
 struct Deque {
   static constexpr int parts = 2;
+  static constexpr End first_pop = End::top;
   static int64_t first_row(int64_t steps) { return steps; }
   static int64_t row_of(int part, int64_t t, int64_t steps, int64_t initial_rows) {
     return part == 0 ? steps + initial_rows + t : steps - 1 - t;
@@ -82,16 +90,17 @@ struct Deque {
   static void backward(RowsBackward<T>& rows, Strengths<T> in, const int64_t* pushed,
                        const T* grad_reading, const PopRecord<T>* records, T* grad) {
     const T* grad_bottom = grad_reading + rows.width;
-    rows.template read_backward<End::bottom>(grad_bottom);
-    rows.template read_backward<End::top>(grad_reading);
-    // A row of strength 0 lies within both reads.
+    const T squeezed_bottom = rows.template read_backward<End::bottom>(grad_bottom);
+    const T squeezed_top = rows.template read_backward<End::top>(grad_reading);
+    // The next pop of the top comes first: it cuts a bottom row of strength 0 off from (8).
+    const T squeezed[2] = {squeezed_top - rows.carried, squeezed_bottom};
     for (int part = 0; part < 2; ++part)
       if (in.push(part) <= 0)
-        rows.grad_strengths[pushed[part]] +=
-            dot(rows.width, part == 0 ? grad_bottom : grad_reading,
-                rows.values + pushed[part] * rows.width);
-    grad[2] = rows.template push_backward<End::bottom>(pushed[1], in.push(1), grad_bottom);
-    grad[0] = rows.template push_backward<End::top>(pushed[0], in.push(0), grad_reading);
+        rows.grad_strengths[pushed[part]] += rows.unseen(pushed[part], grad_reading) +
+                                             rows.unseen(pushed[part], grad_bottom) -
+                                             squeezed[part];
+    grad[2] = rows.template push_backward<End::bottom>(pushed[1], in.push(1));
+    grad[0] = rows.template push_backward<End::top>(pushed[0], in.push(0));
     grad[3] =
         rows.template pop_backward<End::bottom>(*records[1].deaths_and_partial, *records[1].kept);
     grad[1] =

@@ -280,6 +280,10 @@ class RecurrenceBackward {
       copy_initial(c.grad_cell0, b, H, carry_ + b * unit_groups * panel, c.grad_cell_last);
     copy_initial(c.grad_reading0, b, reading_size, grad_reading_ + b * reading_groups * panel,
                  c.grad_reading_last);
+    if (length_of(b) > 0)
+      rows_[b].template unseen_initial<Memory::first_pop>(
+          Memory::first_row(c.steps), c.initial_rows,
+          as<T>(c.strengths0) + b * c.initial_rows);
     std::memcpy(as<T>(c.grad_strengths0) + b * c.initial_rows,
                 grad_strengths_ + b * rows_in_all + Memory::first_row(c.steps),
                 sizeof(T) * c.initial_rows);

@@ -129,6 +129,10 @@ class Unroll {
                                    as<T>(c.grad_instructions) +
                                        (b * c.steps + t) * 2 * parts);
     }
+    if (c.steps > 0)
+      rows.template unseen_initial<Memory::first_pop>(
+          Memory::first_row(c.steps), c.initial_rows,
+          as<T>(c.strengths0) + b * c.initial_rows);
     T* grad0 = as<T>(c.grad_strengths0) + b * c.initial_rows;
     const int64_t first = Memory::first_row(c.steps);
     const T* from = c.steps == 0 && last ? last : grad_strengths;

@@ -122,7 +122,7 @@ def test_report_says_what_where_and_how_many() -> None:
     assert report["seed"] == 7
     assert report["batches"] == 3
     assert report["versions"]["torch"] == torch.__version__
-    assert set(report["machine"]) == {"processor", "cores", "threads"}
+    assert set(report["machine"]) == {"processor", "cores", "threads", "kernels"}
     text = table(report)
     assert "65:128" in text
     assert "0.999" in text

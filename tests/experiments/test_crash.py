@@ -42,7 +42,7 @@ while True:
 
 @pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="needs fork")
 def test_killed_at_any_moment_resumed_ends_bit_for_bit_the_same(tmp_path: Path) -> None:
-    options = {"batches": 100, "checkpoint_every": 4}
+    options = {"batches": 100, "checkpoint_every": 4, "report_every": 1}
     driver = subprocess.Popen(
         [sys.executable, "-c", DRIVER, str(tmp_path / "killed"), repr(options)],
         stdout=subprocess.PIPE,

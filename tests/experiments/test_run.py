@@ -12,6 +12,7 @@ import yaml
 
 from tests.experiments.tiny import assert_same_run, metrics, tiny
 from unbounded.errors import ConfigError, NonFiniteError, RunExistsError
+from unbounded.evaluation.provenance import kernels
 from unbounded.experiments.config import config_hash, from_dict, run_name, to_dict
 from unbounded.experiments.run import train_run
 from unbounded.models import TransductionModel
@@ -32,7 +33,7 @@ def test_the_folder_holds_what_a_run_is(uninterrupted: Path) -> None:
     names = {path.name for path in uninterrupted.iterdir() if not path.name.startswith(".")}
     assert {"config.yaml", "metrics.jsonl", "checkpoints", "model", "report.json"} <= names
     saved = yaml.safe_load((uninterrupted / "config.yaml").read_text())
-    assert saved.pop("threads_used") == 1
+    assert saved.pop("used") == {"threads": 1, "kernels": kernels()}
     assert from_dict(saved) == tiny()
     report = json.loads((uninterrupted / "report.json").read_text())
     assert report["split"] == "test"
@@ -135,14 +136,19 @@ def test_a_signal_saves_and_resume_ends_the_same(
     assert_same_run(uninterrupted, folder)
 
 
-def test_other_threads_are_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_threads_or_kernels_are_warned_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     config = tiny(batches=2, accuracy_every=0)
     folder = train_run(config, root=tmp_path, quiet=True).folder
     (folder / "report.json").unlink()
-    text = (folder / "config.yaml").read_text().replace("threads_used: 1", "threads_used: 8")
-    (folder / "config.yaml").write_text(text)
+    path = folder / "config.yaml"
+    text = path.read_text().replace("used:\n  threads: 1", "used:\n  threads: 8")
+    path.write_text(text.replace(f"kernels: {kernels()}", "kernels: other"))
     train_run(config, root=tmp_path, resume=True)
-    assert "began with 8 thread(s) and goes on with 1" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "this run began with threads 8 and goes on with 1" in said
+    assert f"this run began with kernels other and goes on with {kernels()}" in said
 
 
 def test_nan_stops_with_step_and_tensor_and_leaves_the_checkpoint(

@@ -7,6 +7,7 @@ import torch
 
 import unbounded as ub
 from tests.memories.common import MEMORIES
+from unbounded import kernels
 from unbounded.errors import DTypeError, ShapeError
 from unbounded.models import SequenceModel, generate
 
@@ -58,3 +59,15 @@ def test_bad_tokens():
         model(torch.zeros(3).long())
     with pytest.raises(ShapeError, match="batch_first=True"):
         SequenceModel(9, 4, 6, ub.MemoryRNN(6, 8, ub.NeuralStack(4)), 8)
+
+
+@pytest.mark.skipif(not kernels.available().ok, reason=kernels.available().reason)
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_the_fused_stream_generates_what_the_reference_generates(memory):
+    prompt, lengths = torch.randint(9, (20, 6)), torch.randint(1, 7, (20,))
+    tokens = []
+    for backend in ("cpu", "reference"):
+        model = make(memory).double()
+        model.layer.backend = backend
+        tokens.append(generate(model, prompt, lengths, torch.tensor([5, 6, 7, 8]), 3, 40))
+    assert torch.equal(*tokens)

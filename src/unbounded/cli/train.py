@@ -85,6 +85,8 @@ def run(arguments: Sequence[str]) -> int:
     except Interrupted as error:
         print(f"\n{error}; the run is saved, --resume goes on with it", file=sys.stderr)
         return error.exit_code
+    if not result.first:
+        return 0
     if not result.fresh:
         print(f"this run is finished: {result.report['stopped']}")
     print(table(result.report))

@@ -11,10 +11,11 @@ from typing import Any
 import torch
 
 import unbounded
+from unbounded.kernels import available
 
 
 def provenance() -> dict[str, Any]:
-    """Versions, commit, threads and class of machine; nothing that names a person or a host."""
+    """Versions, commit, threads, kernels and class of machine; nothing names a person or a host."""
     return {
         "versions": {
             "unbounded": unbounded.__version__,
@@ -26,8 +27,15 @@ def provenance() -> dict[str, Any]:
             "processor": processor(),
             "cores": os.cpu_count(),
             "threads": torch.get_num_threads(),
+            "kernels": kernels(),
         },
     }
+
+
+def kernels() -> str:
+    """The instruction set of the compiled kernels here; "none" where there are none."""
+    found = available()
+    return found.instruction_set if found.ok else "none"
 
 
 def commit() -> str | None:

@@ -48,9 +48,9 @@ def lock(folder: Path, *, resume: bool, overwrite: bool) -> Iterator[None]:
         os.close(descriptor)
 
 
-def write_config(folder: Path, config: dict[str, Any], threads: int) -> None:
-    """Write config.yaml, with the threads the run began with."""
-    write_text(folder / "config.yaml", plain_yaml.dump({**config, "threads_used": threads}))
+def write_config(folder: Path, config: dict[str, Any], used: dict[str, Any]) -> None:
+    """Write config.yaml, and in it the threads and kernels that the run began with."""
+    write_text(folder / "config.yaml", plain_yaml.dump({**config, "used": used}))
 
 
 def read_config(folder: Path) -> dict[str, Any] | None:

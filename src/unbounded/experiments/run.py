@@ -13,6 +13,7 @@ from accelerate.state import AcceleratorState
 
 from unbounded.errors import CheckpointError, ConfigError
 from unbounded.evaluation import Score, make_report, score, sweep
+from unbounded.evaluation.provenance import kernels
 from unbounded.experiments.build import build_model, build_task, checked, ranges
 from unbounded.experiments.config import RunConfig, model_name, run_name, to_dict
 from unbounded.experiments.folder import lock, read_config, read_report, save_model, write_config
@@ -41,11 +42,13 @@ class RunResult:
         folder: the run's folder.
         report: its report.json.
         fresh: False when the run had been finished before.
+        first: whether this process, of several that share the run, is the one to speak.
     """
 
     folder: Path
     report: dict[str, Any]
     fresh: bool
+    first: bool = True
 
 
 def train_run(
@@ -80,12 +83,19 @@ def train_run(
         raise ConfigError(["resume and overwrite exclude each other; give one of them"])
     folder = root / run_name(config)
     accelerator = _accelerator(config)
-    main = accelerator.is_main_process
+    main, processes = accelerator.is_main_process, accelerator.num_processes
+    if config.training.batch_size < processes:
+        raise ConfigError(
+            [
+                f"training.batch_size: {config.training.batch_size} sequences cannot be shared "
+                f"among {processes} processes"
+            ]
+        )
     with lock(folder, resume=resume, overwrite=overwrite) if main else nullcontext():
         accelerator.wait_for_everyone()
         report = read_report(folder)
         if report is not None:
-            return RunResult(folder, report, fresh=False)
+            return RunResult(folder, report, fresh=False, first=main)
         listener = tensorboard_listener(folder / "tensorboard") if tensorboard and main else None
         run = _Run(config, build_task(config), folder, accelerator, listener)
         training = config.training
@@ -93,7 +103,7 @@ def train_run(
             stop_requests() as request,
             progress(training.batches, training.batch_size, quiet or not main) as shown,
         ):
-            return RunResult(folder, run.complete(request, shown), fresh=True)
+            return RunResult(folder, run.complete(request, shown), fresh=True, first=main)
 
 
 class _Run:
@@ -187,14 +197,19 @@ class _Run:
 
     def _begin(self, shown: Progress) -> None:
         before = read_config(self._folder)
-        threads = torch.get_num_threads()
-        if before is not None and before.get("threads_used", threads) != threads:
-            shown.say(
-                f"warning: this run began with {before['threads_used']} thread(s) and goes on "
-                f"with {threads}; its numbers may differ in the last bits"
-            )
+        here: dict[str, Any] = {"threads": torch.get_num_threads(), "kernels": kernels()}
+        if self._config.machine.backend == "reference":
+            here["kernels"] = "none"
         if before is None:
-            write_config(self._folder, to_dict(self._config), threads)
+            write_config(self._folder, to_dict(self._config), here)
+            return
+        used = before.get("used", {})
+        for name, value in here.items():
+            if used.get(name, value) != value:
+                shown.say(
+                    f"warning: this run began with {name} {used[name]} and goes on with {value}; "
+                    "its numbers may differ in the last bits"
+                )
 
     def _assess(self, request: StopRequest) -> Any:
         def assess(lengths: LengthRange, start: int, count: int) -> AnyScore:

@@ -3,7 +3,22 @@
 Dispatch in Python, C++ behind a plain C interface (csrc/).
 """
 
+from unbounded.kernels._checks import ControllerWeights
+from unbounded.kernels._dispatch import why_not
+from unbounded.kernels._generation import Stepper
 from unbounded.kernels._library import Availability, available
-from unbounded.kernels._recurrence import ControllerWeights, recurrence, why_not
+from unbounded.kernels._recurrence import recurrence
+from unbounded.kernels._shapes import CONTROLLERS, STRUCTURES
+from unbounded.kernels._unroll import unroll
 
-__all__ = ["Availability", "ControllerWeights", "available", "recurrence", "why_not"]
+__all__ = [
+    "CONTROLLERS",
+    "STRUCTURES",
+    "Availability",
+    "ControllerWeights",
+    "Stepper",
+    "available",
+    "recurrence",
+    "unroll",
+    "why_not",
+]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -52,11 +52,10 @@ class Recurrence(torch.autograd.Function):
         needs = ctx.needs_input_grad[4:]
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
             return (None,) * 4 + _through_reference(ctx, lengths, tensors, needs, grads)
-        hidden0, cell0, reading0, values0, _ = initial
         contiguous = [None if grad is None else grad.contiguous() for grad in grads]
         made = torch.ops.unbounded.recurrence_backward(
             ctx.structure, ctx.controller,
-            [x, weight_ih, head_weight, hidden0, cell0, reading0, values0], lengths, weight_hh,
+            [x, weight_ih, head_weight, *initial], lengths, weight_hh,
             results, contiguous, needs[0], any(needs[1:7]),
         )  # fmt: skip
         grad_x, of_ih, of_hh, of_bias, of_bias_hh, of_head, of_head_bias, *of_initial = made
@@ -101,10 +100,20 @@ def _through_reference(
         "gradients come from the reference path"
     )
     results = ctx.reference(ctx.structure, ctx.controller, lengths, tensors)
+    return differentiate_reference(results, grads, tensors, needs)
+
+
+def differentiate_reference(
+    results: Sequence[Tensor],
+    grads: Sequence[Tensor | None],
+    tensors: Sequence[Tensor | None],
+    needs: Sequence[bool],
+) -> tuple[Tensor | None, ...]:
+    """Gradients of `tensors` where needed, as functions that can be differentiated again."""
     pairs = [
         (result, grad) for result, grad in zip(results, grads, strict=True) if grad is not None
     ]
-    wanted = [tensor for tensor, need in zip(tensors, needs, strict=True) if need]
+    wanted = [t for t, need in zip(tensors, needs, strict=True) if need and t is not None]
     made = iter(
         torch.autograd.grad(
             [result for result, _ in pairs],

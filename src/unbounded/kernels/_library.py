@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import os
+import sys
+import sys
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -75,10 +76,24 @@ def _open(path: Path) -> ctypes.CDLL:
     return library
 
 
-@functools.cache
-def load() -> _Loaded:
+def _installed_folder() -> Path:
+    """`_lib` in this package, which an editable install spreads over two folders."""
+    places = [Path(place) / "_lib" for place in sys.modules[__package__].__path__]
+    return next((place for place in places if place.is_dir()), places[-1])
+
+
+def _folder() -> Path:
+    named = os.environ.get("UNBOUNDED_KERNELS")
+    if named:
+        return Path(named)
+    # An editable installation keeps the libraries apart from the sources: the package has two paths.
+    places = [Path(place) / "_lib" for place in sys.modules["unbounded.kernels"].__path__]
+    return next((place for place in places if place.is_dir()), places[0])
+
+
+def _load() -> _Loaded:
     """The library for this processor, or the reason why there is none."""
-    folder = Path(os.environ.get("UNBOUNDED_KERNELS") or Path(__file__).parent / "_lib")
+    folder = Path(os.environ.get("UNBOUNDED_KERNELS") or _installed_folder())
     named = {isa: folder / f"libunbounded_{isa}.so" for isa in INSTRUCTION_SETS}
     try:
         if folder.is_file():
@@ -110,8 +125,20 @@ def load() -> _Loaded:
         return _Loaded(None, f"the compiled kernels do not load: {error}", "", "")
 
 
-@functools.cache
-def _parallel_for() -> int | None:
+def _load_or_raise() -> _Loaded:
+    loaded = _load()
+    required = os.environ.get("UNBOUNDED_REQUIRE_KERNELS", "0") not in ("", "0")
+    if required and loaded.library is None:
+        raise BackendError(f"UNBOUNDED_REQUIRE_KERNELS is set and {loaded.reason}")
+    return loaded
+
+
+#: Loaded with the module and not at the first call, so that torch.compile only meets constants.
+LOADED: Final = _load_or_raise()
+WHY_NOT_LOADED: Final = LOADED.reason
+
+
+def _find_parallel_for() -> int | None:
     """Address of torch's own parallel region, so that no second thread pool is made."""
     for name in ("libtorch_cpu.so", "libtorch_cpu.dylib"):
         path = Path(torch.__file__).parent / "lib" / name
@@ -124,6 +151,7 @@ def _parallel_for() -> int | None:
     return None
 
 
+_PARALLEL_FOR: Final = _find_parallel_for()
 _forked = False
 
 
@@ -138,15 +166,14 @@ os.register_at_fork(after_in_child=_after_fork)
 
 def threads() -> int:
     """How many threads a call made now would use."""
-    return 1 if _forked or _parallel_for() is None else torch.get_num_threads()
+    return 1 if _forked or _PARALLEL_FOR is None else torch.get_num_threads()
 
 
 def available() -> Availability:
     """Whether the compiled kernels can be used here; `reason` says why not."""
-    loaded = load()
-    ok = loaded.library is not None
+    ok = LOADED.library is not None
     return Availability(
-        ok, loaded.reason, loaded.path, loaded.instruction_set, threads() if ok else 0
+        ok, LOADED.reason, LOADED.path, LOADED.instruction_set, threads() if ok else 0
     )
 
 
@@ -158,16 +185,15 @@ def _check(status: int, what: str) -> None:
 
 
 def _library() -> ctypes.CDLL:
-    loaded = load()
-    if loaded.library is None:
-        raise BackendError(loaded.reason)
-    return loaded.library
+    if LOADED.library is None:
+        raise BackendError(LOADED.reason)
+    return LOADED.library
 
 
 def _prepare(call: Call) -> int | None:
     """Sets the threads of a call and returns the address of the parallel region to use."""
     call.threads = threads()
-    return _parallel_for() if call.threads > 1 else None
+    return _PARALLEL_FOR if call.threads > 1 else None
 
 
 class Handle:

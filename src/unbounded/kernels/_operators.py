@@ -11,7 +11,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from unbounded.errors import ShapeError
+from unbounded.kernels._checks import check_length_values
 from unbounded.kernels._library import Call, Handle, run_backward
 from unbounded.kernels._session import Session
 from unbounded.kernels._shapes import (
@@ -24,6 +24,8 @@ from unbounded.kernels._shapes import (
     project_input,
 )
 
+__all__ = ["CONTROLLERS", "define"]
+
 LIBRARY: Final = torch.library.Library("unbounded", "DEF")  # type: ignore[no-untyped-call]
 
 
@@ -35,12 +37,23 @@ def define(name: str, schema: str, implementation: object, fake: object) -> None
 
 
 #: Results of the forward operator: the first six are the call's, the rest is for backward.
-RESULTS: Final = tuple(
-    (
-        "outputs hidden_last cell_last reading_last values strengths "
-        "gates cells tanh_cells readings instructions deaths kept grave_rows grave_strengths "
-        "live_range"
-    ).split()
+RESULTS: Final = (
+    "outputs",
+    "hidden_last",
+    "cell_last",
+    "reading_last",
+    "values",
+    "strengths",
+    "gates",
+    "cells",
+    "tanh_cells",
+    "readings",
+    "instructions",
+    "deaths",
+    "kept",
+    "grave_rows",
+    "grave_strengths",
+    "live_range",
 )
 CALL_RESULTS: Final = 6
 
@@ -109,23 +122,16 @@ def _recurrence(
     saves: bool,
 ) -> list[Tensor]:
     steps, batch, inputs = x.shape
-    if lengths is not None and bool(((lengths < 0) | (lengths > steps)).any()):
-        raise ShapeError(
-            f"lengths: expected 0..{steps} (the time axis of x), got {lengths.tolist()}."
-        )
+    check_length_values(lengths, steps)
     if not saves:
         weights = (weight_ih, weight_hh, bias_ih, bias_hh)
         initial = (hidden0, cell0, reading0, values0, strengths0)
         session = Session(structure, controller, weights, head_weight, head_bias, initial, steps)
         outputs = session.run(x, lengths)
-        state = session.state()
+        final = session.state()
         # An operator's result must not be one of its arguments.
-        final = [t.clone() for t in state[:3]] if steps == 0 else state[:3]
-        if steps == 0:
-            final += [values0.clone(), strengths0.clone()]
-        else:
-            final = [*final, *state[3:]]
-        return [outputs, *final, *(x.new_empty(0) for _ in RESULTS[CALL_RESULTS:])]
+        given = final if steps else [tensor.clone() for tensor in final]
+        return [outputs, *given, *(x.new_empty(0) for _ in RESULTS[CALL_RESULTS:])]
     results = _results(structure, controller, x, hidden0, reading0, values0)
     project_input(
         controller,
@@ -204,7 +210,7 @@ def _recurrence_backward(
     needs_x: bool,
     needs_weights: bool,
 ) -> list[Tensor]:
-    x, weight_ih, head_weight, hidden0, cell0, reading0, values0 = inputs
+    x, weight_ih, head_weight, hidden0, cell0, reading0, values0, strengths0 = inputs
     kept = dict(zip(RESULTS, results, strict=True))
     grad_outputs, grad_hidden, grad_cell, grad_reading, grad_values, grad_strengths = grads
     steps, batch, input_size = x.shape
@@ -230,6 +236,7 @@ def _recurrence_backward(
             "hidden0": hidden0,
             "cell0": cell0,
             "reading0": reading0,
+            "strengths0": strengths0,
             "grad_outputs": grad_outputs,
             "grad_hidden_last": grad_hidden,
             "grad_cell_last": grad_cell,
@@ -297,7 +304,7 @@ def _recurrence_backward_fake(
     needs_x: bool,
     needs_weights: bool,
 ) -> list[Tensor]:
-    x, weight_ih, head_weight, hidden0, cell0, reading0, values0 = inputs
+    x, weight_ih, head_weight, hidden0, cell0, reading0, values0, _ = inputs
     new = x.new_empty
     none = new(0)
     weights = [none] * 6

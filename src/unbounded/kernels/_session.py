@@ -59,7 +59,7 @@ class Session:
             new(batch, rows + parts * capacity),
             new(batch, 3, dtype=torch.int32),
         )
-        self._strengths0 = strengths0
+        self._strengths0 = strengths0.contiguous()
         call = self._call(0, batch)
         self._handle = Handle(
             STRUCTURES[self._structure], self._kind.code, DTYPES[values0.dtype], call

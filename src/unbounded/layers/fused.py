@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from unbounded import kernels
 from unbounded.kernels import ControllerWeights
-from unbounded.kernels._operators import CONTROLLERS
 from unbounded.layers.controllers import Controller, WeightedController
 from unbounded.layers.heads import Heads, apply_heads
 from unbounded.layers.recurrence import MemoryRNNState, run_recurrence
@@ -33,9 +33,9 @@ def why_not_fused(
             return f"the {name} has hooks, which only run inside the readable loop"
     if controller.weights.weight_hh is None:
         return "the kernels need a recurrent controller"
-    if controller.kernel_name not in CONTROLLERS:
+    if controller.kernel_name not in kernels.CONTROLLERS:
         return f"no kernel is built for the controller {controller.kernel_name}"
-    tensors = (x, *controller.weights, heads.weight, heads.bias, *_flatten(state))
+    tensors = (x, *controller.weights, heads.weight, heads.bias, *flatten_state(state))
     return kernels.why_not(*tensors)
 
 
@@ -48,7 +48,10 @@ def run_fused(
     lengths: Tensor | None,
 ) -> tuple[Tensor, MemoryRNNState]:
     """Run the loop of `run_recurrence` as one fused call per direction."""
-    bias = heads.weight.new_zeros(heads.weight.shape[0]) if heads.bias is None else heads.bias
+    # A graph that is being captured holds no second derivatives, and breaks at a callable.
+    reference = None
+    if not torch.compiler.is_compiling():
+        reference = functools.partial(_reference, controller, memory)
     hidden, final, _ = kernels.recurrence(
         str(memory.kernel_name),
         str(controller.kernel_name),
@@ -56,9 +59,9 @@ def run_fused(
         lengths,
         controller.weights,
         heads.weight,
-        bias,
-        _flatten(state),
-        reference=functools.partial(_reference, controller, memory),
+        heads.bias_or_zeros,
+        flatten_state(state),
+        reference=reference,
     )
     return hidden, _unflatten(final, controller.state_size, memory)
 
@@ -85,10 +88,11 @@ def _reference(
         _unflatten(initial, module.state_size, memory),
         lengths,
     )
-    return hidden, _flatten(state), state.memory[0]
+    return hidden, flatten_state(state), state.memory[0]
 
 
-def _flatten(state: MemoryRNNState) -> tuple[Tensor, ...]:
+def flatten_state(state: MemoryRNNState) -> tuple[Tensor, ...]:
+    """Return the tensors of a state in the kernels' order."""
     return (*state.controller, state.reading, *state.memory)
 
 

@@ -102,8 +102,11 @@ class MemoryRNN(nn.Module):
         check_positive("batch_size", batch_size)
         like = self.heads.weight
         if self.initial_controller is None:
-            zero = like.new_zeros(batch_size, self.hidden_size)
-            controller: tuple[Tensor, ...] = (zero,) * self.controller.state_size
+            # Tensors of their own: torch.compile takes none twice.
+            controller: tuple[Tensor, ...] = tuple(
+                like.new_zeros(batch_size, self.hidden_size)
+                for _ in range(self.controller.state_size)
+            )
         else:
             controller = tuple(
                 parameter.expand(batch_size, -1) for parameter in self.initial_controller
@@ -193,7 +196,7 @@ class MemoryRNN(nn.Module):
             self._check_state(state, batch_size)
         recorder = Recorder(self.memory) if return_trace else None
         hidden, state = self._run(steps_first, state, lengths, recorder)
-        output = self._read_out(hidden, lengths)
+        output = self.read_out(hidden, lengths)
         if unbatched:
             output, state = output.squeeze(1), map_state(lambda t: t.squeeze(0), state)
         elif self.batch_first:
@@ -227,7 +230,8 @@ class MemoryRNN(nn.Module):
             reason = why_not_fused(self.controller, self.heads, self.memory, x, state)
         return choose_backend(self.backend, type(self).__name__, reason)
 
-    def _read_out(self, hidden: Tensor, lengths: Tensor | None) -> Tensor:
+    def read_out(self, hidden: Tensor, lengths: Tensor | None) -> Tensor:
+        """Map h [T, B, H] to o [T, B, O]; 0 beyond `lengths`."""
         if self.readout is None:
             return hidden
         output = torch.tanh(self.readout(hidden).to(hidden.dtype))

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from unbounded import kernels
 from unbounded.checks import check_like, check_positive, check_shape
 from unbounded.errors import BackendError, BackendWarning, ChoiceError, ShapeError
 
@@ -119,18 +120,38 @@ class Memory(ABC, Generic[StateT, InstructionT]):
             ChoiceError: no such backend. BackendError: the backend cannot serve this call.
         """
         check_backend(backend)
-        batch_size, steps = self.check_instructions(instructions)
+        batch_size, _ = self.check_instructions(instructions)
         first = instructions[0]
         if state is None:
             state = self.initial_state(batch_size, dtype=first.dtype, device=first.device)
         self.check_state(state, batch_size, first)
-        return self._unroll_reference(instructions, state, steps)
+        if self.kernel_name is None:
+            reason: str | None = f"no kernel knows the memory {type(self).__name__}"
+        else:
+            reason = kernels.why_not(*instructions, *state)
+        if choose_backend(backend, type(self).__name__, reason):
+            return self._unroll_fused(instructions, state)
+        return self._unroll_reference(instructions, state)
 
-    def _unroll_reference(
-        self, instructions: InstructionT, state: StateT, steps: int
-    ) -> tuple[Tensor, StateT]:
+    def _unroll_fused(self, instructions: InstructionT, state: StateT) -> tuple[Tensor, StateT]:
+        def reference(
+            structure: str, instruction: tuple[Tensor, ...], initial: tuple[Tensor, ...]
+        ) -> Any:
+            del structure  # it names this memory
+            start, fields = self.State(*initial), self.Instruction(*instruction)
+            readings, final = self._unroll_reference(fields, start)
+            return (readings, *final)
+
+        start: Any = tuple(state)
+
+        readings, *final = kernels.unroll(
+            str(self.kernel_name), tuple(instructions), start, reference=reference
+        )
+        return readings, self.State(*final)
+
+    def _unroll_reference(self, instructions: InstructionT, state: StateT) -> tuple[Tensor, StateT]:
         readings = []
-        for t in range(steps):
+        for t in range(instructions[0].shape[1]):
             instruction = self.Instruction(*(field[:, t] for field in instructions))
             reading, state = self.step(state, instruction)
             readings.append(reading)

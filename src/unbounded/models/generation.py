@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from unbounded.checks import check_positive
+from unbounded.layers.stream import open_stream
 from unbounded.models.sequence_model import SequenceModel
 
 
@@ -33,9 +34,10 @@ def generate(
     Source: Grefenstette et al. 2015, arXiv:1506.02516, section 4.
     """
     check_positive("max_length", max_length)
-    logits, state = model(prompt, lengths=lengths)
+    embedded = model.embed(prompt)
+    stream = open_stream(model.layer, prompt.shape[0], embedded)
     rows = torch.arange(prompt.shape[0], device=prompt.device)
-    last = logits[rows, lengths - 1]
+    last = model.output(stream.run(embedded, lengths)[rows, lengths - 1])
     finished = torch.zeros(prompt.shape[0], dtype=torch.bool, device=prompt.device)
     tokens = []
     while True:
@@ -44,5 +46,5 @@ def generate(
         finished = finished | (token == end_token)
         if len(tokens) == max_length or bool(finished.all()):
             return torch.stack(tokens, dim=1)
-        logits, state = model(output_to_input[token].unsqueeze(1), state)
-        last = logits[:, 0]
+        embedded = model.embed(output_to_input[token].unsqueeze(1))
+        last = model.output(stream.run(embedded)[:, 0])

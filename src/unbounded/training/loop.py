@@ -136,6 +136,7 @@ class TrainingLoop:
         self._started = time.perf_counter() - state.elapsed_s
         self._session_batch, self._session_start = state.batch, time.perf_counter()
         self._model.train()
+        self._progress.begin(state.batch)
         before = copy.deepcopy(state)
         try:
             while state.finished is None:

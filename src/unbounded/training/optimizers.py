@@ -14,9 +14,10 @@ Schedule = Callable[[int], float]
 
 
 def _rmsprop(parameters: Iterable[nn.Parameter], rate: float) -> torch.optim.Optimizer:
-    # The paper gives no constants. Its authors worked in Torch7, whose optim.rmsprop has by
-    # default alpha 0.99, epsilon 1e-8 and no momentum, as PyTorch's has.
-    return torch.optim.RMSprop(parameters, lr=rate, alpha=0.99, eps=1e-8)
+    # The paper gives no constants. With epsilon 1e-8 the steps stay as long when the gradients
+    # vanish: Queue-LSTMs that had solved copy jumped back from 0.01 to 2 nats per token, and a
+    # Stack-LSTM had not learned reversal by batch 3300 that with 1e-4 solves it by batch 750.
+    return torch.optim.RMSprop(parameters, lr=rate, alpha=0.99, eps=1e-4)
 
 
 def _adam(parameters: Iterable[nn.Parameter], rate: float) -> torch.optim.Optimizer:

@@ -11,6 +11,9 @@ from typing import Any, Protocol
 class Progress(Protocol):
     """Told what happens; shows as much of it as fits."""
 
+    def begin(self, batch: int) -> None:
+        """Training goes on after `batch` batches."""
+
     def step(self, batch: int, loss_nats_per_token: float) -> None:
         """A batch was trained."""
 
@@ -26,6 +29,9 @@ class Progress(Protocol):
 
 class Silent:
     """Shows nothing."""
+
+    def begin(self, batch: int) -> None:
+        """Nothing."""
 
     def step(self, batch: int, loss_nats_per_token: float) -> None:
         """Nothing."""
@@ -51,6 +57,9 @@ class PlainLines:
     def __init__(self, batches: int, every: int = 1000) -> None:
         self._batches = batches
         self._every = every
+
+    def begin(self, batch: int) -> None:
+        """Nothing."""
 
     def step(self, batch: int, loss_nats_per_token: float) -> None:
         """Nothing: reports come as records."""
@@ -98,6 +107,10 @@ class Bar:
         )
         self._work = self._bar.add_task("training", total=batches, numbers="")
         self._accuracy = ""
+
+    def begin(self, batch: int) -> None:
+        """Start there, so that speed and time left do not count what another session did."""
+        self._bar.reset(self._work, completed=batch)
 
     def step(self, batch: int, loss_nats_per_token: float) -> None:
         """Move the bar."""

@@ -52,7 +52,7 @@ def forward_backward(layer: nn.Module, x: Tensor) -> Pass:
 
 def torch_layer(case: Case) -> nn.Module:
     """Make PyTorch's layer of the same controller, whose input is as wide as input and reading."""
-    kinds: dict[str, type[nn.RNNBase]] = {"lstm": nn.LSTM, "gru": nn.GRU, "elman": nn.RNN}
+    kinds: dict[str, Callable[..., nn.Module]] = {"lstm": nn.LSTM, "gru": nn.GRU, "elman": nn.RNN}
     dtype = getattr(torch, case.dtype)
     return kinds[case.controller](case.input + case.reading, case.hidden, dtype=dtype)
 

@@ -1,0 +1,39 @@
+"""When the fused kernels can serve, and why not otherwise."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from unbounded.kernels._library import WHY_NOT_LOADED
+
+
+def why_not(*tensors: Tensor | None) -> str | None:
+    """Why the fused kernels cannot serve a call with these tensors, or None if they can."""
+    if WHY_NOT_LOADED:
+        return WHY_NOT_LOADED
+    given = [tensor for tensor in tensors if tensor is not None]
+    for tensor in given:
+        if tensor.device.type != "cpu":
+            return f"the kernels run on the CPU and a tensor is on {tensor.device}"
+        if tensor.is_floating_point() and tensor.dtype not in (torch.float32, torch.float64):
+            return f"the kernels take float32 and float64 and a tensor is {tensor.dtype}"
+        if tensor.is_complex():
+            return "the kernels take real numbers and a tensor is complex"
+    dtypes = {tensor.dtype for tensor in given if tensor.is_floating_point()}
+    if len(dtypes) > 1:
+        return f"the kernels take one dtype and were given {sorted(map(str, dtypes))}"
+    if torch.compiler.is_compiling():
+        return None
+    if torch._C._functorch.peek_interpreter_stack() is not None:
+        return "the kernels cannot be transformed by torch.func (vmap, jvp, grad)"
+    if any(torch._C._functorch.is_functorch_wrapped_tensor(tensor) for tensor in given):
+        return "the kernels cannot be transformed by torch.func (vmap, jvp, grad)"
+    if forward_ad._current_level >= 0 and any(
+        forward_ad.unpack_dual(tensor).tangent is not None  # type: ignore[no-untyped-call]
+        for tensor in given
+        if tensor.is_floating_point()
+    ):
+        return "the kernels have no forward-mode derivative"
+    return None

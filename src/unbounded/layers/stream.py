@@ -1,0 +1,80 @@
+"""Running a layer a few steps at a time without gradients, as generation does."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from unbounded import kernels
+from unbounded.layers.controllers import WeightedController
+from unbounded.layers.fused import flatten_state, why_not_fused
+from unbounded.layers.memory_rnn import MemoryRNN
+from unbounded.memories.base import choose_backend
+
+
+class Stream(Protocol):
+    """A layer with the state of a batch of sequences that go on."""
+
+    def run(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """Take the next steps.
+
+        Args:
+            x: [B, T, I]; T may be 1.
+            lengths: int64 [B] in 0..T; beyond it a sequence's state stays and its output is 0.
+        Returns:
+            outputs [B, T, O].
+        """
+
+
+class _LayerStream:
+    """Any batch-first layer, one call after the other."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        self._layer, self._state = layer, None
+
+    @torch.no_grad()
+    def run(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
+        output, self._state = self._layer(x, self._state, lengths)
+        result: Tensor = output
+        return result
+
+
+class _FusedStream:
+    """A MemoryRNN on the fused kernel: a step costs the rows it touches, not those there are."""
+
+    def __init__(self, layer: MemoryRNN, controller: WeightedController, state: Any) -> None:
+        self._layer = layer
+        self._stepper = kernels.Stepper(
+            str(layer.memory.kernel_name),
+            str(controller.kernel_name),
+            controller.weights,
+            layer.heads.weight,
+            layer.heads.bias_or_zeros,
+            flatten_state(state),
+        )
+
+    @torch.no_grad()
+    def run(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
+        hidden = self._stepper.run(x.transpose(0, 1), lengths)
+        return self._layer.read_out(hidden, lengths).transpose(0, 1)
+
+
+def open_stream(layer: nn.Module, batch_size: int, like: Tensor) -> Stream:
+    """Begin `batch_size` sequences; a MemoryRNN takes the fused kernel where it applies.
+
+    The layer's weights must not change while the stream is used.
+
+    Args:
+        layer: a batch-first layer, forward(x, state, lengths) -> (output, state).
+        like: a tensor of the dtype and device of the inputs to come.
+    """
+    if not isinstance(layer, MemoryRNN) or not isinstance(layer.controller, WeightedController):
+        return _LayerStream(layer)
+    with torch.no_grad():
+        state = layer.initial_state(batch_size)
+        reason = why_not_fused(layer.controller, layer.heads, layer.memory, like, state)
+        if choose_backend(layer.backend, type(layer).__name__, reason):
+            return _FusedStream(layer, layer.controller, state)
+    return _LayerStream(layer)

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.experiments.tiny import metrics, tiny, tiny_arguments
+from unbounded.experiments.config import run_name
+from unbounded.experiments.evaluate import load_model
+from unbounded.experiments.run import train_run
+from unbounded.training.checkpoint import checkpoint_folders
+
+
+def launch(arguments: list[str], processes: int) -> subprocess.CompletedProcess[str]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "torch.distributed.run", f"--nproc_per_node={processes}"]
+    command += [f"--master_port={port}", "-m", "unbounded.cli", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+
+
+@pytest.mark.slow
+def test_two_processes_train_the_run_that_one_does(tmp_path: Path) -> None:
+    done = launch(tiny_arguments(tmp_path / "two", batches=20), 2)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("run folder:") == 1
+    one = train_run(tiny(batches=20), root=tmp_path / "one", quiet=True).folder
+    two = tmp_path / "two" / run_name(tiny(batches=20))
+    pairs = list(zip(metrics(one), metrics(two), strict=True))
+    assert len(pairs) == 5
+    for left, right in pairs:
+        assert left.keys() == right.keys()
+        for name, value in left.items():
+            # Rounding apart: two halves are added in another order than the whole.
+            wanted = pytest.approx(value, rel=1e-4) if isinstance(value, float) else value
+            assert right[name] == wanted, name
+    names = {path.name for path in checkpoint_folders(two / "checkpoints")[0].iterdir()}
+    assert {"random_states_0.pkl", "random_states_1.pkl"} <= names
+    (two / "model").rename(two / "elsewhere")
+    load_model(two)
+
+
+@pytest.mark.slow
+def test_a_batch_that_cannot_be_shared_is_an_error(tmp_path: Path) -> None:
+    done = launch(tiny_arguments(tmp_path, batch_size=1), 2)
+    assert done.returncode != 0
+    assert "1 sequences cannot be shared among 2 processes" in done.stderr

@@ -1,0 +1,195 @@
+"""Which path a layer takes, what it says about it, and that both paths agree."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+
+import pytest
+import torch
+
+import unbounded as ub
+from tests.memories.common import MEMORIES, instructions, requires_grad
+from tests.tolerances import assert_close
+from unbounded import kernels
+from unbounded.errors import BackendError, BackendWarning
+from unbounded.layers.fused import flatten_state
+from unbounded.memories import base
+
+DOUBLE = torch.float64
+needs_kernels = pytest.mark.skipif(not kernels.available().ok, reason=kernels.available().reason)
+
+
+def make(memory="stack", controller="lstm", backend="auto", **options):
+    torch.manual_seed(0)
+    return ub.MemoryRNN(
+        3, 5, MEMORIES[memory](4), controller, backend=backend, dtype=DOUBLE, **options
+    )
+
+
+def inputs():
+    return torch.randn(6, 3, 3, generator=torch.Generator().manual_seed(1), dtype=DOUBLE)
+
+
+@pytest.fixture
+def fused_calls(monkeypatch):
+    calls = []
+    original = kernels.recurrence
+
+    def recorded(*args, **kwargs):
+        calls.append(args[:2])
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(kernels, "recurrence", recorded)
+    base._say_once.cache_clear()
+    return calls
+
+
+@needs_kernels
+@pytest.mark.parametrize("memory", MEMORIES)
+@pytest.mark.parametrize("controller", ["lstm", "gru", "elman"])
+@pytest.mark.parametrize("lengths", [None, [6, 0, 2]])
+def test_both_paths_agree_in_outputs_states_and_gradients(memory, controller, lengths):
+    lengths = None if lengths is None else torch.tensor(lengths)
+    results = []
+    for backend in ("cpu", "reference"):
+        layer = make(memory, controller, backend, output_size=2, learn_initial_state=True)
+        x = inputs().requires_grad_()
+        _, start = layer(inputs()[:2])
+        output, state = layer(x, start, lengths)
+        tensors = [output, *flatten_state(state)]
+        loss = sum((t * torch.linspace(-1, 1, t.numel()).view_as(t)).sum() for t in tensors)
+        gradients = torch.autograd.grad(loss, [x, *layer.parameters()])
+        results.append([*tensors, *gradients])
+    for position, (fused, reference) in enumerate(zip(*results, strict=True)):
+        assert_close(fused, reference, f"tensor {position}")
+
+
+@needs_kernels
+def test_auto_takes_the_kernel(fused_calls):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make()(inputs())
+    assert fused_calls == [("stack", "lstm")]
+
+
+@needs_kernels
+def test_reference_does_not_take_the_kernel(fused_calls):
+    make(backend="reference")(inputs())
+    assert fused_calls == []
+
+
+def own_controller(input_size, hidden_size, device=None, dtype=None):
+    class Own(ub.layers.Controller):
+        def __init__(self):
+            super().__init__()
+            self.hidden_size = hidden_size
+            self.map = torch.nn.Linear(input_size, hidden_size, device=device, dtype=dtype)
+
+        def forward(self, inputs, state):
+            return (torch.tanh(self.map(inputs)),)
+
+    return Own()
+
+
+def hooked(where):
+    def build(backend):
+        layer = make(backend=backend)
+        getattr(layer, where).register_forward_hook(lambda *_: None)
+        return layer
+
+    return build
+
+
+@needs_kernels
+@pytest.mark.parametrize(
+    ("build", "reason"),
+    [
+        (
+            lambda backend: make(controller=own_controller, backend=backend),
+            "no kernel knows the controller Own",
+        ),
+        (hooked("controller"), "the controller has hooks"),
+        (hooked("heads"), "the heads has hooks"),
+    ],
+)
+def test_what_no_kernel_serves_runs_on_the_reference_and_says_so_once(build, reason, fused_calls):
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            build("auto")(inputs())
+    assert [warning.category for warning in said] == [BackendWarning]
+    assert reason in str(said[0].message)
+    assert fused_calls == []
+    with pytest.raises(BackendError, match=rf"backend 'cpu' cannot serve this call: {reason}"):
+        build("cpu")(inputs())
+
+
+@needs_kernels
+def test_a_trace_is_no_business_of_the_kernel(fused_calls):
+    make()(inputs(), return_trace=True)
+    assert fused_calls == []
+    with pytest.raises(BackendError, match="a trace is recorded step by step"):
+        make(backend="cpu")(inputs(), return_trace=True)
+
+
+@needs_kernels
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
+def test_forward_mode_runs_on_the_reference(fused_calls):
+    layer = make()
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(inputs(), torch.ones(6, 3, 3, dtype=DOUBLE))
+        with pytest.warns(BackendWarning, match="forward-mode"):
+            output, _ = layer(dual)
+        tangent = torch.autograd.forward_ad.unpack_dual(output).tangent
+    assert tangent is not None
+    assert fused_calls == []
+
+
+@needs_kernels
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_gradients_of_gradients_come_from_the_reference(memory):
+    seconds = []
+    for backend in ("auto", "reference"):
+        layer = make(memory, backend=backend)
+        x = inputs().requires_grad_()
+        output, _ = layer(x)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            (first,) = torch.autograd.grad(output.sin().sum(), x, create_graph=True)
+        seconds.append(torch.autograd.grad(first.square().sum(), list(layer.parameters())))
+    for fused, reference in zip(*seconds, strict=True):
+        assert_close(fused, reference, "second derivative")
+
+
+@needs_kernels
+@pytest.mark.parametrize("memory", MEMORIES)
+@pytest.mark.parametrize("kind", ["uniform", "eighths", "saturated"])
+def test_unroll_agrees_on_both_paths(memory, kind):
+    structure = MEMORIES[memory](3)
+    results = []
+    for backend in ("cpu", "reference"):
+        given = requires_grad(instructions(structure, 2, 9, kind=kind))
+        _, start = structure.unroll(instructions(structure, 2, 3, seed=4), backend="reference")
+        start = requires_grad(start)
+        readings, state = structure.unroll(given, start, backend)
+        loss = readings.sin().sum() + state.strengths.cos().sum() + state.values.sin().sum()
+        gradients = torch.autograd.grad(loss, [*given, *start])
+        results.append([readings, *state, *gradients])
+    for position, (fused, reference) in enumerate(zip(*results, strict=True)):
+        assert_close(fused, reference, f"tensor {position}")
+
+
+@needs_kernels
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's own making, while tracing
+def test_torch_compile_around_the_layer():
+    layer = make(output_size=2)
+    want, _ = layer(inputs())
+    compiled = torch.compile(lambda x: layer(x)[0], backend="aot_eager", fullgraph=True)
+    assert_close(compiled(inputs()), want, "compiled")
+
+
+def test_an_elman_controller_without_recurrence_runs_either_way():
+    feed_forward = functools.partial(ub.ElmanController, recurrent=False, bias=False)
+    results = [make(controller=feed_forward, backend=b)(inputs())[0] for b in ("auto", "reference")]
+    assert_close(*results, "output")

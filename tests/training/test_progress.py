@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+from unbounded.training.progress import Bar, PlainLines, Silent, describe, progress
+
+TRAIN = {
+    "kind": "train",
+    "batch": 1000,
+    "loss_nats_per_token": 0.25,
+    "perplexity": 1.284,
+    "sequences_per_s": 480.0,
+}
+LOOK = {
+    "kind": "accuracy",
+    "batch": 1000,
+    "lengths": "65:128",
+    "count": 1000,
+    "accuracy_coarse": 0.5,
+    "accuracy_fine": 0.75,
+}
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def drive(shown: Bar | PlainLines | Silent) -> None:
+    shown.begin(0)
+    for batch in range(1, 4):
+        shown.step(batch, 0.25)
+    shown.looking(3, "65:128", 1000)
+    shown.record(TRAIN)
+    shown.record(LOOK)
+    shown.step(4, 0.125)
+    shown.say("a word")
+
+
+def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setenv("COLUMNS", "160")
+    with progress(10, 10) as shown:
+        assert isinstance(shown, Bar)
+        drive(shown)
+    text = terminal.getvalue()
+    assert "4/10" in text
+    assert "loss 0.1250" in text
+    assert "coarse 0.500 at 65:128" in text
+    assert "sequences/s" in text
+    assert "left" in text
+    assert "a word" in text
+
+
+def test_elsewhere_a_few_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress(10, 10) as shown:
+        assert isinstance(shown, PlainLines)
+        drive(shown)
+    out = capsys.readouterr().out
+    assert out.splitlines() == [
+        "batch 1000: loss 0.2500 nats/token, perplexity 1.2840, 480 sequences/s",
+        "batch 1000: coarse 0.500, fine 0.750 on 1000 validation sequences of length 65:128",
+        "a word",
+    ]
+
+
+def test_plain_lines_on_training_come_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
+    PlainLines(10).record({**TRAIN, "batch": 100})
+    assert capsys.readouterr().out == ""
+
+
+def test_quiet_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress(10, 10, quiet=True) as shown:
+        assert isinstance(shown, Silent)
+        drive(shown)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_perplexity_that_is_infinite_can_be_said() -> None:
+    assert "perplexity inf" in describe({**TRAIN, "perplexity": float("inf")})
