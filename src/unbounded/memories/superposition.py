@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from unbounded.checks import check_positive
-from unbounded.errors import ChoiceError, ConfigError, MemoryOverflowError
+from unbounded.errors import ChoiceError, ConfigError, MemoryOverflowError, ShapeError
 from unbounded.memories.base import Head, Memory, check_batch_size
 
 #: What an empty cell holds.
@@ -131,6 +131,20 @@ class SuperpositionMemory(Memory[Cells, ActionValue]):
         """Return what the empty memory reads, [B, S k]: -1 everywhere."""
         check_batch_size(batch_size)
         return torch.full((batch_size, self.reading_size), EMPTY, dtype=dtype, device=device)
+
+    @property
+    @abstractmethod
+    def most_cells(self) -> int | None:
+        """The largest N of a state; None without a capacity."""
+
+    def check_state(self, state: Cells, batch_size: int, like: Tensor) -> None:
+        """As `Memory.check_state`; there are no more cells than the capacity allows."""
+        super().check_state(state, batch_size, like)
+        if self.most_cells is not None and state.cells.shape[-1] > self.most_cells:
+            raise ShapeError(
+                f"state.cells: expected at most {self.most_cells} cells, the capacity of "
+                f"{self!r}, got {state.cells.shape[-1]}."
+            )
 
     @abstractmethod
     def read(self, cells: Tensor) -> Tensor:

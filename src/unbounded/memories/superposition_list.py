@@ -60,6 +60,11 @@ class SuperpositionList(SuperpositionMemory):
     ) -> None:
         super().__init__(count, depth, noop, capacity, overflow)
 
+    @property
+    def most_cells(self) -> int | None:
+        """HEAD and capacity - 1 cells on either side."""
+        return None if self.capacity is None else 2 * self.capacity - 1
+
     def initial_state(
         self,
         batch_size: int,

@@ -52,6 +52,11 @@ class SuperpositionStack(SuperpositionMemory):
     ) -> None:
         super().__init__(count, depth, noop, capacity, overflow)
 
+    @property
+    def most_cells(self) -> int | None:
+        """The capacity."""
+        return self.capacity
+
     def initial_state(
         self,
         batch_size: int,
