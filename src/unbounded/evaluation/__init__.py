@@ -1,5 +1,6 @@
 """Metrics, decoding, length sweeps and reports."""
 
+from unbounded.evaluation.actions import ActionRow, action_rows, action_table
 from unbounded.evaluation.metrics import sequence_scores
 from unbounded.evaluation.report import make_report, row, sweep, table
 from unbounded.evaluation.score import Score, score
@@ -12,8 +13,11 @@ from unbounded.evaluation.streams import (
 )
 
 __all__ = [
+    "ActionRow",
     "LengthScore",
     "Score",
+    "action_rows",
+    "action_table",
     "make_report",
     "percent_of_lengths",
     "row",
