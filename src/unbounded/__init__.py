@@ -15,6 +15,7 @@ Data enters at the top of this list and leaves at the bottom; a folder imports o
 """
 
 from unbounded.layers import (
+    ControllerRNN,
     DeepLSTM,
     ElmanController,
     GRUController,
@@ -29,14 +30,18 @@ from unbounded.memories import (
     NeuralDeque,
     NeuralQueue,
     NeuralStack,
+    SuperpositionList,
+    SuperpositionStack,
     detach_state,
     index_state,
     move_state,
+    trim_cells,
 )
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "ControllerRNN",
     "DeepLSTM",
     "ElmanController",
     "GRUController",
@@ -46,6 +51,8 @@ __all__ = [
     "NeuralDeque",
     "NeuralQueue",
     "NeuralStack",
+    "SuperpositionList",
+    "SuperpositionStack",
     "Trace",
     "__version__",
     "detach_state",
@@ -53,4 +60,5 @@ __all__ = [
     "load_trace",
     "move_state",
     "save_trace",
+    "trim_cells",
 ]

@@ -22,6 +22,10 @@ class DeviceError(UnboundedError, ValueError):
     """Tensors that must be together live on different devices."""
 
 
+class MemoryOverflowError(UnboundedError, RuntimeError):
+    """A memory of limited capacity would lose what it holds, and dropping was not asked for."""
+
+
 class ChoiceError(UnboundedError, ValueError):
     """A choice by name is not among those there are."""
 

@@ -23,7 +23,7 @@ def parameters(model: str, hidden: int) -> int:
 
 def test_every_cell_of_table_3_is_there():
     accuracies = published("grefenstette2015").accuracies
-    assert set(accuracies) == set(TASK_TITLES) == set(TASKS)
+    assert set(accuracies) == set(TASK_TITLES) <= set(TASKS)
     for models in accuracies.values():
         assert set(models) == set(MODEL_TITLES) - {"deque-quiet"}  # a variant of ours
         for values in models.values():

@@ -5,12 +5,16 @@ import pytest
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.tasks import TASKS, LengthRange, make_task
 
+TRANSDUCTION = ["copy", "reversal", "bigram_flip", "svo_sov", "gender"]
+STREAMS = ["anbn", "anbncn", "anbncndn", "anb2n", "anbmc_sum", "anbmc_product", "anbmcndm"]
+STREAMS += ["memorization", "binary_addition"]
+
 
 def test_names():
-    assert list(TASKS) == ["copy", "reversal", "bigram_flip", "svo_sov", "gender"]
+    assert list(TASKS) == [*TRANSDUCTION, *STREAMS, "penn_treebank"]
 
 
-@pytest.mark.parametrize("name", ["copy", "reversal", "bigram_flip", "svo_sov", "gender"])
+@pytest.mark.parametrize("name", [*TRANSDUCTION, *STREAMS])
 def test_a_task_knows_its_name_and_takes_its_options(name):
     assert inspect.getdoc(TASKS[name])
     task = make_task(name, train_lengths="10:12", test_lengths=LengthRange(20, 21))

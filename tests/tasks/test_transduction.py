@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unbounded.errors import ChoiceError, ConfigError
-from unbounded.tasks import TASKS, LengthRange, make_task
+from unbounded.tasks import LengthRange, make_task
 
-NAMES = list(TASKS)
+NAMES = ["copy", "reversal", "bigram_flip", "svo_sov", "gender"]
 TASK = {name: make_task(name) for name in NAMES}
 
 
@@ -115,8 +115,8 @@ def test_splits_have_their_lengths(name):
 
 def test_another_process_draws_the_same():
     code = (
-        "from unbounded.tasks import TASKS, make_task\n"
-        "for name in TASKS: print(make_task(name).example(11, 'test', 123456789))"
+        "from unbounded.tasks import make_task\n"
+        f"for name in {NAMES}: print(make_task(name).example(11, 'test', 123456789))"
     )
     printed = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True

@@ -1,7 +1,31 @@
 """Metrics, decoding, length sweeps and reports."""
 
+from unbounded.evaluation.actions import ActionRow, action_rows, action_table
 from unbounded.evaluation.metrics import sequence_scores
 from unbounded.evaluation.report import make_report, row, sweep, table
 from unbounded.evaluation.score import Score, score
+from unbounded.evaluation.streams import (
+    LengthScore,
+    percent_of_lengths,
+    score_lengths,
+    sequence_rights,
+    stream_loss,
+)
 
-__all__ = ["Score", "make_report", "row", "score", "sequence_scores", "sweep", "table"]
+__all__ = [
+    "ActionRow",
+    "LengthScore",
+    "Score",
+    "action_rows",
+    "action_table",
+    "make_report",
+    "percent_of_lengths",
+    "row",
+    "score",
+    "score_lengths",
+    "sequence_rights",
+    "sequence_scores",
+    "stream_loss",
+    "sweep",
+    "table",
+]

@@ -13,7 +13,7 @@ from unbounded.experiments.config import ModelConfig, RunConfig, TrainingConfig
 from unbounded.layers import CONTROLLERS
 from unbounded.memories import BACKENDS, MEMORIES
 from unbounded.models.transduction import NO_MEMORY, TransductionModel
-from unbounded.tasks import LengthRange, Task, make_task
+from unbounded.tasks import LengthRange, Task, TransductionTask, make_task
 from unbounded.training.optimizers import OPTIMIZERS, SCHEDULES
 
 STOPS = ("solved", "converged", "budget")
@@ -25,7 +25,7 @@ MEMORY_NAMES = (NO_MEMORY, *MEMORIES)
 def faults(config: RunConfig) -> list[str]:
     """Everything that is wrong with a config, one line each; empty when nothing is."""
     found: list[str] = []
-    _try(found, "task", lambda: make_task(config.task, **config.task_options))
+    _try(found, "task", lambda: _transduction(config))
     _number(found, "seed", config.seed, 0, 2**63 - 1)
     _model_faults(found, config.model)
     _training_faults(found, config.training)
@@ -73,6 +73,17 @@ def build_model(config: RunConfig, task: Task) -> TransductionModel:
         pop_bias=model.pop_bias,
         backend=config.machine.backend,
     )
+
+
+def _transduction(config: RunConfig) -> None:
+    task = build_task(config)
+    if not isinstance(task, TransductionTask):
+        raise ConfigError(
+            [
+                f"{config.task!r} is a stream, and runs train sources with their targets; from "
+                "Python, unbounded.training.loop.TrainingLoop(piece_steps=50) trains streams"
+            ]
+        )
 
 
 def ranges(texts: Iterable[str]) -> tuple[LengthRange, ...]:

@@ -37,7 +37,7 @@ def write_trace(model: TransductionModel, task: Task, seed: int, path: Path) -> 
     symbols = [[task.input_vocabulary[token] for token in batch.inputs[0].tolist()]]
     device = next(model.parameters()).device
     with torch.no_grad():
-        embedded = model.sequence.embedding(batch.inputs.to(device))
+        embedded = model.sequence.embed(batch.inputs.to(device))
         trace = layer(embedded, lengths=batch.lengths.to(device), return_trace=True)[2]
     with storage_faults(path, "writing trace"):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,6 @@
 """Controller, heads and memory over time: modules to drop into any model."""
 
+from unbounded.layers.controller_rnn import ControllerRNN
 from unbounded.layers.controllers import (
     CONTROLLERS,
     Controller,
@@ -16,6 +17,7 @@ from unbounded.layers.trace import Trace, load_trace, save_trace
 __all__ = [
     "CONTROLLERS",
     "Controller",
+    "ControllerRNN",
     "DeepLSTM",
     "ElmanController",
     "GRUController",

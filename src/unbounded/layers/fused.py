@@ -59,7 +59,7 @@ def run_fused(
         lengths,
         controller.weights,
         heads.weight,
-        heads.bias,
+        heads.bias_or_zeros,
         flatten_state(state),
         reference=reference,
     )

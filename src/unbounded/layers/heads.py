@@ -30,13 +30,13 @@ def head_slices(heads: tuple[Head, ...]) -> dict[str, slice]:
 
 
 def apply_heads(
-    heads: tuple[Head, ...], hidden: Tensor, weight: Tensor, bias: Tensor
+    heads: tuple[Head, ...], hidden: Tensor, weight: Tensor, bias: Tensor | None
 ) -> tuple[Tensor, ...]:
     """Compute the fields of one instruction.
 
     Args:
         hidden: controller output, [B, H].
-        weight: [K, H]. bias: [K]; K is the sum of the heads' sizes.
+        weight: [K, H]. bias: [K] or None; K is the sum of the heads' sizes.
     Returns:
         one tensor a head, [B, *head.shape], in the dtype of `weight` also under autocast.
     """
@@ -53,7 +53,10 @@ class Heads(nn.Module):
 
     Args:
         hidden_size: H. heads: what the memory declares.
+        bias: whether there are biases; without, `bias` is None and not in the state_dict.
     """
+
+    bias: nn.Parameter | None
 
     def __init__(
         self,
@@ -61,6 +64,8 @@ class Heads(nn.Module):
         heads: tuple[Head, ...],
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
+        *,
+        bias: bool = True,
     ) -> None:
         super().__init__()
         for head in heads:
@@ -70,18 +75,27 @@ class Heads(nn.Module):
         self._slices = head_slices(heads)
         size = sum(head.size for head in heads)
         self.weight = nn.Parameter(torch.empty(size, hidden_size, device=device, dtype=dtype))
-        self.bias = nn.Parameter(torch.empty(size, device=device, dtype=dtype))
+        self.bias = nn.Parameter(torch.empty(size, device=device, dtype=dtype)) if bias else None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Draw weights from Glorot's uniform distribution; then set the declared biases."""
         bound = 1 / math.sqrt(self.weight.shape[1])
         nn.init.xavier_uniform_(self.weight)
+        if self.bias is None:
+            return
         nn.init.uniform_(self.bias, -bound, bound)
         with torch.no_grad():
             for head in self.heads:
                 if head.bias is not None:
                     self.bias[self.rows(head.name)] = head.bias
+
+    @property
+    def bias_or_zeros(self) -> Tensor:
+        """The biases [K], for kernels that always add them."""
+        if self.bias is None:
+            return self.weight.new_zeros(self.weight.shape[0])
+        return self.bias
 
     def rows(self, name: str) -> slice:
         """Return the rows of `weight` and `bias` that belong to the head called `name`."""

@@ -18,7 +18,7 @@ from unbounded.layers.recurrence import MemoryRNNState, Recorder, run_recurrence
 from unbounded.layers.trace import Trace
 from unbounded.memories import Memory
 from unbounded.memories.base import check_backend, choose_backend
-from unbounded.memories.state import map_state
+from unbounded.memories.state import fill_state, map_state
 
 ControllerFactory = Callable[..., Controller]
 
@@ -69,11 +69,12 @@ class MemoryRNN(nn.Module):
             raise ChoiceError("memory", memory, ["a Memory, for example NeuralStack(width=64)"])
         self.input_size, self.hidden_size, self.memory = input_size, hidden_size, memory
         self.output_size, self.batch_first, self.backend = output_size, batch_first, backend
-        make = _controller_factory(controller)
-        self.controller = make(
-            input_size + memory.reading_size, hidden_size, device=device, dtype=dtype
+        self.controller = make_controller(
+            controller, input_size + memory.reading_size, hidden_size, device=device, dtype=dtype
         )
-        self.heads = Heads(hidden_size, memory.heads, device=device, dtype=dtype)
+        self.heads = Heads(
+            hidden_size, memory.heads, device=device, dtype=dtype, bias=memory.head_bias
+        )
         self.readout = (
             None
             if output_size is None
@@ -112,9 +113,34 @@ class MemoryRNN(nn.Module):
             )
         return MemoryRNNState(
             controller,
-            like.new_zeros(batch_size, self.memory.reading_size),
+            self.memory.initial_reading(batch_size, dtype=like.dtype, device=like.device),
             self.memory.initial_state(batch_size, dtype=like.dtype, device=like.device),
         )
+
+    def empty_memory(
+        self, state: MemoryRNNState, sequences: Tensor | None = None
+    ) -> MemoryRNNState:
+        """Empty the memory between two calls and leave the controller's state as it is.
+
+        Args:
+            state: of a batch, as an earlier call returned it.
+            sequences: bool [B], those whose memory is emptied; None empties all, and the memory
+                starts at its first size again.
+        Returns:
+            the state with an empty memory, whose reading is the first one's.
+        Raises:
+            ShapeError, DTypeError: `sequences` is no bool [B].
+        """
+        batch_size = state.reading.shape[0]
+        empty = self.initial_state(batch_size)
+        if sequences is None:
+            return MemoryRNNState(state.controller, empty.reading, empty.memory)
+        check_shape("sequences", sequences, (batch_size,))
+        if sequences.dtype != torch.bool:
+            raise DTypeError(f"sequences: expected dtype bool, got {sequences.dtype}.")
+        reading = torch.where(sequences.unsqueeze(-1), empty.reading, state.reading)
+        memory = fill_state(state.memory, sequences, self.memory.empty_value)
+        return MemoryRNNState(state.controller, reading, memory)
 
     @overload
     def forward(
@@ -269,9 +295,16 @@ class MemoryRNN(nn.Module):
         )
 
 
-def _controller_factory(controller: str | ControllerFactory) -> ControllerFactory:
+def make_controller(
+    controller: str | ControllerFactory,
+    input_size: int,
+    hidden_size: int,
+    device: torch.device | str | None,
+    dtype: torch.dtype | None,
+) -> Controller:
+    """Make a controller by its name or with a callable of the user's."""
     if not isinstance(controller, str):
-        return controller
+        return controller(input_size, hidden_size, device=device, dtype=dtype)
     if controller not in CONTROLLERS:
         raise ChoiceError("controller", controller, CONTROLLERS)
-    return CONTROLLERS[controller]
+    return CONTROLLERS[controller](input_size, hidden_size, device=device, dtype=dtype)

@@ -51,7 +51,7 @@ class _FusedStream:
             str(controller.kernel_name),
             controller.weights,
             layer.heads.weight,
-            layer.heads.bias,
+            layer.heads.bias_or_zeros,
             flatten_state(state),
         )
 

@@ -25,9 +25,10 @@ class Trace(NamedTuple):
         memory: name of the memory's class.
         arrays: by name, always [B, T, ...]: "instruction.<field>" for every field of the
             instruction; what the memory shows of its state ("strengths" and "read_weights" [B, T,
-            N] for a stack or queue; "read_weights.top" and "read_weights.bottom" for a deque); and
-            "reading" [B, T, R]. A row that did not exist yet is 0. With lengths, the instruction
-            beyond a sequence's end is what the heads said, and was not carried out.
+            N] for a stack or queue; "read_weights.top" and "read_weights.bottom" for a deque;
+            "cells" [B, T, S, N] for superposition stacks and lists); and "reading" [B, T, R]. A
+            row that did not exist yet is empty: strength 0, cell -1. With lengths, the
+            instruction beyond a sequence's end is what the heads said, and was not carried out.
         lengths: steps of each sequence, int64 [B].
         symbols: the input symbol of each step, one list a sequence; None where they are unknown.
     """

@@ -8,8 +8,11 @@ from unbounded.memories.queue import NeuralQueue
 from unbounded.memories.stack import NeuralStack
 from unbounded.memories.state import detach_state, index_state, move_state
 from unbounded.memories.strengths import PushPop, StrengthState
+from unbounded.memories.superposition import ActionValue, Cells, SuperpositionMemory
+from unbounded.memories.superposition_list import SuperpositionList
+from unbounded.memories.superposition_stack import SuperpositionStack, trim_cells
 
-#: Every memory by the name that configurations use. "quiet_deque" is the deque whose bottom is
+#: Every memory of vectors with strengths by the name that configurations use. "quiet_deque" is the deque whose bottom is
 #: pushed little at first; with both ends alike, copying was not learned (results/grefenstette2015).
 MEMORIES: dict[str, Callable[..., NeuralStack | NeuralQueue | NeuralDeque]] = {
     "stack": NeuralStack,
@@ -18,9 +21,18 @@ MEMORIES: dict[str, Callable[..., NeuralStack | NeuralQueue | NeuralDeque]] = {
     "quiet_deque": quiet_deque,
 }
 
+#: Every memory of cells in superposition by the name that configurations use.
+SUPERPOSITION_MEMORIES: dict[str, type[SuperpositionStack] | type[SuperpositionList]] = {
+    "superposition_stack": SuperpositionStack,
+    "superposition_list": SuperpositionList,
+}
+
 __all__ = [
     "BACKENDS",
     "MEMORIES",
+    "SUPERPOSITION_MEMORIES",
+    "ActionValue",
+    "Cells",
     "Head",
     "Memory",
     "NeuralDeque",
@@ -28,8 +40,12 @@ __all__ = [
     "NeuralStack",
     "PushPop",
     "StrengthState",
+    "SuperpositionList",
+    "SuperpositionMemory",
+    "SuperpositionStack",
     "TwoEndedPushPop",
     "detach_state",
     "index_state",
     "move_state",
+    "trim_cells",
 ]

@@ -54,6 +54,12 @@ class Memory(ABC, Generic[StateT, InstructionT]):
     State: type[StateT]
     #: Rows that each step adds before the first and after the last row of a state.
     growth: tuple[int, int] = (0, 0)
+    #: The axis of a state's fields, and of what `observe` shows, that counts the rows.
+    row_axis: int = 1
+    #: What stands in a row that holds nothing.
+    empty_value: float = 0.0
+    #: Whether the heads have biases; a memory has them for all of its heads or for none.
+    head_bias: bool = True
     #: The kernels' name of this memory; None where no kernel knows it.
     kernel_name: str | None = None
 
@@ -76,13 +82,23 @@ class Memory(ABC, Generic[StateT, InstructionT]):
     ) -> StateT:
         """Return the empty memory for `batch_size` sequences."""
 
+    def initial_reading(
+        self,
+        batch_size: int,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+    ) -> Tensor:
+        """Return r_0, what the controller sees before the first step, [B, R]: zeros."""
+        check_batch_size(batch_size)
+        return torch.zeros(batch_size, self.reading_size, dtype=dtype, device=device)
+
     @abstractmethod
     def step(self, state: StateT, instruction: InstructionT) -> tuple[Tensor, StateT]:
         """Carry out one instruction: return the reading [B, R] and the next state."""
 
     @abstractmethod
     def observe(self, state: StateT) -> Mapping[str, Tensor]:
-        """Return what a trace shows of a state, by name, each [B, N]."""
+        """Return what a trace shows of a state, by name, each with rows along `row_axis`."""
 
     def unroll(
         self,
@@ -142,12 +158,15 @@ class Memory(ABC, Generic[StateT, InstructionT]):
         return torch.stack(readings, dim=1), state
 
     def pad_rows(self, rows: Tensor, steps: int) -> Tensor:
-        """Give a state's field [B, N, ...] the empty rows that `steps` more steps would add."""
+        """Give a state's field the empty rows that `steps` more steps would add."""
         before, after = self.growth
-        if (before, after) == (0, 0) or steps == 0:
+        return self._with_empty_rows(rows, before * steps, after * steps)
+
+    def _with_empty_rows(self, rows: Tensor, before: int, after: int) -> Tensor:
+        if before == 0 and after == 0:
             return rows
-        trailing = (0, 0) * (rows.dim() - 2)
-        return F.pad(rows, (*trailing, before * steps, after * steps))
+        trailing = (0, 0) * (rows.dim() - 1 - self.row_axis)
+        return F.pad(rows, (*trailing, before, after), value=self.empty_value)
 
     def hold(self, active: Tensor, new: StateT, old: StateT) -> StateT:
         """Keep the old state of the sequences that are not active, in the new state's shape.
@@ -196,12 +215,12 @@ class Memory(ABC, Generic[StateT, InstructionT]):
         for name, field, model in zip(state._fields, state, empty, strict=True):  # type: ignore[attr-defined]
             shape: tuple[int | str, ...] = tuple(model.shape)
             if grows:
-                shape = (shape[0], "N", *shape[2:])
+                shape = (*shape[: self.row_axis], "N", *shape[self.row_axis + 1 :])
             check_shape(f"state.{name}", field, shape)
             check_like(f"state.{name}", field, self.heads[0].name, like)
-        if grows and len({field.shape[1] for field in state}) > 1:
+        if grows and len({field.shape[self.row_axis] for field in state}) > 1:
             sizes = ", ".join(
-                f"{name} has {field.shape[1]}"
+                f"{name} has {field.shape[self.row_axis]}"
                 for name, field in zip(state._fields, state, strict=True)  # type: ignore[attr-defined]
             )
             raise ShapeError(f"state: its fields must agree in rows N, but {sizes}.")

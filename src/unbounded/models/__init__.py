@@ -5,16 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from unbounded.models.generation import generate
+from unbounded.models.initialization import draw_sums
 from unbounded.models.sequence_model import SequenceModel
 
 if TYPE_CHECKING:
+    from unbounded.models.stream import StreamModel
     from unbounded.models.transduction import TransductionModel
 
-__all__ = ["SequenceModel", "TransductionModel", "generate"]
+__all__ = ["SequenceModel", "StreamModel", "TransductionModel", "draw_sums", "generate"]
 
 
 def __getattr__(name: str) -> Any:
-    # TransductionModel needs huggingface_hub, which `import unbounded` must not load.
+    # These two need huggingface_hub, which `import unbounded` must not load.
+    if name == "StreamModel":
+        from unbounded.models.stream import StreamModel
+
+        return StreamModel
     if name == "TransductionModel":
         from unbounded.models.transduction import TransductionModel
 

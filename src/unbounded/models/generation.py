@@ -34,7 +34,7 @@ def generate(
     Source: Grefenstette et al. 2015, arXiv:1506.02516, section 4.
     """
     check_positive("max_length", max_length)
-    embedded = model.embedding(prompt)
+    embedded = model.embed(prompt)
     stream = open_stream(model.layer, prompt.shape[0], embedded)
     rows = torch.arange(prompt.shape[0], device=prompt.device)
     last = model.output(stream.run(embedded, lengths)[rows, lengths - 1])
@@ -46,5 +46,5 @@ def generate(
         finished = finished | (token == end_token)
         if len(tokens) == max_length or bool(finished.all()):
             return torch.stack(tokens, dim=1)
-        embedded = model.embedding(output_to_input[token].unsqueeze(1))
+        embedded = model.embed(output_to_input[token].unsqueeze(1))
         last = model.output(stream.run(embedded)[:, 0])

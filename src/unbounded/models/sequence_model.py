@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from unbounded.checks import check_positive
 from unbounded.errors import DTypeError, ShapeError
@@ -21,10 +22,13 @@ class SequenceModel(nn.Module):
     Args:
         input_vocabulary: size of the input index space (source words, then target words).
         output_vocabulary: V, size of the output index space.
-        embedding_size: size of the input embeddings (64 in the paper).
+        embedding_size: size of the input embeddings (64 in the paper); None feeds the symbols
+            one-hot, so that the controller's own input matrix is their embedding (the matrix U of
+            Joulin & Mikolov 2015).
         layer: a batch-first recurrent layer, forward(x, state, lengths) -> (output, state), whose
             outputs have `layer_size` numbers.
         layer_size: size of the layer's output; 64 in the paper, where it meets 64-d embeddings.
+        output_bias: whether the logits have a bias; Joulin & Mikolov 2015 have none.
     Source: Grefenstette et al. 2015, arXiv:1506.02516, section 4.
     """
 
@@ -32,23 +36,28 @@ class SequenceModel(nn.Module):
         self,
         input_vocabulary: int,
         output_vocabulary: int,
-        embedding_size: int,
+        embedding_size: int | None,
         layer: nn.Module,
         layer_size: int,
+        *,
+        output_bias: bool = True,
     ) -> None:
         super().__init__()
         for name, value in (
             ("input_vocabulary", input_vocabulary),
             ("output_vocabulary", output_vocabulary),
-            ("embedding_size", embedding_size),
+            ("embedding_size", 1 if embedding_size is None else embedding_size),
             ("layer_size", layer_size),
         ):
             check_positive(name, value)
         if not getattr(layer, "batch_first", False):
             raise ShapeError("layer: expected a layer made with batch_first=True.")
-        self.embedding = nn.Embedding(input_vocabulary, embedding_size)
+        self.input_vocabulary = input_vocabulary
+        self.embedding = (
+            None if embedding_size is None else nn.Embedding(input_vocabulary, embedding_size)
+        )
         self.layer = layer
-        self.output = nn.Linear(layer_size, output_vocabulary)
+        self.output = nn.Linear(layer_size, output_vocabulary, bias=output_bias)
         nn.init.normal_(self.output.weight)
 
     def forward(
@@ -70,5 +79,13 @@ class SequenceModel(nn.Module):
             raise kind(
                 f"inputs: expected int64 tokens [B, T], got {inputs.dtype} {list(inputs.shape)}."
             )
-        hidden, state = self.layer(self.embedding(inputs), state, lengths)
+        hidden, state = self.layer(self.embed(inputs), state, lengths)
         return self.output(hidden), state
+
+    def embed(self, inputs: Tensor) -> Tensor:
+        """What the layer sees of tokens [B, T]: their embeddings, or the tokens one-hot."""
+        if self.embedding is None:
+            one_hot = F.one_hot(inputs, self.input_vocabulary)
+            return one_hot.to(self.output.weight.dtype)
+        embedded: Tensor = self.embedding(inputs)
+        return embedded

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from torch import Tensor
+
+from unbounded.errors import ConfigError
 
 
 class Batch(NamedTuple):
@@ -17,10 +20,28 @@ class Batch(NamedTuple):
         inputs: tokens fed to the model, int64 [B, T]; 0 beyond `lengths`.
         targets: tokens to predict at each step, int64 [B, T]; 0 where `mask` is False.
         mask: steps that count in loss and score, bool [B, T]; False beyond `lengths`.
-        lengths: steps of each sequence, int64 [B], in 1..T.
+        lengths: steps of each sequence, int64 [B], in 1..T (in a piece of a batch from 0).
     """
 
     inputs: Tensor
     targets: Tensor
     mask: Tensor
     lengths: Tensor
+
+
+def pieces(batch: Batch, steps: int) -> Iterator[Batch]:
+    """Cut a batch along time, for truncated BPTT with the state carried from piece to piece.
+
+    Args:
+        batch: [B, T].
+        steps: of each piece, at least 1; the last one has what is left.
+    Raises:
+        ConfigError: `steps` is no integer of at least 1.
+    """
+    if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
+        raise ConfigError([f"steps of a piece: expected an integer of at least 1, got {steps!r}"])
+    for start in range(0, batch.inputs.shape[1], steps):
+        own = slice(start, start + steps)
+        inputs = batch.inputs[:, own]
+        lengths = (batch.lengths - start).clamp(0, inputs.shape[1])
+        yield Batch(inputs, batch.targets[:, own], batch.mask[:, own], lengths)

@@ -8,9 +8,11 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from unbounded.errors import ChoiceError, ConfigError
+from unbounded.tasks import algorithmic
 from unbounded.tasks.derivation import GrammarPairs
 from unbounded.tasks.grammars import GENDER, SVO_SOV
 from unbounded.tasks.lengths import LengthRange
+from unbounded.tasks.penn_treebank import PUBLISHED, PennTreebank
 from unbounded.tasks.symbols import RandomSymbols
 from unbounded.tasks.task import Task
 from unbounded.tasks.transduction import PairSource, TransductionTask
@@ -127,12 +129,39 @@ def gender(
     )
 
 
+def penn_treebank(data: str | None = None, published_counts: bool = True) -> PennTreebank:
+    """Predict the next word of Penn Treebank; the project ships no text.
+
+    Args:
+        data: folder of ptb.train.txt, ptb.valid.txt and ptb.test.txt.
+        published_counts: whether the files must have the counts of Mikolov's; False takes a
+            corpus of your own under these names.
+
+    Raises:
+        ConfigError: no folder was given, or its files are not such files; all faults together.
+    Source: Mikolov et al. 2010; Joulin & Mikolov 2015, Table 4.
+    """
+    if data is None:
+        raise ConfigError(["data: give the folder of ptb.train.txt, ptb.valid.txt, ptb.test.txt"])
+    return PennTreebank(data, PUBLISHED if published_counts else None)
+
+
 TASKS: Final[dict[str, Callable[..., Task]]] = {
     "copy": copy,
     "reversal": reversal,
     "bigram_flip": bigram_flip,
     "svo_sov": svo_sov,
     "gender": gender,
+    "anbn": algorithmic.anbn,
+    "anbncn": algorithmic.anbncn,
+    "anbncndn": algorithmic.anbncndn,
+    "anb2n": algorithmic.anb2n,
+    "anbmc_sum": algorithmic.anbmc_sum,
+    "anbmc_product": algorithmic.anbmc_product,
+    "anbmcndm": algorithmic.anbmcndm,
+    "memorization": algorithmic.memorization,
+    "binary_addition": algorithmic.binary_addition,
+    "penn_treebank": penn_treebank,
 }
 
 

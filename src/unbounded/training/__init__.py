@@ -3,20 +3,25 @@
 The loop and the checkpoints need accelerate and are imported from their own modules.
 """
 
+from unbounded.training.curricula import Growing
 from unbounded.training.objective import masked_cross_entropy, perplexity
 from unbounded.training.optimizers import OPTIMIZERS, SCHEDULES, make_optimizer, make_schedule
+from unbounded.training.plateau import HalveOnPlateau
 from unbounded.training.signals import Interrupted
 from unbounded.training.state import LoopState
-from unbounded.training.stopping import StopRule, WhenConverged, WhenSolved, never
+from unbounded.training.stopping import StopRule, WhenConverged, WhenSolved, any_of, never
 
 __all__ = [
     "OPTIMIZERS",
     "SCHEDULES",
+    "Growing",
+    "HalveOnPlateau",
     "Interrupted",
     "LoopState",
     "StopRule",
     "WhenConverged",
     "WhenSolved",
+    "any_of",
     "make_optimizer",
     "make_schedule",
     "masked_cross_entropy",

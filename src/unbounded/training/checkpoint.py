@@ -13,12 +13,14 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from accelerate import Accelerator
 from accelerate.utils import load as load_weights_only
+from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 from unbounded.errors import CheckpointError
 from unbounded.training.files import json_text, storage_faults, sync
@@ -30,6 +32,19 @@ _NAME = re.compile(r"batch-(\d+)")
 _PARTIAL = ".partial-"
 
 
+EXTRA = "extra.safetensors"
+
+
+class Extra(Protocol):
+    """Something of a run that keeps tensors beside the model's and the optimizer's."""
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What a checkpoint must hold of it."""
+
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take back what `tensors` gave."""
+
+
 class Checkpoints:
     """The checkpoints of one run.
 
@@ -39,6 +54,7 @@ class Checkpoints:
         config: the model's config, kept beside its weights.
         run: what identifies the run; a checkpoint of another run is foreign.
         keep: how many of the newest stay, at least 1.
+        extra: has tensors of its own to keep, in extra.safetensors; None has none.
     """
 
     def __init__(
@@ -49,12 +65,14 @@ class Checkpoints:
         config: dict[str, Any],
         run: str,
         keep: int = 2,
+        extra: Extra | None = None,
     ) -> None:
         self.folder = folder
         self._accelerator = accelerator
         self._config = config
         self._run = run
         self._keep = keep
+        self._extra = extra
 
     def save(self, state: LoopState) -> Path:
         """Write a checkpoint of everything as it stands, then drop the oldest ones.
@@ -122,6 +140,8 @@ class Checkpoints:
         if self._accelerator.is_main_process:
             (partial / "loop.json").write_text(json_text(state.to_json(), indent=1))
             (partial / "config.json").write_text(json_text(self._config, indent=1))
+            if self._extra is not None:
+                save_file(self._extra.tensors(), partial / EXTRA)
 
     def _seal(self, partial: Path, state: LoopState) -> None:
         files = {}
@@ -171,6 +191,8 @@ class Checkpoints:
             # accelerate passes over random states it cannot read; here that is a fault.
             load_weights_only(folder / f"random_states_{self._accelerator.process_index}.pkl")
             self._accelerator.load_state(str(folder))
+            if self._extra is not None:
+                self._extra.load(load_file(folder / EXTRA))
             return LoopState.from_json(json.loads((folder / "loop.json").read_text()))
         except CheckpointError as error:
             raise CheckpointError(f"{folder / 'loop.json'}: {error}") from error

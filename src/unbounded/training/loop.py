@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import copy
-import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -13,19 +12,23 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 
 from unbounded.errors import NonFiniteError
-from unbounded.tasks import Batch, LengthRange, Task
+from unbounded.tasks import LengthRange, Task
 from unbounded.training import finite
 from unbounded.training.checkpoint import Checkpoints
 from unbounded.training.metrics_log import MetricsLog
-from unbounded.training.objective import masked_cross_entropy, perplexity
+from unbounded.training.objective import perplexity
 from unbounded.training.progress import Progress
 from unbounded.training.signals import Interrupted, StopRequest
 from unbounded.training.state import LoopState
+from unbounded.training.steps import BatchTrainer
 from unbounded.training.stopping import Assess, StopRule
+
+#: The range of lengths of each batch by its number.
+Curriculum = Callable[[int], LengthRange]
 
 
 class TrainingLoop:
-    """Teacher-forced training, one gradient step a batch.
+    """Teacher-forced training, one gradient step a batch, or one a piece of a batch of streams.
 
     Batch n holds the task's training examples n * B to (n + 1) * B - 1, so the data order needs
     no state. Between two steps come, in this order and each when it is due: the report of
@@ -48,13 +51,14 @@ class TrainingLoop:
         batch_size: sequences a batch over all processes.
         batches: budget.
         minutes: budget of training time, None for none.
-        clip: bound on the gradient's norm.
-        lengths: range of the training sequences.
+        clip: bound on the gradient.
+        lengths: range of the training sequences, or the range of each batch by its number.
         report_every: batches between reports of training perplexity.
         accuracy_every: batches between the accuracies, 0 for none.
         accuracy_lengths: the ranges they are taken over.
         accuracy_count: sequences a range.
         checkpoint_every: batches between checkpoints.
+        clip_by, piece_steps: as for `BatchTrainer`.
     """
 
     def __init__(
@@ -76,12 +80,14 @@ class TrainingLoop:
         batches: int,
         minutes: float | None,
         clip: float,
-        lengths: LengthRange,
+        lengths: LengthRange | Curriculum,
         report_every: int,
         accuracy_every: int,
         accuracy_lengths: Sequence[LengthRange],
         accuracy_count: int,
         checkpoint_every: int,
+        clip_by: str = "norm",
+        piece_steps: int | None = None,
     ) -> None:
         self._task = task
         self._model = model
@@ -98,8 +104,18 @@ class TrainingLoop:
         self._batch_size = batch_size
         self._batches = batches
         self._minutes = minutes
-        self._clip = clip
-        self._lengths = lengths
+        self._lengths: Curriculum = (
+            (lambda batch: lengths) if isinstance(lengths, LengthRange) else lengths
+        )
+        self._trainer = BatchTrainer(
+            model,
+            optimizer,
+            accelerator,
+            self._totals,
+            clip=clip,
+            clip_by=clip_by,
+            piece_steps=piece_steps,
+        )
         self._report_every = report_every
         self._accuracy_every = accuracy_every
         self._accuracy_lengths = tuple(accuracy_lengths)
@@ -142,34 +158,16 @@ class TrainingLoop:
 
     def _step(self, state: LoopState) -> int:
         """Train one batch; the signal that asked any process to stop, or 0."""
-        whole = self._task.batch(
-            self._seed, "train", state.batch * self._batch_size, self._batch_size, self._lengths
-        )
-        share = self._share(whole)
-        processes = self._accelerator.num_processes
-        tokens = int(whole.mask.sum())
-        # Models are causal: padding behind a sequence changes nothing that the mask counts.
-        logits = self._model(share.inputs)[0]
-        nats = masked_cross_entropy(logits, share.targets, share.mask)
-        # Processes average their gradients; each sum divided by the tokens of all processes and
-        # times their number makes that average the gradient of the batch's mean.
-        self._accelerator.backward(nats * (processes / tokens))
-        nats_of_all, stop, self._seconds = self._totals(nats)
-        if not math.isfinite(nats_of_all):
-            self._went_bad(state.batch, share, logits, nats)
-        norm = self._accelerator.clip_grad_norm_(self._model.parameters(), self._clip)
-        # In float16 the loss scaler meets infinite gradients on purpose and skips the step.
-        if self._accelerator.mixed_precision != "fp16" and not bool(torch.isfinite(norm)):
-            self._went_bad(state.batch, share, logits, nats)
-        self._optimizer.step()
+        start, lengths = state.batch * self._batch_size, self._lengths(state.batch)
+        whole = self._task.batch(self._seed, "train", start, self._batch_size, lengths)
+        result = self._trainer.train(whole, state.batch)
         self._schedule.step()
-        self._optimizer.zero_grad(set_to_none=True)
         state.batch += 1
-        state.window_nats += nats_of_all
-        state.window_tokens += tokens
-        state.gradient_norm = float(norm)
-        self._progress.step(state.batch, nats_of_all / tokens)
-        return stop
+        state.window_nats += result.nats
+        state.window_tokens += result.tokens
+        state.gradient_norm = result.gradient_norm
+        self._progress.step(state.batch, result.nats / result.tokens)
+        return result.stop
 
     def _act(self, state: LoopState) -> None:
         """Do what is due after `state.batch` batches."""
@@ -247,21 +245,20 @@ class TrainingLoop:
 
         return record
 
-    def _share(self, batch: Batch) -> Batch:
-        """This process's rows of a batch, on its device."""
-        rank, processes = self._accelerator.process_index, self._accelerator.num_processes
-        device = self._accelerator.device
-        return Batch(*(field[rank::processes].to(device) for field in batch))
+    def _totals(self, nats: Tensor) -> tuple[float, int]:
+        """Over all processes: summed loss, a signal that asks to stop; and take the first's clock.
 
-    def _totals(self, nats: Tensor) -> tuple[float, int, float]:
-        """Over all processes: summed loss, a signal that asks to stop, the first one's clock."""
+        The clock is the same for all, so that all find the budget used up at the same batch.
+        """
         signal = self._request.number or 0
         if self._accelerator.num_processes == 1:
-            return float(nats.detach()), signal, self._elapsed()
+            self._seconds = self._elapsed()
+            return float(nats.detach()), signal
         clock = self._elapsed() if self._accelerator.is_main_process else 0.0
         own = torch.tensor([float(nats.detach()), signal, signal > 0, clock], dtype=torch.float64)
         total = self._accelerator.reduce(own.to(self._accelerator.device), reduction="sum").tolist()
-        return total[0], round(total[1] / max(total[2], 1)), total[3]
+        self._seconds = total[3]
+        return total[0], round(total[1] / max(total[2], 1))
 
     def _log_cut(self, state: LoopState) -> None:
         if self._accelerator.is_main_process:
@@ -272,19 +269,6 @@ class TrainingLoop:
         fault = finite.first_bad(finite.parameters(self._model))
         if fault is not None:
             raise NonFiniteError(f"after batch {batch}, the first bad tensor: {fault}")
-
-    def _went_bad(self, batch: int, share: Batch, logits: Tensor, loss: Tensor) -> None:
-        fault = (
-            finite.first_bad(finite.parameters(self._model))
-            or finite.first_bad_output(self._model, share.inputs)
-            or finite.first_bad([("logits", logits), ("loss", loss)])
-            or finite.first_bad(finite.gradients(self._model))
-            or "none of this process's; look at the others"
-        )
-        raise NonFiniteError(
-            f"training stopped in step {batch + 1}: the loss or its gradient is not finite; "
-            f"the first bad tensor: {fault}"
-        )
 
     def _elapsed(self) -> float:
         return time.perf_counter() - self._started

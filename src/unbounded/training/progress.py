@@ -164,6 +164,12 @@ def describe(line: dict[str, Any]) -> str:
             f"batch {line['batch']}: loss {line['loss_nats_per_token']:.4f} nats/token, "
             f"perplexity {line['perplexity']:.4f}, {line['sequences_per_s']:.0f} sequences/s"
         )
+    if line["kind"] == "plateau":
+        return (
+            f"batch {line['batch']}: validation {line['validation_nats_per_token']:.4f} nats/token"
+            f"{', the best so far' if line['better'] else ''}, learning rate "
+            f"{line['learning_rate']:g}"
+        )
     return (
         f"batch {line['batch']}: coarse {line['accuracy_coarse']:.3f}, "
         f"fine {line['accuracy_fine']:.3f} on {line['count']} validation sequences of length "

@@ -116,3 +116,13 @@ class WhenConverged:
 def never(state: LoopState, assess: Assess, record: Record) -> str | None:
     """Only the budget ends the run."""
     return None
+
+
+def any_of(*rules: StopRule) -> StopRule:
+    """Stop when one of the rules says so; all of them look, and the first reason counts."""
+
+    def rule(state: LoopState, assess: Assess, record: Record) -> str | None:
+        reasons = [each(state, assess, record) for each in rules]
+        return next((reason for reason in reasons if reason is not None), None)
+
+    return rule

@@ -1,0 +1,181 @@
+"""How many lengths a model has mastered: scores of streams, sequence by sequence, n by n.
+
+Source: Joulin & Mikolov 2015, arXiv:1503.01007, section 5.1, and the authors' program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from unbounded.errors import ConfigError, ShapeError
+from unbounded.tasks import Batch, LengthRange, StreamTask, pieces
+from unbounded.training import masked_cross_entropy
+
+
+@dataclass(frozen=True)
+class LengthScore:
+    """How many sequences of one n are right.
+
+    Fields:
+        n: the length, as the task counts it.
+        right: sequences of which every judged symbol is right.
+        count: sequences scored, at least 1.
+    """
+
+    n: int
+    right: int
+    count: int
+
+    @property
+    def accuracy(self) -> float:
+        """Share of sequences that are right, in [0, 1]."""
+        return self.right / self.count
+
+
+def sequence_rights(predicted: Tensor, targets: Tensor, judged: Tensor, count: int) -> Tensor:
+    """Say which sequences of streams are right.
+
+    A sequence is right if every symbol that the rest of it determines was the likeliest, and,
+    where all sequences start alike, the first symbol of the next one too.
+
+    Args:
+        predicted: likeliest tokens, int64 [B, T].
+        targets: tokens, int64 [B, T].
+        judged: the sequence for which each step counts, -1 for none, int64 [B, T].
+        count: sequences of each stream that are scored, 0..count-1.
+    Returns:
+        bool [B, count].
+    Raises:
+        ShapeError: the three shapes differ.
+    """
+    if not predicted.shape == targets.shape == judged.shape or predicted.dim() != 2:
+        raise ShapeError(
+            "predicted, targets and judged must have one shape [B, T]; got "
+            f"{tuple(predicted.shape)}, {tuple(targets.shape)}, {tuple(judged.shape)}"
+        )
+    wrong = ((predicted != targets) & (judged >= 0)).to(torch.int64)
+    # Steps that count for no sequence, or for one that is not scored, go into a place of their own.
+    place = torch.where((judged >= 0) & (judged < count), judged, count)
+    errors = torch.zeros(len(wrong), count + 1, dtype=torch.int64).scatter_add_(1, place, wrong)
+    return errors[:, :count] == 0
+
+
+def percent_of_lengths(scores: Iterable[LengthScore], share: float = 1.0) -> float:
+    """The percentage of lengths that are mastered.
+
+    Args:
+        scores: one for each n.
+        share: a length is mastered if at least this share of its sequences is right. The paper
+            does not say which share it asks for; all is the strictest reading.
+    Returns:
+        0..100.
+    Raises:
+        ConfigError: there is no score, or `share` is not in (0, 1].
+    """
+    if not 0 < share <= 1:
+        raise ConfigError([f"share: expected a number above 0 and at most 1, got {share!r}"])
+    mastered = [score.right >= share * score.count for score in scores]
+    if not mastered:
+        raise ConfigError(["scores: expected at least one length"])
+    return 100 * sum(mastered) / len(mastered)
+
+
+def score_lengths(
+    model: nn.Module,
+    task: StreamTask,
+    lengths: LengthRange,
+    *,
+    seed: int,
+    split: str = "test",
+    streams: int = 1,
+    carry: bool = False,
+    piece_steps: int = 1000,
+    device: torch.device | str = "cpu",
+    check: Callable[[], None] | None = None,
+) -> list[LengthScore]:
+    """Score a model on every n of a range, with streams of sequences of that n alone.
+
+    The authors' test is task.with_sequences(200), one stream and carry=True over n = 2, 3, ...:
+    199 scored sequences for each n. The model's mode (train or eval) is the caller's. A memory
+    that grows without a capacity grows over a whole stream.
+
+    Args:
+        model: called as model(inputs, state), gives logits [B, T, V] and the next state.
+        task: yields the streams; its `sequences` less one are scored in each.
+        lengths: every n to score.
+        seed: of the sequences.
+        split: "train", "validation" or "test".
+        streams: parallel streams for each n.
+        carry: whether the state goes on from one n to the next instead of beginning anew.
+        piece_steps: steps of one call of the model.
+        device: where the model is.
+        check: called between the calls; may raise to give up.
+    """
+    scores = []
+    state: Any = None
+    with torch.no_grad():
+        for n in lengths:
+            judged = task.judged(seed, split, 0, streams, LengthRange(n, n))
+            if not carry:
+                state = None
+            predicted, state = _predict(model, judged.batch, state, piece_steps, device, check)
+            rights = sequence_rights(predicted, judged.batch.targets, judged.judged, judged.scored)
+            scores.append(LengthScore(n, int(rights.sum()), rights.numel()))
+    return scores
+
+
+def stream_loss(
+    model: nn.Module,
+    batch: Batch,
+    *,
+    piece_steps: int = 1000,
+    device: torch.device | str = "cpu",
+    check: Callable[[], None] | None = None,
+) -> float:
+    """The mean cross entropy of streams, with the state carried from beginning to end.
+
+    Args:
+        model: called as model(inputs, state), gives logits [B, T, V] and the next state.
+        batch: the streams; their mask says which steps count.
+        piece_steps: steps of one call of the model.
+        device: where the model is.
+        check: called between the calls; may raise to give up.
+    Returns:
+        nats per counted token; `perplexity` of it is that of a language model.
+    """
+    state: Any = None
+    nats = 0.0
+    with torch.no_grad():
+        for piece in pieces(batch, piece_steps):
+            if check is not None:
+                check()
+            logits, state = model(piece.inputs.to(device), state)
+            targets, mask = piece.targets.to(device), piece.mask.to(device)
+            nats += float(masked_cross_entropy(logits, targets, mask))
+    return nats / int(batch.mask.sum())
+
+
+def _predict(
+    model: nn.Module,
+    batch: Batch,
+    state: Any,
+    piece_steps: int,
+    device: torch.device | str,
+    check: Callable[[], None] | None,
+) -> tuple[Tensor, Any]:
+    """The likeliest tokens [B, T] and the state at the streams' ends."""
+    # Where streams differ in length, the state at a shorter one's end is kept by its length.
+    ragged = bool((batch.lengths != batch.inputs.shape[1]).any())
+    predictions = []
+    for piece in pieces(batch, piece_steps):
+        if check is not None:
+            check()
+        lengths = (piece.lengths.to(device),) if ragged else ()
+        logits, state = model(piece.inputs.to(device), state, *lengths)
+        predictions.append(logits.argmax(dim=-1).cpu())
+    return torch.cat(predictions, dim=1), state

@@ -1,0 +1,103 @@
+"""A controller on its own: the plain network beside which a memory must show its worth."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from unbounded.checks import check_floating, check_like, check_positive, check_shape
+from unbounded.errors import ShapeError
+from unbounded.layers.controllers import ControllerState
+from unbounded.layers.memory_rnn import ControllerFactory, make_controller
+
+
+class ControllerRNN(nn.Module):
+    """A recurrent layer with the interface of MemoryRNN and no memory.
+
+    h_t = sigma(U x_t + R h_{t-1}) with functools.partial(ElmanController, activation="sigmoid",
+    bias=False), which is the RNN of Joulin & Mikolov 2015.
+
+    Args:
+        input_size: I, size of x_t.
+        hidden_size: H, units of the controller, and size of the output.
+        controller: "lstm", "gru", "elman", or a callable (input_size, hidden_size, device=, dtype=)
+            that makes a Controller.
+        batch_first: whether inputs and outputs are [B, T, ...] instead of [T, B, ...].
+        device, dtype: of the parameters.
+    Source: Joulin & Mikolov 2015, arXiv:1503.01007, eq. 1.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        controller: str | ControllerFactory = "elman",
+        batch_first: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        check_positive("input_size", input_size)
+        check_positive("hidden_size", hidden_size)
+        self.input_size, self.hidden_size = input_size, hidden_size
+        self.batch_first = batch_first
+        self.controller = make_controller(
+            controller, input_size, hidden_size, device=device, dtype=dtype
+        )
+
+    def initial_state(self, batch_size: int) -> ControllerState:
+        """Return the state in which every sequence begins: zeros, [B, H] each."""
+        check_positive("batch_size", batch_size)
+        zero = next(self.parameters()).new_zeros(batch_size, self.hidden_size)
+        return (zero,) * self.controller.state_size
+
+    def forward(
+        self,
+        x: Tensor,
+        state: ControllerState | None = None,
+        lengths: Tensor | None = None,
+    ) -> tuple[Tensor, ControllerState]:
+        """Run over a sequence.
+
+        Args:
+            x: [T, B, I], or [B, T, I] with `batch_first`.
+            state: tensors [B, H]; None begins anew.
+            lengths: int64 [B] in 0..T; beyond its length a sequence's state stays, its output is 0.
+        Returns:
+            h of every step, [T, B, H] (or batch first), and the state.
+        Raises:
+            ShapeError, DTypeError, DeviceError: an argument disagrees; the message names it.
+        """
+        axes = ("B", "T") if self.batch_first else ("T", "B")
+        check_shape("x", x, (*axes, self.input_size))
+        check_floating("x", x)
+        check_like("x", x, "the layer's parameters", next(self.parameters()))
+        inputs = x.transpose(0, 1) if self.batch_first else x
+        steps, batch_size = inputs.shape[:2]
+        if steps == 0 or batch_size == 0:
+            raise ShapeError(f"x: expected at least one step and one sequence, got {list(x.shape)}")
+        if state is None:
+            state = self.initial_state(batch_size)
+        for k, tensor in enumerate(state):
+            check_shape(f"state[{k}]", tensor, (batch_size, self.hidden_size))
+        if lengths is not None:
+            check_shape("lengths", lengths, (batch_size,))
+        hidden = []
+        for t, step in enumerate(inputs.unbind(0)):
+            new: ControllerState = self.controller(step, state)
+            output = new[0]
+            if lengths is not None:
+                active = (lengths > t).unsqueeze(-1)
+                output = torch.where(active, output, 0.0)
+                new = tuple(
+                    torch.where(active, after, before)
+                    for after, before in zip(new, state, strict=True)
+                )
+            state = new
+            hidden.append(output)
+        outputs = torch.stack(hidden)
+        return outputs.transpose(0, 1) if self.batch_first else outputs, state
+
+    def extra_repr(self) -> str:
+        """Sizes, for print(module)."""
+        return f"{self.input_size}, {self.hidden_size}, batch_first={self.batch_first}"

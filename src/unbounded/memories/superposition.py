@@ -1,0 +1,182 @@
+"""What superposition stacks and lists share: cells that are mixtures of what actions would leave.
+
+Source: Joulin & Mikolov 2015, arXiv:1503.01007, section 3.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from unbounded.checks import check_positive
+from unbounded.errors import ChoiceError, ConfigError, MemoryOverflowError, ShapeError
+from unbounded.memories.base import Head, Memory, check_batch_size
+
+#: What an empty cell holds.
+EMPTY = -1.0
+#: A cell this many machine epsilons away from -1, or less, is not seen as overflow.
+ROUNDING = 64
+#: The action that leaves every cell as it is.
+NO_OP = "NO-OP"
+
+
+class Cells(NamedTuple):
+    """The cells of every stack or list.
+
+    Fields:
+        cells: s_t, [B, S, N]; S structures of N cells, -1 where a cell is empty.
+    """
+
+    cells: Tensor
+
+
+class ActionValue(NamedTuple):
+    """The instruction of superposition stacks and lists.
+
+    Fields:
+        action: a_t, [B, S, A], the weights of the A actions, which sum to 1.
+        value: sigma(D h_t), [B, S] in (0, 1), what a push or an insertion writes.
+    """
+
+    action: Tensor
+    value: Tensor
+
+
+class SuperpositionMemory(Memory[Cells, ActionValue]):
+    """Structures side by side, each with its own action and value; they meet in the controller.
+
+    Args:
+        count: S, how many stacks or lists.
+        depth: k, how many cells of each are read.
+        noop: whether NO-OP is among the actions.
+        capacity: most cells a structure keeps, at least `depth`; None lets it grow by what each
+            step adds, so that nothing is ever dropped.
+        overflow: what happens when a cell that is not empty would be lost at full capacity:
+            "error" raises MemoryOverflowError, the policy named in `overflows` drops it.
+    Raises:
+        ShapeError: `count` or `depth` is no positive integer.
+        ConfigError: the capacity is no integer or below `depth`, or a policy without a capacity.
+        ChoiceError: no such policy.
+    """
+
+    Instruction = ActionValue
+    State = Cells
+    row_axis = 2
+    empty_value = EMPTY
+    head_bias = False
+    #: The actions without NO-OP, in the order of their weights.
+    basic_actions: ClassVar[tuple[str, ...]]
+    #: The policies of `overflow`.
+    overflows: ClassVar[tuple[str, ...]]
+
+    def __init__(
+        self,
+        count: int,
+        depth: int,
+        noop: bool,
+        capacity: int | None,
+        overflow: str,
+    ) -> None:
+        check_positive("count", count)
+        check_positive("depth", depth)
+        if overflow not in self.overflows:
+            raise ChoiceError("overflow", overflow, self.overflows)
+        if capacity is None:
+            if overflow != "error":
+                raise ConfigError([f"overflow: {overflow!r} has no effect without a capacity"])
+        elif not isinstance(capacity, int) or isinstance(capacity, bool) or capacity < depth:
+            raise ConfigError(
+                [f"capacity: expected an integer >= depth = {depth} or None, got {capacity!r}"]
+            )
+        self.count, self.depth, self.noop = count, depth, bool(noop)
+        self.capacity, self.overflow = capacity, overflow
+
+    def __repr__(self) -> str:
+        limit = "" if self.capacity is None else f", capacity={self.capacity}"
+        policy = "" if self.overflow == "error" else f", overflow={self.overflow!r}"
+        return (
+            f"{type(self).__name__}(count={self.count}, depth={self.depth}, noop={self.noop}"
+            f"{limit}{policy})"
+        )
+
+    @property
+    def actions(self) -> tuple[str, ...]:
+        """The names of the actions, in the order of their weights."""
+        return (*self.basic_actions, NO_OP) if self.noop else self.basic_actions
+
+    @property
+    def heads(self) -> tuple[Head, ...]:
+        """Actions A h_t (softmax) and values D h_t (sigmoid) of each structure; no biases."""
+        return (
+            Head("action", (self.count, len(self.actions)), "softmax"),
+            Head("value", (self.count,), "sigmoid"),
+        )
+
+    @property
+    def reading_size(self) -> int:
+        """S k."""
+        return self.count * self.depth
+
+    def initial_reading(
+        self,
+        batch_size: int,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+    ) -> Tensor:
+        """Return what the empty memory reads, [B, S k]: -1 everywhere."""
+        check_batch_size(batch_size)
+        return torch.full((batch_size, self.reading_size), EMPTY, dtype=dtype, device=device)
+
+    @property
+    @abstractmethod
+    def most_cells(self) -> int | None:
+        """The largest N of a state; None without a capacity."""
+
+    def check_state(self, state: Cells, batch_size: int, like: Tensor) -> None:
+        """As `Memory.check_state`; there are no more cells than the capacity allows."""
+        super().check_state(state, batch_size, like)
+        if self.most_cells is not None and state.cells.shape[-1] > self.most_cells:
+            raise ShapeError(
+                f"state.cells: expected at most {self.most_cells} cells, the capacity of "
+                f"{self!r}, got {state.cells.shape[-1]}."
+            )
+
+    @abstractmethod
+    def read(self, cells: Tensor) -> Tensor:
+        """Read k cells of each structure, [B, S k], structure by structure, from [B, S, N]."""
+
+    def observe(self, state: Cells) -> Mapping[str, Tensor]:
+        """Return the cells, [B, S, N]."""
+        return {"cells": state.cells}
+
+    def _check_step(self, state: Cells, instruction: ActionValue) -> None:
+        batch_size = instruction.action.shape[0]
+        self.check_instruction(instruction, batch_size)
+        self.check_state(state, batch_size, instruction.action)
+
+    def _lose(self, lost: Tensor, weight: Tensor, place: str) -> None:
+        """Raise if cells [B, S] that are not empty leave the memory with a weight [B, S] above 0.
+
+        Mixed empty cells are -1 up to rounding, since the weights' sum is 1 up to rounding. Only
+        the policy "error" looks; looking makes the device wait.
+        """
+        if self.overflow != "error":
+            return
+        held = (lost - EMPTY).abs() > ROUNDING * torch.finfo(lost.dtype).eps
+        if bool((held & (weight > 0)).any()):
+            raise MemoryOverflowError(
+                f"{self!r}: {place} is not empty and would be lost. Give a larger capacity, "
+                f"capacity=None, or overflow={self.overflows[-1]!r} to drop it."
+            )
+
+
+def shifted(cells: Tensor, by: int) -> Tensor:
+    """Move the cells of [B, S, N] by one place (+1: towards higher indices); empty cells enter."""
+    if by > 0:
+        return F.pad(cells[..., :-1], (1, 0), value=EMPTY)
+    return F.pad(cells[..., 1:], (0, 1), value=EMPTY)

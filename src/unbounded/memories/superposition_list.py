@@ -1,0 +1,132 @@
+"""The superposition list of Joulin & Mikolov: a tape of scalar cells that moves under its head."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from unbounded.errors import ShapeError
+from unbounded.memories.base import check_batch_size
+from unbounded.memories.superposition import (
+    EMPTY,
+    ActionValue,
+    Cells,
+    SuperpositionMemory,
+    shifted,
+)
+
+
+class SuperpositionList(SuperpositionMemory):
+    """Lists of numbers over all integer places; HEAD stays in the middle and the list moves.
+
+    RIGHT moves HEAD one place to the right (all values go one to the left), LEFT the other way.
+    INSERT writes a new value at HEAD: what was there, and all left of it, goes one place to the
+    left, and the right part stays.
+
+    What the paper leaves open, and the choice here:
+
+    * an empty cell is -1, as in a stack;
+    * the k cells that feed the controller are HEAD, HEAD - 1, ..., HEAD - k + 1: the newest
+      insertion and those that it pushed away, as the k topmost cells of a stack;
+    * the list has no ends: it grows by an empty cell on both sides with each step. With a
+      `capacity` it stops growing there, empty cells enter at its ends, and what is lost at them is
+      an error, or dropped if that is asked for.
+
+    Args:
+        count: S, number of lists.
+        depth: k, cells of each that are read.
+        noop: whether NO-OP is a fourth action, as the paper counts.
+        capacity: most cells of a list on either side, HEAD counted on both, so 2 capacity - 1 in
+            all; at least `depth`. None for lists that grow.
+        overflow: what happens when a full list would lose a cell that is not empty: "error"
+            raises, "drop_ends" loses it.
+    Raises:
+        ShapeError, ConfigError, ChoiceError: an argument is out of range; the message names it.
+    Source: Joulin & Mikolov 2015 (NIPS), section 3; the authors' program has no list.
+    """
+
+    basic_actions = ("RIGHT", "LEFT", "INSERT")
+    overflows = ("error", "drop_ends")
+    growth = (1, 1)
+
+    def __init__(
+        self,
+        count: int,
+        depth: int = 2,
+        noop: bool = True,
+        capacity: int | None = None,
+        overflow: str = "error",
+    ) -> None:
+        super().__init__(count, depth, noop, capacity, overflow)
+
+    @property
+    def most_cells(self) -> int | None:
+        """HEAD and capacity - 1 cells on either side."""
+        return None if self.capacity is None else 2 * self.capacity - 1
+
+    def initial_state(
+        self,
+        batch_size: int,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+    ) -> Cells:
+        """Return lists with the cell at HEAD alone, which is empty: [B, S, 1]."""
+        check_batch_size(batch_size)
+        return Cells(torch.full((batch_size, self.count, 1), EMPTY, dtype=dtype, device=device))
+
+    def pad_rows(self, rows: Tensor, steps: int) -> Tensor:
+        """Give cells the empty ones that `steps` more steps would add at both ends."""
+        if self.capacity is not None:
+            steps = max(0, min(steps, self.capacity - 1 - rows.shape[self.row_axis] // 2))
+        return self._with_empty_rows(rows, steps, steps)
+
+    def check_state(self, state: Cells, batch_size: int, like: Tensor) -> None:
+        """As `Memory.check_state`; the cells must have a middle."""
+        super().check_state(state, batch_size, like)
+        if state.cells.shape[-1] % 2 == 0:
+            raise ShapeError(
+                "state.cells: expected an odd number of cells N with HEAD in the middle, got "
+                f"{state.cells.shape[-1]}."
+            )
+
+    def step(self, state: Cells, instruction: ActionValue) -> tuple[Tensor, Cells]:
+        """Move, insert and keep at once, each to its weight, then read at HEAD.
+
+        L_t[i] = a_t[RIGHT] L_{t-1}[i+1] + a_t[LEFT] L_{t-1}[i-1] + a_t[INSERT] X_t[i]
+                 + a_t[NO-OP] L_{t-1}[i]
+        X_t[i] = sigma(D h_t) at i = HEAD;  L_{t-1}[i+1] for i < HEAD;  L_{t-1}[i] for i > HEAD
+
+        Args:
+            state: cells [B, S, N], HEAD at N // 2, N odd.
+            instruction: action [B, S, 3], with NO-OP [B, S, 4]; value [B, S].
+        Returns:
+            reading [B, S k], HEAD and the cells left of it list by list, and the next state, two
+            cells longer unless the capacity is reached.
+        Raises:
+            ShapeError, DTypeError, DeviceError: a field disagrees; the message names it.
+            MemoryOverflowError: a full list would lose a cell, with overflow="error".
+        Source: Joulin & Mikolov 2015 (NIPS), section 3, the list's equation.
+        """
+        self._check_step(state, instruction)
+        weights = [weight.unsqueeze(-1) for weight in instruction.action.unbind(-1)]
+        right, left, insert, *keep = weights
+        old = self.pad_rows(state.cells, 1)
+        if old.shape == state.cells.shape:
+            by_right, by_left, by_insert = instruction.action[..., :3].unbind(-1)
+            self._lose(old[..., 0], by_right + by_insert, "the leftmost cell of a full list")
+            self._lose(old[..., -1], by_left, "the rightmost cell of a full list")
+        head = old.shape[-1] // 2
+        inserted = torch.cat(
+            [old[..., 1 : head + 1], instruction.value.unsqueeze(-1), old[..., head + 1 :]], dim=-1
+        )
+        cells = right * shifted(old, -1) + left * shifted(old, 1) + insert * inserted
+        for weight in keep:
+            cells = cells + weight * old
+        return self.read(cells), Cells(cells)
+
+    def read(self, cells: Tensor) -> Tensor:
+        """Read HEAD and the k - 1 cells left of it, [B, S k]; -1 beyond the last cell."""
+        head = cells.shape[-1] // 2
+        leftwards = cells[..., : head + 1].flip(-1)[..., : self.depth]
+        return F.pad(leftwards, (0, self.depth - leftwards.shape[-1]), value=EMPTY).flatten(1)

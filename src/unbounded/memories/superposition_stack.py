@@ -1,0 +1,121 @@
+"""The superposition stack of Joulin & Mikolov: scalar cells, mixed by the weights of actions."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from unbounded.memories.base import check_batch_size
+from unbounded.memories.superposition import (
+    EMPTY,
+    ActionValue,
+    Cells,
+    SuperpositionMemory,
+    shifted,
+)
+
+
+class SuperpositionStack(SuperpositionMemory):
+    """Stacks of numbers; every cell is the mean of what PUSH, POP and NO-OP would leave there.
+
+    Cell 0 is the top. All cells are empty (-1) at first, and so is what a POP brings up from below
+    the last one. What is read are the k topmost cells after the action. The paper's controller
+    reads them before it acts, h_t from s_{t-1}: that is the same, since the layer hands the
+    reading of a step to the next one, and the first reading, of the empty stacks, is -1.
+
+    Args:
+        count: S, number of stacks.
+        depth: k, topmost cells of each that are read.
+        noop: whether NO-OP is a third action.
+        capacity: most cells of a stack, at least `depth`; None for stacks that grow by a cell a
+            step. The authors' program has 200.
+        overflow: what a PUSH does to a full stack whose bottom cell is not empty: "error" raises,
+            "drop_bottom" loses that cell, as the authors' program does without a word.
+    Raises:
+        ShapeError, ConfigError, ChoiceError: an argument is out of range; the message names it.
+    Source: Joulin & Mikolov 2015, arXiv:1503.01007, eq. 3-6. NO-OP is printed for the top alone;
+        here, as in the authors' program, it keeps every cell.
+    """
+
+    basic_actions = ("PUSH", "POP")
+    overflows = ("error", "drop_bottom")
+    growth = (0, 1)
+
+    def __init__(
+        self,
+        count: int,
+        depth: int = 2,
+        noop: bool = False,
+        capacity: int | None = None,
+        overflow: str = "error",
+    ) -> None:
+        super().__init__(count, depth, noop, capacity, overflow)
+
+    @property
+    def most_cells(self) -> int | None:
+        """The capacity."""
+        return self.capacity
+
+    def initial_state(
+        self,
+        batch_size: int,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+    ) -> Cells:
+        """Return stacks without a cell, [B, S, 0]."""
+        check_batch_size(batch_size)
+        return Cells(torch.zeros(batch_size, self.count, 0, dtype=dtype, device=device))
+
+    def pad_rows(self, rows: Tensor, steps: int) -> Tensor:
+        """Give cells the empty ones that `steps` more steps would add at the bottom."""
+        if self.capacity is not None:
+            steps = max(0, min(steps, self.capacity - rows.shape[self.row_axis]))
+        return self._with_empty_rows(rows, 0, steps)
+
+    def step(self, state: Cells, instruction: ActionValue) -> tuple[Tensor, Cells]:
+        """Push, pop and keep at once, each to its weight, then read the top.
+
+        s_t[0] = a_t[PUSH] sigma(D h_t) + a_t[POP] s_{t-1}[1] + a_t[NO-OP] s_{t-1}[0]            (4)
+        s_t[i] = a_t[PUSH] s_{t-1}[i-1] + a_t[POP] s_{t-1}[i+1] + a_t[NO-OP] s_{t-1}[i]          (5)
+
+        Args:
+            state: cells [B, S, N].
+            instruction: action [B, S, 2], with NO-OP [B, S, 3]; value [B, S].
+        Returns:
+            reading [B, S k], the k topmost cells stack by stack, and the next state, one cell
+            longer unless the capacity is reached.
+        Raises:
+            ShapeError, DTypeError, DeviceError: a field disagrees; the message names it.
+            MemoryOverflowError: a full stack would lose a cell, with overflow="error".
+        Source: Joulin & Mikolov 2015, arXiv:1503.01007, eq. 4, 5.
+        """
+        self._check_step(state, instruction)
+        weights = [weight.unsqueeze(-1) for weight in instruction.action.unbind(-1)]
+        push, pop, *keep = weights
+        old = self.pad_rows(state.cells, 1)
+        if old.shape == state.cells.shape:
+            self._lose(old[..., -1], instruction.action[..., 0], "the bottom cell of a full stack")
+        pushed = torch.cat([instruction.value.unsqueeze(-1), old[..., :-1]], dim=-1)
+        cells = push * pushed + pop * shifted(old, -1)
+        for weight in keep:
+            cells = cells + weight * old
+        return self.read(cells), Cells(cells)
+
+    def read(self, cells: Tensor) -> Tensor:
+        """Read s^k, the k topmost cells of each stack, [B, S k]; -1 below the last cell."""
+        missing = max(0, self.depth - cells.shape[-1])
+        return F.pad(cells[..., : self.depth], (0, missing), value=EMPTY).flatten(1)
+
+
+def trim_cells(state: Cells) -> Cells:
+    """Take away the cells at the bottom that are empty in every stack of every sequence.
+
+    Exact: an empty cell and none are the same. With actions that are one-hot this keeps long
+    streams short; cells that are only nearly empty stay.
+
+    Args:
+        state: of a SuperpositionStack, cells [B, S, N].
+    """
+    used = (state.cells != EMPTY).any(dim=0).any(dim=0).nonzero()
+    return Cells(state.cells[..., : int(used.max()) + 1 if used.numel() else 0])

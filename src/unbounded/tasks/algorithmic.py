@@ -1,0 +1,181 @@
+"""The stream tasks of Joulin & Mikolov by name: functions whose options the registry checks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from unbounded.errors import ConfigError
+from unbounded.tasks.addition import BinaryAddition
+from unbounded.tasks.counting import Counting
+from unbounded.tasks.lengths import LengthRange
+from unbounded.tasks.memorization import Memorization
+from unbounded.tasks.streams import SequenceSource, StreamTask
+
+Lengths = LengthRange | str | tuple[int, int]
+
+#: Ranges of n: trained below 20, tested to 60; the authors' program never draws n = 1.
+TRAIN: Final = "2:19"
+TEST: Final = "2:60"
+#: Sequences of a stream. With 32 streams an epoch has about the authors' 2000 sequences.
+SEQUENCES: Final = 60
+
+
+def _streams(
+    name: str,
+    make: Callable[[], SequenceSource],
+    sequences: int,
+    train_lengths: Lengths,
+    test_lengths: Lengths,
+    loss: str = "all",
+) -> StreamTask:
+    """Build the parts, collect their faults, put them together."""
+    faults: list[str] = []
+    source = None
+    ranges: dict[str, LengthRange] = {}
+    try:
+        source = make()
+    except ConfigError as error:
+        faults += error.faults
+    for part, lengths in (("train_lengths", train_lengths), ("test_lengths", test_lengths)):
+        try:
+            ranges[part] = LengthRange.of(lengths)
+        except ConfigError as error:
+            faults += [f"{part}: {fault}" for fault in error.faults]
+    if source is None or len(ranges) < 2:
+        raise ConfigError(faults)
+    return StreamTask(name, source, sequences, loss=loss, **ranges)
+
+
+def anbn(
+    sequences: int = SEQUENCES, train_lengths: Lengths = TRAIN, test_lengths: Lengths = TEST
+) -> StreamTask:
+    """Count: a^n b^n, one after the other.
+
+    Args:
+        sequences: how many make a stream.
+        train_lengths: n of the split "train".
+        test_lengths: n of the splits "validation" and "test".
+
+    Raises:
+        ConfigError: options are out of range; all faults together.
+    Source: Joulin & Mikolov 2015, arXiv:1503.01007, Table 1.
+    """
+    return _streams("anbn", lambda: Counting("equal", 2), sequences, train_lengths, test_lengths)
+
+
+def anbncn(
+    sequences: int = SEQUENCES, train_lengths: Lengths = TRAIN, test_lengths: Lengths = TEST
+) -> StreamTask:
+    """Count twice: a^n b^n c^n. Args, errors and source as for `anbn`."""
+    return _streams("anbncn", lambda: Counting("equal", 3), sequences, train_lengths, test_lengths)
+
+
+def anbncndn(
+    sequences: int = SEQUENCES, train_lengths: Lengths = TRAIN, test_lengths: Lengths = TEST
+) -> StreamTask:
+    """Count three times: a^n b^n c^n d^n. Args, errors and source as for `anbn`."""
+    return _streams(
+        "anbncndn", lambda: Counting("equal", 4), sequences, train_lengths, test_lengths
+    )
+
+
+def anb2n(
+    letters: int = 2,
+    repeats: int = 2,
+    sequences: int = SEQUENCES,
+    train_lengths: Lengths = TRAIN,
+    test_lengths: Lengths = TEST,
+) -> StreamTask:
+    """Count in steps: a^n b^(2n).
+
+    Args:
+        letters: size of the alphabet; the second run is of one of those after a.
+        repeats: how many times longer the second run is; 3 gives a^n b^(3n).
+
+    The rest as for `anbn`.
+    """
+    return _streams(
+        "anb2n",
+        lambda: Counting("repeated", letters, repeats),
+        sequences,
+        train_lengths,
+        test_lengths,
+    )
+
+
+def anbmc_sum(
+    sequences: int = SEQUENCES, train_lengths: Lengths = TRAIN, test_lengths: Lengths = TEST
+) -> StreamTask:
+    """Add in unary: a^n b^m c^(n+m); lengths are n + m. Args, errors and source as for `anbn`."""
+    return _streams("anbmc_sum", lambda: Counting("sum", 3), sequences, train_lengths, test_lengths)
+
+
+def anbmc_product(
+    letters: int = 3,
+    sequences: int = SEQUENCES,
+    train_lengths: Lengths = TRAIN,
+    test_lengths: Lengths = TEST,
+) -> StreamTask:
+    """Multiply in unary: a^n b^m c^(n m); lengths are n + m.
+
+    Args:
+        letters: size of the alphabet; the last run is of one of those after b.
+
+    The rest as for `anbn`. Not in the paper; task 5 of the authors' program, which scores only
+    sequences whose last run is of the last letter, where here all are scored.
+    """
+    return _streams(
+        "anbmc_product",
+        lambda: Counting("product", letters),
+        sequences,
+        train_lengths,
+        test_lengths,
+    )
+
+
+def anbmcndm(
+    sequences: int = SEQUENCES, train_lengths: Lengths = TRAIN, test_lengths: Lengths = TEST
+) -> StreamTask:
+    """Count two crossed: a^n b^m c^n d^m; lengths are n + m.
+
+    Args and errors as for `anbn`. Not in the paper; task 6 of the authors' program.
+    """
+    return _streams(
+        "anbmcndm", lambda: Counting("crossed", 4), sequences, train_lengths, test_lengths
+    )
+
+
+def memorization(
+    symbols: int = 2,
+    sequences: int = SEQUENCES,
+    train_lengths: Lengths = TRAIN,
+    test_lengths: Lengths = TEST,
+) -> StreamTask:
+    """Say it backwards: n symbols, "=", the symbols from the last to the first.
+
+    Args:
+        symbols: size of the dictionary.
+
+    The rest as for `anbn`.
+    """
+    return _streams(
+        "memorization", lambda: Memorization(symbols), sequences, train_lengths, test_lengths
+    )
+
+
+def binary_addition(
+    loss: str = "answer",
+    sequences: int = 10,
+    train_lengths: Lengths = "1:19",
+    test_lengths: Lengths = TEST,
+) -> StreamTask:
+    """Add in binary: 101+1=011. with the sum's lowest digit first; lengths are digits in all.
+
+    Args:
+        loss: "answer" (as the authors) counts the steps after "=", "all" every step.
+        sequences: how many make a stream; the authors empty the stacks after every 10.
+
+    The rest as for `anbn`. Source: Joulin & Mikolov 2015, section 5.2.
+    """
+    return _streams("binary_addition", BinaryAddition, sequences, train_lengths, test_lengths, loss)

@@ -1,0 +1,112 @@
+"""Runs of letters whose lengths must agree: a^n b^n and its relatives, as streams.
+
+Source: Joulin & Mikolov 2015, arXiv:1503.01007, Table 1; the tasks 1, 2, 3, 5 and 6 of the
+authors' program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from unbounded.errors import ChoiceError, ConfigError
+from unbounded.tasks.lengths import LengthRange
+from unbounded.tasks.randomness import Integers, Stream, bounded, whole_number
+from unbounded.tasks.streams import Sequences, SequenceSource
+
+LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
+
+
+class Form(NamedTuple):
+    """A kind of sequence.
+
+    Fields:
+        free: runs at the beginning whose lengths are drawn; the rest, after the first letter of
+            the next run, is determined.
+        letters: least and most letters of the alphabet.
+        chosen: the run whose letter is drawn among it and the later letters; None: none is.
+        runs: lengths of the runs, from n, m, letters and repeats.
+    """
+
+    free: int
+    letters: tuple[int, int]
+    chosen: int | None
+    runs: Callable[[Integers, Integers, int, int], list[Integers]]
+
+
+FORMS: Final[dict[str, Form]] = {
+    "equal": Form(1, (2, 26), None, lambda n, m, letters, repeats: [n] * letters),
+    "repeated": Form(1, (2, 26), 1, lambda n, m, letters, repeats: [n, repeats * n]),
+    "sum": Form(2, (3, 3), None, lambda n, m, letters, repeats: [n, m, n + m]),
+    "product": Form(2, (3, 26), 2, lambda n, m, letters, repeats: [n, m, n * m]),
+    "crossed": Form(2, (4, 4), None, lambda n, m, letters, repeats: [n, m, n, m]),
+}
+
+
+class Counting(SequenceSource):
+    """Sequences of runs of letters.
+
+    | form | sequence | n of a length range |
+    |---|---|---|
+    | equal | a^n b^n, a^n b^n c^n, ... over `letters` letters | n |
+    | repeated | a^n, then `repeats` n times one of the other letters | n |
+    | sum | a^n b^m c^(n+m) | n + m |
+    | product | a^n b^m, then n m times one of the letters from c on | n + m |
+    | crossed | a^n b^m c^n d^m | n + m |
+
+    Where two lengths are drawn, their sum is drawn first and m is uniform in 1..sum - 1. What is
+    determined begins after the first letter of the run after those: that letter itself may come
+    at any time.
+
+    Args:
+        form: one of `FORMS`.
+        letters: size of the alphabet.
+        repeats: of the form "repeated".
+
+    Raises:
+        ChoiceError: there is no such form.
+        ConfigError: `letters` or `repeats` is no integer or out of range; both together.
+    """
+
+    starts_alike = True
+
+    def __init__(self, form: str, letters: int, repeats: int = 1) -> None:
+        if form not in FORMS:
+            raise ChoiceError("form", form, FORMS)
+        faults: list[str] = []
+        for name, value, (least, most) in (
+            ("letters", letters, FORMS[form].letters),
+            ("repeats", repeats, (1, 1000)),
+        ):
+            try:
+                whole_number(name, value, least, most)
+            except ConfigError as error:
+                faults += error.faults
+        if faults:
+            raise ConfigError(faults)
+        self.form, self.repeats = form, repeats
+        self.alphabet = tuple(LETTERS[:letters])
+        self.shortest = FORMS[form].free
+
+    def draw(self, stream: Stream, start: int, size: int, lengths: LengthRange) -> Sequences:
+        """See `SequenceSource.draw`."""
+        form = FORMS[self.form]
+        indices = start + np.arange(size)
+        first, second = stream.words(indices, np.zeros(1, dtype=np.int64))
+        n: Integers = lengths.minimum + bounded(first, len(lengths))
+        m = np.zeros_like(n)
+        if form.free == 2:
+            m = 1 + bounded(second, n - 1)
+            n = n - m
+        runs = np.stack(form.runs(n, m, len(self.alphabet), self.repeats), axis=1)
+        ends = np.cumsum(runs, axis=1)
+        place = np.arange(ends[:, -1].max())
+        # The run that a place is in is the number of runs that ended before it.
+        symbols = (place[None, :, None] >= ends[:, None, :-1]).sum(axis=2)
+        if form.chosen is not None:
+            choices = len(self.alphabet) - form.chosen
+            letter = bounded(stream.words(indices, np.ones(1, dtype=np.int64))[0], choices)
+            symbols += np.where(symbols == form.chosen, letter[:, None], 0)
+        return Sequences(symbols, ends[:, -1], ends[:, form.free - 1] + 1)

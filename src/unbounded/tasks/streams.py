@@ -1,0 +1,231 @@
+"""Tasks as streams: sequences one after the other, with no sign of where one ends.
+
+The model predicts each next symbol of the stream. Much of a sequence is not determined by what
+came before; only what is can be scored, and which symbols these are the task knows.
+
+Source: Joulin & Mikolov 2015, arXiv:1503.01007, sections 4 and 5.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unbounded.errors import ChoiceError, ConfigError
+from unbounded.tasks.batch import Batch
+from unbounded.tasks.lengths import LengthRange
+from unbounded.tasks.randomness import LAST_INDEX, Integers, Stream, whole_number
+from unbounded.tasks.task import Example, Task
+
+LOSSES: Final = ("all", "answer")
+
+
+class Sequences(NamedTuple):
+    """Sequences of symbols and how much of each is given.
+
+    Fields:
+        symbols: int64 [K, L]; what stands beyond `lengths` has no meaning.
+        lengths: int64 [K], in 1..L.
+        given: symbols at the beginning that the rest is determined by, int64 [K].
+    """
+
+    symbols: Integers
+    lengths: Integers
+    given: Integers
+
+
+class SequenceSource(ABC):
+    """Where the sequences of a stream come from.
+
+    Attributes:
+        alphabet: the symbols.
+        shortest: the least n that has a sequence.
+        starts_alike: whether each sequence begins with the same symbol, so that the first symbol
+            of the next one is determined too, and belongs to the score of the one before.
+    """
+
+    alphabet: tuple[str, ...]
+    shortest: int
+    starts_alike: bool
+
+    @abstractmethod
+    def draw(self, stream: Stream, start: int, size: int, lengths: LengthRange) -> Sequences:
+        """Sequences `start`, ..., `start + size - 1`, each n uniform over `lengths`."""
+
+
+class JudgedStreams(NamedTuple):
+    """Streams with the sequence that each step is judged for.
+
+    Fields:
+        batch: B streams.
+        judged: int64 [B, T]: number, within its stream, of the sequence for whose score the
+            step's target counts; -1 where it counts for none.
+        scored: sequences of each stream that are scored. The last one is not: its end would show
+            in the next sequence only, and the authors' program closes all of them there.
+    """
+
+    batch: Batch
+    judged: Tensor
+    scored: int
+
+
+def lay_out(drawn: Sequences, source: SequenceSource, sequences: int, loss: str) -> JudgedStreams:
+    """Put each `sequences` of the drawn sequences one after the other, as one stream.
+
+    Args:
+        drawn: B * `sequences` sequences of `source`.
+        source: says the alphabet and whether sequences start alike.
+        sequences: of each stream.
+        loss: as for `StreamTask`.
+    """
+    size = len(drawn.lengths) // sequences
+    totals = drawn.lengths.reshape(size, sequences).sum(axis=1)
+    place = np.arange(drawn.symbols.shape[1])
+    within = place < drawn.lengths[:, None]
+    answer = place >= drawn.given[:, None]
+    number = np.tile(np.arange(sequences), size)[:, None]
+    judged = np.where(answer, number, -1)
+    if source.starts_alike:
+        judged[:, :1] = number - 1
+    steps = np.arange(totals.max()) < totals[:, None]
+
+    def streams_of(values: Integers, beyond: int) -> Integers:
+        filled = np.full(steps.shape, beyond, dtype=np.int64)
+        filled[steps] = values[within]
+        return filled
+
+    targets = streams_of(drawn.symbols, 0)
+    inputs = np.zeros_like(targets)
+    inputs[:, 1:] = targets[:, :-1]
+    inputs[:, 0] = len(source.alphabet) - 1
+    inputs[~steps] = 0
+    mask = steps if loss == "all" else streams_of(answer.astype(np.int64), 0) > 0
+    arrays = (inputs, targets, mask, totals)
+    batch = Batch(*(torch.from_numpy(array) for array in arrays))
+    return JudgedStreams(batch, torch.from_numpy(streams_of(judged, -1)), sequences - 1)
+
+
+class StreamTask(Task):
+    """Predict the next symbol of streams. Example i of a split is stream i.
+
+    A stream is a run of sequences that begins with empty memories; a task's streams are made of
+    `sequences` of them, and stream i has the sequences i * sequences, ... of its source. The input
+    at the first step is the last symbol of the alphabet, as in the authors' program.
+
+    Args:
+        name: the name it is listed under.
+        source: draws the sequences.
+        sequences: how many make a stream, at least 2.
+        train_lengths: range of n of the split "train"; a curriculum passes ranges of its own.
+        test_lengths: range of n of the splits "validation" and "test".
+        loss: "all" steps count in the loss, or those of the "answer", which the rest determines.
+
+    Raises:
+        ConfigError: an argument is out of range; all faults together.
+        ChoiceError: there is no such loss.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        source: SequenceSource,
+        sequences: int,
+        train_lengths: LengthRange,
+        test_lengths: LengthRange,
+        loss: str = "all",
+    ) -> None:
+        if loss not in LOSSES:
+            raise ChoiceError("loss", loss, LOSSES)
+        faults = [
+            f"{part}: {fault}"
+            for part, lengths in (("train_lengths", train_lengths), ("test_lengths", test_lengths))
+            for fault in self._length_faults(name, source, lengths)
+        ]
+        try:
+            self.sequences = whole_number("sequences", sequences, 2, 2**31)
+        except ConfigError as error:
+            faults += error.faults
+        if faults:
+            raise ConfigError(faults)
+        self.name, self.source, self.loss = name, source, loss
+        self.train_lengths, self.test_lengths = train_lengths, test_lengths
+        self.input_vocabulary = self.output_vocabulary = source.alphabet
+
+    def batch(
+        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
+    ) -> Batch:
+        """See `Task.batch`; B = `size` streams, T is the longest."""
+        return self.judged(seed, split, start, size, lengths).batch
+
+    def judged(
+        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
+    ) -> JudgedStreams:
+        """The streams of `batch`, with what counts in the score.
+
+        Args and errors as for `batch`.
+        """
+        start = whole_number("start", start, 0, LAST_INDEX // self.sequences)
+        size = whole_number("size", size, 1, LAST_INDEX // self.sequences - start + 1)
+        drawn = self._draw(seed, split, start * self.sequences, size * self.sequences, lengths)
+        return lay_out(drawn, self.source, self.sequences, self.loss)
+
+    def examples(
+        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
+    ) -> list[Example]:
+        """Sequences `start`, ... of all streams: what is given, and what it determines.
+
+        Args and errors as for `batch`; sequence i is in stream i // sequences.
+        """
+        start = whole_number("start", start, 0, LAST_INDEX)
+        size = whole_number("size", size, 1, LAST_INDEX + 1 - start)
+        drawn = self._draw(seed, split, start, size, lengths)
+        rows = zip(*(field.tolist() for field in drawn), strict=True)
+        named = (
+            (tuple(self.source.alphabet[symbol] for symbol in row[:length]), given)
+            for row, length, given in rows
+        )
+        return [Example(row[:given], row[given:]) for row, given in named]
+
+    def with_sequences(self, sequences: int) -> StreamTask:
+        """The same task with streams of another number of sequences.
+
+        Raises:
+            ConfigError: `sequences` is no integer of at least 2.
+        """
+        return StreamTask(
+            self.name, self.source, sequences, self.train_lengths, self.test_lengths, self.loss
+        )
+
+    def encode(self, symbols: Iterable[str]) -> Tensor:
+        """Tokens of symbols, int64 [T]; a string is read letter by letter.
+
+        Raises:
+            ChoiceError: a symbol is not in the alphabet.
+        """
+        places = {symbol: place for place, symbol in enumerate(self.source.alphabet)}
+        given = list(symbols)
+        for symbol in given:
+            if symbol not in places:
+                raise ChoiceError(f"symbol of task {self.name}", symbol, self.source.alphabet)
+        return torch.tensor([places[symbol] for symbol in given], dtype=torch.int64)
+
+    def _draw(
+        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None
+    ) -> Sequences:
+        stream = Stream(seed, split)
+        chosen = self.split_lengths(split) if lengths is None else LengthRange.of(lengths)
+        faults = self._length_faults(self.name, self.source, chosen)
+        if faults:
+            raise ConfigError(faults)
+        return self.source.draw(stream, start, size, chosen)
+
+    @staticmethod
+    def _length_faults(name: str, source: SequenceSource, lengths: LengthRange) -> list[str]:
+        if lengths.minimum >= source.shortest:
+            return []
+        return [f"lengths: {name} has no sequence with n below {source.shortest}, got {lengths}"]

@@ -1,0 +1,35 @@
+"""Curricula: the range of lengths of each batch, as a function of its number alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from unbounded.errors import ConfigError
+from unbounded.tasks import LengthRange
+
+
+@dataclass(frozen=True)
+class Growing:
+    """Begin with the shortest length and add the next one after every `every` batches.
+
+    Args:
+        lengths: the range that it grows into.
+        every: batches between two lengths, at least 1. With batches as large as an epoch of the
+            authors and 1 this is their curriculum.
+
+    Raises:
+        ConfigError: `every` is no integer of at least 1.
+    Source: the authors' program of Joulin & Mikolov 2015.
+    """
+
+    lengths: LengthRange
+    every: int = 1
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.every, int) or isinstance(self.every, bool) or self.every < 1:
+            raise ConfigError([f"curriculum: every: expected an integer >= 1, got {self.every!r}"])
+
+    def __call__(self, batch: int) -> LengthRange:
+        """The range of batch number `batch`, counted from 0."""
+        longest = min(self.lengths.maximum, self.lengths.minimum + batch // self.every)
+        return LengthRange(self.lengths.minimum, longest)

@@ -1,0 +1,140 @@
+"""Halve the learning rate when validation gets no better, and go back to the best weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from unbounded.errors import CheckpointError
+from unbounded.training.state import LoopState
+from unbounded.training.stopping import Assess, Record
+
+_WEIGHT = "weight."
+_NUMBERS = ("best_nats", "looked", "nats", "better")
+
+
+class HalveOnPlateau:
+    """A stop rule that keeps a backup of the best weights and lowers the learning rate.
+
+    At each look: if validation is better than ever, the weights become the backup. If not, and the
+    first `hold` batches are over, the learning rate is halved and the weights go back to the
+    backup; what the optimizer remembers beside them stays. The run is over when the learning rate
+    is below `smallest`. `restore` puts the backup back at the end, for the test.
+
+    Args:
+        model: whose weights are kept; the one that `optimizer` trains.
+        optimizer, schedule: hold the learning rate.
+        validate: measures the model, in nats per token; lower is better.
+        every: batches between looks.
+        hold: batches during which the rate is never halved (half of the curriculum's last n in
+            the authors' program).
+        factor: what the rate is multiplied by.
+        smallest: rate below which the run is over.
+    Source: Joulin & Mikolov 2015, section 4, and the authors' program.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        schedule: torch.optim.lr_scheduler.LRScheduler,
+        validate: Callable[[], float],
+        *,
+        every: int = 1,
+        hold: int = 0,
+        factor: float = 0.5,
+        smallest: float = 1e-5,
+    ) -> None:
+        self._model = model
+        self._optimizer = optimizer
+        self._schedule = schedule
+        self._validate = validate
+        self._every = every
+        self._hold = hold
+        self._factor = factor
+        self._smallest = smallest
+        self._best = math.inf
+        self._looked, self._nats, self._better = 0, math.inf, False
+        self._backup: dict[str, Tensor] = {}
+
+    def __call__(self, state: LoopState, assess: Assess, record: Record) -> str | None:
+        """Look, when a look is due."""
+        if state.batch % self._every == 0:
+            # A look that is repeated after an interruption must not halve once more.
+            if state.batch != self._looked:
+                self._look(state.batch)
+            record(
+                {
+                    "kind": "plateau",
+                    "batch": state.batch,
+                    "validation_nats_per_token": self._nats,
+                    "better": self._better,
+                    "learning_rate": self._rate(),
+                }
+            )
+        if self._rate() >= self._smallest:
+            return None
+        return f"plateau: the learning rate is below {self._smallest:g}"
+
+    def _look(self, batch: int) -> None:
+        nats = self._validate()
+        self._looked, self._nats, self._better = batch, nats, nats < self._best
+        if self._better:
+            self._best = nats
+            self._backup = {name: weight.detach().clone() for name, weight in self._named_weights()}
+        elif batch > self._hold:
+            self._scale_rate()
+            self.restore()
+
+    def restore(self) -> None:
+        """Put the best weights back; without a look so far nothing changes."""
+        with torch.no_grad():
+            for name, weight in self._named_weights():
+                if name in self._backup:
+                    weight.copy_(self._backup[name])
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What a checkpoint must hold of it."""
+        numbers = (self._best, self._looked, self._nats, self._better)
+        return {
+            **{
+                name: torch.tensor(float(number), dtype=torch.float64)
+                for name, number in zip(_NUMBERS, numbers, strict=True)
+            },
+            **{_WEIGHT + name: weight for name, weight in self._backup.items()},
+        }
+
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take back what `tensors` gave.
+
+        Raises:
+            CheckpointError: something is missing.
+        """
+        missing = [name for name in _NUMBERS if name not in tensors]
+        if missing:
+            raise CheckpointError(f"the backup of the best weights has no {', '.join(missing)}")
+        best, looked, nats, better = (float(tensors[name]) for name in _NUMBERS)
+        self._best, self._looked, self._nats, self._better = best, int(looked), nats, bool(better)
+        device = next(self._model.parameters()).device
+        self._backup = {
+            name.removeprefix(_WEIGHT): tensor.to(device)
+            for name, tensor in tensors.items()
+            if name.startswith(_WEIGHT)
+        }
+
+    def _named_weights(self) -> Any:
+        return self._model.named_parameters()
+
+    def _rate(self) -> float:
+        return float(self._optimizer.param_groups[0]["lr"])
+
+    def _scale_rate(self) -> None:
+        for group in self._optimizer.param_groups:
+            group["lr"] *= self._factor
+        # A schedule multiplies its base rates anew at each batch; accelerate wraps it.
+        schedule = getattr(self._schedule, "scheduler", self._schedule)
+        schedule.base_lrs = [rate * self._factor for rate in schedule.base_lrs]

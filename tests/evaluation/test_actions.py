@@ -1,0 +1,66 @@
+"""The table of actions, on a counter whose weights were written by hand."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import unbounded as ub
+from unbounded.errors import ChoiceError, ConfigError
+from unbounded.evaluation import action_rows, action_table
+from unbounded.models import SequenceModel
+from unbounded.models.stream import StreamModel
+from unbounded.tasks import make_task
+
+
+def counter():
+    """h = (a was read, b was read): pushes for a, pops for b; the next is b while the top holds."""
+    model = StreamModel(vocabulary=2, hidden_size=2, count=1, depth=1, backend="reference").sequence
+    weights = {
+        "layer.controller.weight_ih": [[40, -40, 0], [-40, 40, 0]],
+        "layer.heads.weight": [[40, 0], [0, 40], [0.0, 0]],  # PUSH, POP, the value sigma(0)
+        "output.weight": [[3, 0], [0, 3]],
+    }
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(torch.tensor(weights[name]))
+    return model
+
+
+def test_the_table_says_what_each_stack_does():
+    rows = action_rows(counter(), make_task("anbn"), "aabba")
+    assert [row.current for row in rows] == list("aabb")
+    assert [row.following for row in rows] == list("abba")
+    assert [row.actions for row in rows] == [("PUSH",), ("PUSH",), ("POP",), ("POP",)]
+    assert [round(row.tops[0], 6) for row in rows] == [0.5, 0.5, 0.5, -1.0]
+    assert all(row.weights[0] > 0.999 for row in rows)
+    assert [row.predicted for row in rows] == list("aabb")
+    high = 1 / (1 + 2.718281828459045**-3)
+    assert [row.probability for row in rows] == pytest.approx([high, 1 - high, high, 1 - high])
+    assert action_table(rows).splitlines() == [
+        "current  next  predicted  p(next)  action 1  top 1",
+        "a        a     a          0.95     PUSH      0.50",
+        "a        b     a          0.05     PUSH      0.50",
+        "b        b     b          0.95     POP       0.50",
+        "b        a     b          0.05     POP       -1.00",
+    ]
+
+
+def test_a_list_shows_the_cell_at_its_head():
+    torch.manual_seed(0)
+    model = StreamModel(vocabulary=2, memory="superposition_list", count=3).sequence
+    rows = action_rows(model, make_task("anbn"), "aab")
+    _, state = model.layer(model.embed(torch.tensor([[0, 0]])))
+    assert rows[-1].tops == pytest.approx(tuple(state.memory.cells[0, :, 2].tolist()))
+    assert set(rows[0].actions) <= {"RIGHT", "LEFT", "INSERT"}
+
+
+def test_bad_input():
+    task = make_task("anbn")
+    with pytest.raises(ChoiceError, match="unknown symbol of task anbn 'x'"):
+        action_rows(counter(), task, "abx")
+    with pytest.raises(ConfigError, match="symbols: expected at least two, got 1"):
+        action_rows(counter(), task, "a")
+    layer = ub.MemoryRNN(2, 3, ub.NeuralStack(2), batch_first=True)
+    with pytest.raises(ConfigError, match="expected a MemoryRNN with superposition"):
+        action_rows(SequenceModel(2, 2, None, layer, 3), task, "ab")

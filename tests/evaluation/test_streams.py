@@ -1,0 +1,171 @@
+"""Scores of streams, by hand on the examples of the paper's Table 1."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import torch
+
+from unbounded.errors import ConfigError, ShapeError
+from unbounded.evaluation import LengthScore, percent_of_lengths, score_lengths, sequence_rights
+from unbounded.tasks import LengthRange, make_task
+from unbounded.tasks.streams import Sequences, lay_out
+
+#: Table 1 with the characters that are evaluated in brackets.
+TABLE_1 = {
+    "anbn": "aab[ba]aab[bba]b[a]aaaab[bbbb]",
+    "anbncn": "aaab[bbccca]b[ca]aaaab[bbbbccccc]",
+    "anbncndn": "aab[bccdda]aab[bbcccddda]b[cd]",
+    "anb2n": "aab[bbba]aab[bbbbba]b[b]",
+    "anbmc_sum": "aabc[cca]aabbc[cccca]bc[c]",
+}
+MEMORIZATION = "12=[21] 2122=[2212] 11121=[12111]"
+
+
+def streams_of(name, text):
+    """The streams of a task for a text that was written down, not drawn."""
+    task = make_task(name)
+    if name == "memorization":
+        parts = text.split()
+        given = [part.index("=") + 1 for part in parts]
+    else:
+        parts = re.findall(r"a+[^a]+", text)
+        trigger = "c" if name == "anbmc_sum" else "b"
+        given = [part.index(trigger) + 1 for part in parts]
+    symbols = np.zeros((len(parts), max(map(len, parts))), dtype=np.int64)
+    for row, part in enumerate(parts):
+        symbols[row, : len(part)] = task.encode(part).numpy()
+    drawn = Sequences(symbols, np.array([len(p) for p in parts]), np.array(given))
+    return lay_out(drawn, task.source, len(parts), "all")
+
+
+def brackets(text):
+    """Which characters stand in brackets."""
+    marks, inside = [], False
+    for character in text:
+        if character in "[]":
+            inside = character == "["
+        elif character != " ":
+            marks.append(inside)
+    return marks
+
+
+@pytest.mark.parametrize(("name", "text"), [*TABLE_1.items(), ("memorization", MEMORIZATION)])
+def test_what_is_judged_is_what_table_1_prints_in_bold(name, text):
+    streams = streams_of(name, re.sub(r"[\[\]]", "", text))
+    assert (streams.judged[0] >= 0).tolist() == brackets(text)
+
+
+def test_rights_by_hand():
+    """aab[ba]aab.. : a wrong symbol spoils the sequence that it is judged for, and no other."""
+    streams = streams_of("anbn", "aabbaaabbbabaaaabbbb")
+    targets, judged = streams.batch.targets, streams.judged
+    assert judged[0].tolist() == [
+        *(-1, -1, -1, 0),  # a a b b
+        *(0, -1, -1, -1, 1, 1),  # a a a b b b: its first a closes sequence 0
+        *(1, -1),  # a b
+        *(2, -1, -1, -1, -1, 3, 3, 3),  # a a a a b b b b
+    ]
+    assert streams.scored == 3
+
+    def rights(*wrong):
+        predicted = targets.clone()
+        predicted[0, list(wrong)] = 1 - predicted[0, list(wrong)]
+        return sequence_rights(predicted, targets, judged, streams.scored)[0].tolist()
+
+    assert rights() == [True, True, True]
+    assert rights(0, 1, 2, 5, 6, 7, 11) == [True, True, True]  # not determined: no one minds
+    assert rights(3) == [False, True, True]
+    assert rights(4) == [False, True, True]  # the a that begins the next one
+    assert rights(8) == [True, False, True]
+    assert rights(10, 12) == [True, False, False]
+    assert rights(17, 19) == [True, True, True]  # the last one is not scored
+
+
+def test_memorization_is_not_judged_by_the_next_sequence():
+    streams = streams_of("memorization", "12=21 2122=2212")
+    predicted = streams.batch.targets.clone()
+    predicted[0, 5] = 0
+    rights = sequence_rights(predicted, streams.batch.targets, streams.judged, 1)
+    assert rights.tolist() == [[True]]
+    predicted[0, 4] = 2
+    rights = sequence_rights(predicted, streams.batch.targets, streams.judged, 1)
+    assert rights.tolist() == [[False]]
+
+
+def test_percent_of_lengths_by_hand():
+    scores = [LengthScore(2, 199, 199), LengthScore(3, 198, 199), LengthScore(4, 0, 199)]
+    assert percent_of_lengths(scores) == pytest.approx(100 / 3)
+    assert percent_of_lengths(scores, share=0.99) == pytest.approx(200 / 3)
+    assert scores[1].accuracy == 198 / 199
+    sixty = [LengthScore(n, int(n < 17), 1) for n in range(2, 62)]
+    assert percent_of_lengths(sixty) == 25.0  # 15 of 60: the RNN's figure on a^n b^n
+    with pytest.raises(ConfigError, match="share: expected a number above 0"):
+        percent_of_lengths(scores, share=0)
+    with pytest.raises(ConfigError, match="at least one length"):
+        percent_of_lengths([])
+
+
+def test_shapes_must_agree():
+    tokens = torch.zeros(2, 3, dtype=torch.int64)
+    with pytest.raises(ShapeError, match=r"one shape \[B, T\]"):
+        sequence_rights(tokens, tokens[:, :2], tokens, 1)
+
+
+class Counter(torch.nn.Module):
+    """Knows a^n b^n up to a limit; its state is (a's not yet matched, whether b's have begun)."""
+
+    def __init__(self, limit):
+        super().__init__()
+        self.limit, self.calls = limit, 0
+
+    def forward(self, inputs, state=None, lengths=None):
+        self.calls += 1
+        states = state or [0] * len(inputs)
+        logits = torch.zeros(*inputs.shape, 2)
+        for b, row in enumerate(inputs.tolist()):
+            steps = len(row) if lengths is None else int(lengths[b])
+            for t, token in enumerate(row[:steps]):
+                if token == 0:
+                    states[b] = min(states[b] + 1, self.limit)
+                else:
+                    states[b] = max(states[b] - 1, 0)
+                logits[b, t, int(token == 1 and states[b] > 0)] = 1
+        return logits, states
+
+
+@pytest.mark.parametrize("piece_steps", [7, 1000])
+@pytest.mark.parametrize("carry", [False, True])
+def test_lengths_are_scored_one_by_one(piece_steps, carry):
+    task = make_task("anbn", sequences=4)
+    scores = score_lengths(
+        Counter(6),
+        task,
+        LengthRange(2, 9),
+        seed=0,
+        streams=3,
+        carry=carry,
+        piece_steps=piece_steps,
+    )
+    assert [score.n for score in scores] == list(range(2, 10))
+    assert [score.right for score in scores] == [9] * 5 + [0] * 3
+    assert {score.count for score in scores} == {9}
+    assert percent_of_lengths(scores) == 62.5
+
+
+def test_any_range_up_to_a_thousand():
+    task = make_task("anbn").with_sequences(3)
+    scores = score_lengths(Counter(999), task, LengthRange(998, 1000), seed=0)
+    assert [score.right for score in scores] == [2, 2, 0]
+
+
+def test_giving_up_between_calls():
+    def stop():
+        raise KeyboardInterrupt
+
+    model = Counter(5)
+    with pytest.raises(KeyboardInterrupt):
+        score_lengths(model, make_task("anbn"), LengthRange(2, 3), seed=0, check=stop)
+    assert model.calls == 0

@@ -1,0 +1,190 @@
+"""Stack RNN and List RNN: sizes, the loop written out, padding, resuming, emptying, traces."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+import torch
+
+import unbounded as ub
+from tests.tolerances import assert_close
+from unbounded.errors import DTypeError, ShapeError
+from unbounded.models import SequenceModel
+
+DOUBLE = torch.float64
+MEMORIES = {"stack": ub.SuperpositionStack, "list": ub.SuperpositionList}
+CONTROLLER = functools.partial(
+    ub.ElmanController, activation="sigmoid", recurrent=False, bias=False
+)
+
+
+def make(name="stack", controller=CONTROLLER, inputs=3, **options):
+    torch.manual_seed(0)
+    memory = MEMORIES[name](2, **options)
+    return ub.MemoryRNN(inputs, 5, memory, controller, dtype=DOUBLE, backend="reference")
+
+
+def random(*shape, seed=1):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=DOUBLE)
+
+
+def test_the_papers_network_has_2160_weights():
+    """m = 40, 10 stacks, k = 2, 2 symbols: U 80, V 80, A 800, D 400, P 800."""
+    layer = ub.MemoryRNN(2, 40, ub.SuperpositionStack(10), CONTROLLER, batch_first=True)
+    model = SequenceModel(2, 2, None, layer, 40, output_bias=False)
+    sizes = {name: p.numel() for name, p in model.named_parameters()}
+    assert sizes == {
+        "layer.controller.weight_ih": 80 + 800,
+        "layer.heads.weight": 800 + 400,
+        "output.weight": 80,
+    }
+    assert sum(sizes.values()) == 2160
+    logits, state = model(torch.tensor([[0, 1, 1], [1, 0, 0]]))
+    assert logits.shape == (2, 3, 2)
+    assert state.memory.cells.shape == (2, 10, 3)
+
+
+def test_the_loop_is_the_papers_equations_3_to_6():
+    """h_t from s_{t-1}, then actions, then s_t: written out with U, P, A and D."""
+    layer = make(noop=True, inputs=3)
+    x = random(4, 1, 3)
+    output, _ = layer(x)
+    u, p = layer.controller.weight_ih.split([3, 4], dim=1)
+    a, d = layer.heads.weight.split([6, 2])
+    stacks = [[-1.0] * 6 for _ in range(2)]
+    for t in range(4):
+        tops = torch.tensor([c for stack in stacks for c in stack[:2]], dtype=DOUBLE)
+        h = torch.sigmoid(u @ x[t, 0] + p @ tops)  # (6)
+        assert_close(output[t, 0], h, f"h at step {t}")
+        actions = torch.softmax((a @ h).view(2, 3), dim=-1).tolist()  # (3)
+        values = torch.sigmoid(d @ h).tolist()
+        stacks = [
+            [
+                push * (value if i == 0 else old[i - 1]) + pop * old[i + 1] + keep * old[i]
+                for i in range(5)
+            ]
+            + [-1.0]
+            for old, (push, pop, keep), value in zip(stacks, actions, values, strict=True)
+        ]
+
+
+@pytest.mark.parametrize("name", MEMORIES)
+@pytest.mark.parametrize("capacity", [None, 7])
+def test_padded_equals_unpadded(name, capacity):
+    layer = make(name, capacity=capacity)
+    x, lengths = random(7, 4, 3), torch.tensor([7, 0, 1, 4])
+    output, state = layer(x, lengths=lengths)
+    assert_close(state.reading[1], torch.full((4,), -1.0, dtype=DOUBLE), "reading of nothing")
+    weights = random(7, 4, 5, seed=2)
+    (output * weights).sum().backward()
+    got = {key: p.grad.clone() for key, p in layer.named_parameters()}
+    layer.zero_grad()
+    for b in (0, 2, 3):
+        length = int(lengths[b])
+        alone, alone_state = layer(x[:length, b : b + 1])
+        assert_close(output[:length, b], alone[:, 0], f"output of sequence {b}")
+        assert output[length:, b].abs().sum() == 0
+        (alone[:, 0] * weights[:length, b]).sum().backward()
+        mine = ub.index_state(state, [b])
+        assert_close(mine.reading, alone_state.reading, "reading")
+        follow = random(2, 1, 3, seed=3)
+        onward = make(name)
+        assert_close(onward(follow, mine)[0], onward(follow, alone_state)[0], "carried on")
+    for key, parameter in layer.named_parameters():
+        assert_close(got[key], parameter.grad, f"gradient of {key}")
+
+
+@pytest.mark.parametrize("name", MEMORIES)
+@pytest.mark.parametrize("controller", ["lstm", "gru", "elman"])
+def test_chunks_with_the_state_carried_equal_the_whole(name, controller):
+    layer = make(name, controller)
+    x = random(9, 2, 3)
+    whole, final = layer(x)
+    pieces, state = [], None
+    for piece in x.split(4):
+        output, state = layer(piece, state)
+        pieces.append(output)
+    assert torch.equal(torch.cat(pieces), whole)
+    assert torch.equal(state.memory.cells, final.memory.cells)
+
+
+def test_detaching_cuts_the_gradient_and_nothing_else():
+    layer = make()
+    x = random(6, 2, 3).requires_grad_()
+    _, state = layer(x[:3])
+    output, _ = layer(x[3:], ub.detach_state(state))
+    assert torch.equal(output, layer(x)[0][3:])
+    output.sum().backward()
+    assert x.grad[:3].abs().sum() == 0
+    assert x.grad[3:].abs().sum() > 0
+
+
+@pytest.mark.parametrize("name", MEMORIES)
+def test_gradcheck(name):
+    layer = make(name, "elman")
+    x = random(3, 2, 3).requires_grad_()
+    names = [key for key, _ in layer.named_parameters()]
+
+    def run(x, *parameters):
+        output, state = torch.func.functional_call(
+            layer, dict(zip(names, parameters, strict=True)), (x,)
+        )
+        return output, state.reading, *state.memory
+
+    assert torch.autograd.gradcheck(run, (x, *layer.parameters()))
+
+
+@pytest.mark.parametrize("name", MEMORIES)
+def test_memories_are_emptied_between_two_calls(name):
+    layer = make(name, "elman")
+    x, follow = random(5, 3, 3), random(2, 3, 3, seed=2)
+    _, state = layer(x)
+    some = layer.empty_memory(state, torch.tensor([True, False, True]))
+    every = layer.empty_memory(state)
+    assert every.memory.cells.shape == layer.initial_state(3).memory.cells.shape
+    fresh = layer.initial_state(3)._replace(controller=state.controller)
+    begun_anew, kept = layer(follow, fresh)[0], layer(follow, state)[0]
+    assert torch.equal(layer(follow, every)[0], begun_anew)
+    mixed = layer(follow, some)[0]
+    assert_close(mixed[:, [0, 2]], begun_anew[:, [0, 2]], "emptied")
+    assert_close(mixed[:, 1], kept[:, 1], "not emptied")
+    with pytest.raises(ShapeError, match=r"sequences: expected shape \[3\]"):
+        layer.empty_memory(state, torch.tensor([True]))
+    with pytest.raises(DTypeError, match="sequences: expected dtype bool"):
+        layer.empty_memory(state, torch.tensor([1, 0, 1]))
+
+
+def test_emptying_works_for_memories_with_strengths():
+    torch.manual_seed(0)
+    layer = ub.MemoryRNN(3, 5, ub.NeuralStack(4), dtype=DOUBLE, backend="reference")
+    x = random(5, 2, 3)
+    _, state = layer(x)
+    emptied = layer.empty_memory(state, torch.tensor([True, False]))
+    fresh = layer.initial_state(2)._replace(controller=state.controller)
+    assert torch.equal(layer(x, emptied)[0][:, 0], layer(x, fresh)[0][:, 0])
+    assert torch.equal(layer(x, emptied)[0][:, 1], layer(x, state)[0][:, 1])
+
+
+@pytest.mark.parametrize("name", MEMORIES)
+@pytest.mark.parametrize("capacity", [None, 6])
+def test_the_trace_shows_cells_and_actions(name, capacity, tmp_path):
+    layer = make(name, capacity=capacity)
+    x, lengths = random(6, 2, 3), torch.tensor([6, 4])
+    _, state, trace = layer(x, lengths=lengths, return_trace=True)
+    cells, actions = trace.arrays["cells"], trace.arrays["instruction.action"]
+    width = {"stack": 6, "list": 13 if capacity is None else 11}[name]
+    assert cells.shape == (2, 6, 2, width)
+    assert actions.shape == (2, 6, 2, len(layer.memory.actions))
+    assert_close(cells[:, -1], state.memory.cells, "last cells")
+    tops = layer.memory.read(cells[0])
+    assert_close(tops, trace.arrays["reading"][0], "readings follow from cells")
+    assert_close(cells[1, 4:], cells[1, 3].expand(2, -1, -1), "beyond its length nothing happens")
+    untouched = cells[0, 0, :, 1:] if name == "stack" else cells[0, 0, :, : width // 2 - 1]
+    assert torch.equal(untouched, torch.full_like(untouched, -1.0))
+    ub.save_trace(tmp_path / "t.safetensors", trace)
+    assert torch.equal(ub.load_trace(tmp_path / "t.safetensors").arrays["cells"], cells)
+
+
+def test_state_dict_has_no_biases():
+    assert set(make().state_dict()) == {"controller.weight_ih", "heads.weight"}

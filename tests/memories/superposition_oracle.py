@@ -1,0 +1,50 @@
+"""Superposition stack and list in plain Python: no torch, and no line shared with the library.
+
+A cell is looked up by its place; a place that was never written is -1.
+"""
+
+from __future__ import annotations
+
+
+def stack_step(cells, action, value):
+    """One stack: cells is a dict from depth to number, action a list of 2 or 3 weights."""
+    push, pop = action[0], action[1]
+    keep = action[2] if len(action) == 3 else 0.0
+    depth = max(cells, default=-1) + 2
+    new = {}
+    for i in range(depth):
+        above = value if i == 0 else cells.get(i - 1, -1.0)
+        new[i] = push * above + pop * cells.get(i + 1, -1.0) + keep * cells.get(i, -1.0)
+    return new
+
+
+def list_step(cells, action, value):
+    """One list: cells is a dict from place to number, HEAD at 0; 3 or 4 weights."""
+    right, left, insert = action[:3]
+    keep = action[3] if len(action) == 4 else 0.0
+    reach = max((abs(place) for place in cells), default=0) + 1
+    new = {}
+    for i in range(-reach, reach + 1):
+        if i == 0:
+            inserted = value
+        elif i < 0:
+            inserted = cells.get(i + 1, -1.0)
+        else:
+            inserted = cells.get(i, -1.0)
+        new[i] = (
+            right * cells.get(i + 1, -1.0)
+            + left * cells.get(i - 1, -1.0)
+            + insert * inserted
+            + keep * cells.get(i, -1.0)
+        )
+    return new
+
+
+def run(step, direction, actions, values, depth):
+    """Readings of one structure: actions [T][A], values [T]; places 0, direction, ... are read."""
+    cells: dict[int, float] = {}
+    readings = []
+    for action, value in zip(actions, values, strict=True):
+        cells = step(cells, action, value)
+        readings.append([cells.get(direction * j, -1.0) for j in range(depth)])
+    return readings, cells

@@ -1,0 +1,249 @@
+"""Superposition stack and list against the plain-Python oracle and Python's own lists."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import unbounded as ub
+from tests.memories import superposition_oracle as oracle
+from tests.tolerances import assert_close
+from unbounded.errors import ChoiceError, ConfigError, MemoryOverflowError, ShapeError
+
+DOUBLE = torch.float64
+MEMORIES = {"stack": ub.SuperpositionStack, "list": ub.SuperpositionList}
+
+
+def instructions(memory, batch, steps, *, seed=0, kind="soft"):
+    generator = torch.Generator().manual_seed(seed)
+    shape = (batch, steps, memory.count)
+    raw = torch.randn(*shape, len(memory.actions), generator=generator, dtype=DOUBLE)
+    if kind == "hard":
+        action = torch.nn.functional.one_hot(raw.argmax(-1), raw.shape[-1]).to(DOUBLE)
+    else:
+        action = torch.softmax(3 * raw, dim=-1)
+    return memory.Instruction(action, torch.rand(*shape, generator=generator, dtype=DOUBLE))
+
+
+def cut(fields, *index):
+    return type(fields)(*(field[index] for field in fields))
+
+
+def one_hot(memory, names, values):
+    """Instructions [1, T] of a single structure from names of actions."""
+    action = torch.zeros(1, len(names), 1, len(memory.actions), dtype=DOUBLE)
+    for t, name in enumerate(names):
+        action[0, t, 0, memory.actions.index(name)] = 1
+    return memory.Instruction(action, torch.tensor(values, dtype=DOUBLE).view(1, -1, 1))
+
+
+@pytest.mark.parametrize("name", MEMORIES)
+@pytest.mark.parametrize("noop", [False, True])
+@given(
+    seed=st.integers(0, 10_000),
+    steps=st.integers(1, 10),
+    count=st.integers(1, 3),
+    depth=st.integers(1, 4),
+)
+@settings(max_examples=15, deadline=None)
+def test_agrees_with_the_oracle(name, noop, seed, steps, count, depth):
+    memory = MEMORIES[name](count, depth, noop)
+    told = instructions(memory, 2, steps, seed=seed)
+    readings, state = memory.unroll(told)
+    assert readings.shape == (2, steps, count * depth)
+    step, direction = (oracle.stack_step, 1) if name == "stack" else (oracle.list_step, -1)
+    for b in range(2):
+        for s in range(count):
+            want, cells = oracle.run(
+                step, direction, told.action[b, :, s].tolist(), told.value[b, :, s].tolist(), depth
+            )
+            got = readings[b].view(steps, count, depth)[:, s]
+            assert_close(got, torch.tensor(want, dtype=DOUBLE), "readings")
+            assert_close(
+                state.cells[b, s],
+                torch.tensor([cells[place] for place in sorted(cells)], dtype=DOUBLE),
+                "cells",
+            )
+
+
+@given(steps=st.lists(st.sampled_from(["PUSH", "POP", "NO-OP"]), min_size=1, max_size=30))
+@settings(max_examples=60, deadline=None)
+def test_one_hot_actions_make_the_stack_a_python_list(steps):
+    memory = ub.SuperpositionStack(1, depth=3, noop=True)
+    values = [t / 32 for t in range(1, len(steps) + 1)]
+    readings, _ = memory.unroll(one_hot(memory, steps, values))
+    items: list[float] = []
+    for t, action in enumerate(steps):
+        if action == "PUSH":
+            items.append(values[t])
+        elif action == "POP" and items:
+            items.pop()
+        want = [items[-1 - j] if j < len(items) else -1.0 for j in range(3)]
+        assert readings[0, t].tolist() == want
+
+
+@given(steps=st.lists(st.sampled_from(["RIGHT", "LEFT", "INSERT", "NO-OP"]), max_size=30))
+@settings(max_examples=60, deadline=None)
+def test_one_hot_actions_make_the_list_two_python_lists_with_a_head_between(steps):
+    steps = ["INSERT", *steps]
+    memory = ub.SuperpositionList(1, depth=3)
+    values = [t / 32 for t in range(1, len(steps) + 1)]
+    readings, _ = memory.unroll(one_hot(memory, steps, values))
+    left: list[float] = []
+    right: list[float] = []
+    head = -1.0
+    for t, action in enumerate(steps):
+        if action == "INSERT":
+            left.append(head)
+            head = values[t]
+        elif action == "RIGHT":
+            left.append(head)
+            head = right.pop() if right else -1.0
+        elif action == "LEFT":
+            right.append(head)
+            head = left.pop() if left else -1.0
+        want = [head, *(left[-1 - j] if j < len(left) else -1.0 for j in range(2))]
+        assert readings[0, t].tolist() == want
+
+
+@pytest.mark.parametrize("name", MEMORIES)
+def test_gradcheck(name):
+    memory = MEMORIES[name](2, depth=2, noop=True)
+    told = instructions(memory, 2, 3, seed=1)
+    _, start = memory.unroll(instructions(memory, 2, 2, seed=2))
+
+    def run(action, value, cells):
+        readings, final = memory.unroll(memory.Instruction(action, value), memory.State(cells))
+        return readings, final.cells
+
+    given_tensors = [t.clone().requires_grad_() for t in (*told, start.cells)]
+    assert torch.autograd.gradcheck(run, given_tensors)
+    assert torch.autograd.gradgradcheck(run, given_tensors)
+
+
+@pytest.mark.parametrize("name", MEMORIES)
+@pytest.mark.parametrize("capacity", [None, 4])
+def test_steps_equal_unroll_and_resumed_equals_whole(name, capacity):
+    options = {} if capacity is None else {"overflow": MEMORIES[name].overflows[1]}
+    memory = MEMORIES[name](2, capacity=capacity, **options)
+    told = instructions(memory, 3, 9)
+    whole, final = memory.unroll(told)
+    first, state = memory.unroll(cut(told, slice(None), slice(0, 4)))
+    rest = []
+    for t in range(4, 9):
+        reading, state = memory.step(state, cut(told, slice(None), t))
+        rest.append(reading)
+    assert torch.equal(torch.cat([first, torch.stack(rest, 1)], 1), whole)
+    assert torch.equal(state.cells, final.cells)
+    picked = ub.index_state(ub.detach_state(final), [2, 0])
+    assert torch.equal(picked.cells, final.cells[[2, 0]])
+
+
+@pytest.mark.parametrize("name", MEMORIES)
+def test_nothing_is_dropped_without_a_capacity(name):
+    memory = MEMORIES[name](1, depth=1)
+    n = 300
+    values = [(t + 1) / 512 for t in range(n)]
+    down, up = ("PUSH", "POP") if name == "stack" else ("INSERT", "LEFT")
+    told = one_hot(memory, [down] * n + [up] * n, values + [0.0] * n)
+    readings, _ = memory.unroll(told)
+    assert readings[0, n - 1 :, 0].tolist() == [*reversed(values), -1.0]
+
+
+def test_a_full_stack_raises_or_drops_its_bottom_cell():
+    told = ["PUSH", "PUSH", "PUSH", "POP", "POP", "POP"]
+    values = [0.1, 0.2, 0.3, 0.0, 0.0, 0.0]
+    strict = ub.SuperpositionStack(1, depth=1, capacity=2)
+    with pytest.raises(MemoryOverflowError, match="bottom cell of a full stack is not empty"):
+        strict.unroll(one_hot(strict, told, values))
+    fits = one_hot(strict, ["PUSH", "PUSH", "POP", "PUSH"], [0.1, 0.2, 0.0, 0.4])
+    assert strict.unroll(fits)[0][0, :, 0].tolist() == [0.1, 0.2, 0.1, 0.4]
+    lossy = ub.SuperpositionStack(1, depth=1, capacity=2, overflow="drop_bottom")
+    readings, state = lossy.unroll(one_hot(lossy, told, values))
+    assert readings[0, :, 0].tolist() == [0.1, 0.2, 0.3, 0.2, -1.0, -1.0]
+    assert state.cells.shape == (1, 1, 2)
+
+
+def test_a_full_list_raises_or_drops_at_its_ends():
+    told = ["INSERT", "INSERT", "INSERT", "LEFT", "LEFT", "LEFT", "RIGHT"]
+    values = [0.1, 0.2, 0.3, 0.0, 0.0, 0.0, 0.0]
+    strict = ub.SuperpositionList(1, depth=1, capacity=2)
+    with pytest.raises(MemoryOverflowError, match="leftmost cell of a full list is not empty"):
+        strict.unroll(one_hot(strict, told, values))
+    with pytest.raises(MemoryOverflowError, match="rightmost cell of a full list is not empty"):
+        strict.unroll(one_hot(strict, ["INSERT", "LEFT", "LEFT"], [0.1, 0.0, 0.0]))
+    lossy = ub.SuperpositionList(1, depth=1, capacity=2, overflow="drop_ends")
+    readings, state = lossy.unroll(one_hot(lossy, told, values))
+    # 0.1 went over the left end; 0.3 came to the right end, went over it and is not found again.
+    assert readings[0, :, 0].tolist() == [0.1, 0.2, 0.3, 0.2, -1.0, -1.0, -1.0]
+    assert state.cells.shape == (1, 1, 3)
+
+
+def test_what_comes_up_from_below_the_bottom_is_empty():
+    """As in the authors' program: the bottom cell under POP receives -1, to the pop's weight."""
+    memory = ub.SuperpositionStack(1, depth=2, capacity=2, overflow="drop_bottom")
+    state = memory.State(torch.tensor([[[0.5, 0.25]]], dtype=DOUBLE))
+    told = memory.Instruction(
+        torch.tensor([[[0.25, 0.75]]], dtype=DOUBLE), torch.ones(1, 1, dtype=DOUBLE)
+    )
+    reading, _ = memory.step(state, told)
+    assert reading[0].tolist() == [0.25 * 1 + 0.75 * 0.25, 0.25 * 0.5 + 0.75 * -1]
+
+
+@pytest.mark.parametrize("name", MEMORIES)
+def test_the_first_reading_is_that_of_the_empty_memory(name):
+    memory = MEMORIES[name](3, depth=4)
+    empty = memory.initial_state(2, dtype=DOUBLE)
+    assert torch.equal(memory.read(empty.cells), memory.initial_reading(2, dtype=DOUBLE))
+    assert memory.initial_reading(2).tolist() == [[-1.0] * 12] * 2
+
+
+def test_trimming_takes_away_empty_cells_only():
+    memory = ub.SuperpositionStack(2, noop=True)
+    told = instructions(memory, 2, 12, kind="hard")
+    _, state = memory.unroll(told)
+    short = ub.trim_cells(state)
+    assert short.cells.shape[-1] < state.cells.shape[-1]
+    more = instructions(memory, 2, 6, seed=3)
+    assert torch.equal(memory.unroll(more, short)[0], memory.unroll(more, state)[0])
+    empty = memory.State(torch.full((2, 2, 3), -1.0))
+    assert ub.trim_cells(empty).cells.shape == (2, 2, 0)
+
+
+@pytest.mark.parametrize("name", MEMORIES)
+def test_bad_input(name):
+    make = MEMORIES[name]
+    for count, depth in ((0, 1), (1, 0), (1.5, 1)):
+        with pytest.raises(ShapeError, match="expected an integer >= 1"):
+            make(count, depth)
+    with pytest.raises(ConfigError, match="capacity: expected an integer >= depth = 3 or None"):
+        make(1, 3, capacity=2)
+    with pytest.raises(ChoiceError, match=r"unknown overflow 'dropp'.*Did you mean 'drop_"):
+        make(1, 2, capacity=2, overflow="dropp")
+    with pytest.raises(ConfigError, match="has no effect without a capacity"):
+        make(1, 2, overflow=make.overflows[1])
+    memory = make(2, noop=False)
+    told = instructions(memory, 2, 3)
+    with pytest.raises(ShapeError, match="action: expected shape"):
+        memory.unroll(instructions(make(2, noop=True), 2, 3))
+    with pytest.raises(ShapeError, match=r"value: expected shape \[2, 3, 2\]"):
+        memory.unroll(told._replace(value=told.value[..., :1]))
+    with pytest.raises(ShapeError, match=r"state.cells: expected shape \[2, 2, N\]"):
+        memory.unroll(told, memory.State(torch.zeros(2, 1, 3, dtype=DOUBLE)))
+    small, cells = make(2, noop=False, capacity=2), torch.full((2, 2, 5), -1.0, dtype=DOUBLE)
+    most = 2 if name == "stack" else 3
+    with pytest.raises(ShapeError, match=f"state.cells: expected at most {most} cells, the cap"):
+        small.unroll(told, small.State(cells))
+    if name == "list":
+        with pytest.raises(ShapeError, match="expected an odd number of cells"):
+            memory.unroll(told, memory.State(torch.zeros(2, 2, 4, dtype=DOUBLE)))
+
+
+def test_repr_says_what_was_chosen():
+    assert repr(ub.SuperpositionStack(10)) == "SuperpositionStack(count=10, depth=2, noop=False)"
+    lossy = ub.SuperpositionList(5, capacity=9, overflow="drop_ends")
+    assert repr(lossy) == (
+        "SuperpositionList(count=5, depth=2, noop=True, capacity=9, overflow='drop_ends')"
+    )

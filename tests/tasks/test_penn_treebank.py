@@ -1,0 +1,133 @@
+"""The loader on a tiny corpus that was made up; Penn Treebank itself is never here."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from unbounded.errors import ChoiceError, ConfigError
+from unbounded.tasks import PennTreebank, make_task, pieces
+from unbounded.tasks.penn_treebank import FILES, PUBLISHED, Counts
+
+TEXTS = {
+    "train": " the cat sat \n the dog saw N cats \n a <unk> sat \n",
+    "validation": " a cat saw the dog \n",
+    "test": " the <unk> saw a dog \n the cat sat \n",
+}
+#: With <eos>: (3 + 1) + (5 + 1) + (3 + 1), 5 + 1, (5 + 1) + (3 + 1).
+COUNTS = Counts(14, 6, 10, 10)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for split, file in FILES.items():
+        (tmp_path / file).write_text(TEXTS[split], encoding="utf-8")
+    return tmp_path
+
+
+def words(task, row):
+    return " ".join(task.input_vocabulary[token] for token in row.tolist())
+
+
+def test_words_are_numbered_as_they_appear(folder):
+    task = PennTreebank(folder, COUNTS)
+    assert task.input_vocabulary == (
+        *("the", "cat", "sat", "<eos>", "dog", "saw", "N", "cats", "a", "<unk>"),
+    )
+    assert task.output_vocabulary == task.input_vocabulary
+    assert [task.tokens(split) for split in FILES] == [14, 6, 10]
+
+
+def test_test_is_one_stream(folder):
+    batch = PennTreebank(folder, COUNTS).batch(0, "test", 0, 1)
+    task = PennTreebank(folder, COUNTS)
+    assert words(task, batch.inputs[0]) == "<eos> the <unk> saw a dog <eos> the cat sat"
+    assert words(task, batch.targets[0]) == "the <unk> saw a dog <eos> the cat sat <eos>"
+    assert batch.mask.all()
+    assert batch.lengths.tolist() == [10]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 14])
+def test_strips_predict_each_token_once_whatever_their_number(folder, size):
+    task = PennTreebank(folder, COUNTS)
+    batch = task.batch(0, "train", 0, size)
+    whole = task.batch(0, "train", 0, 1)
+    assert torch.equal(batch.targets[batch.mask], whole.targets[0])
+    assert torch.equal(batch.inputs[batch.mask], whole.inputs[0])
+    assert int(batch.lengths.sum()) == 14
+    assert int(batch.lengths.max() - batch.lengths.min()) <= 1
+    assert torch.equal(batch.mask.sum(1), batch.lengths)
+    cut = list(pieces(batch, 3))
+    assert torch.equal(torch.cat([piece.targets for piece in cut], 1), batch.targets)
+
+
+def test_sentences_for_a_person_to_read(folder):
+    task = PennTreebank(folder, COUNTS)
+    drawn = task.examples(0, "test", 0, 2)
+    assert [" ".join(example.source) for example in drawn] == [
+        "the <unk> saw a dog",
+        "the cat sat",
+    ]
+    with pytest.raises(ConfigError, match="size: expected an integer from 1 to 1, got 2"):
+        task.examples(0, "test", 1, 2)
+
+
+def test_a_corpus_of_ones_own(folder):
+    assert PennTreebank(folder, None).tokens("train") == 14
+    assert PUBLISHED == (929_589, 73_760, 82_430, 10_000)
+
+
+def test_other_counts_are_named_all_together(folder):
+    with pytest.raises(ConfigError) as caught:
+        PennTreebank(folder)
+    faults = "\n".join(caught.value.faults)
+    assert len(caught.value.faults) == 4
+    assert "ptb.train.txt: expected 929589 tokens with <eos>, got 14" in faults
+    assert "ptb.valid.txt: expected 73760 tokens" in faults
+    assert "ptb.test.txt: expected 82430 tokens" in faults
+    assert "expected 10000 different words with <eos>, got 10" in faults
+
+
+def test_missing_files_are_named_all_together(folder, tmp_path):
+    (folder / FILES["train"]).unlink()
+    (folder / FILES["test"]).unlink()
+    with pytest.raises(ConfigError) as caught:
+        PennTreebank(folder, COUNTS)
+    assert len(caught.value.faults) == 2
+    assert f"{folder / 'ptb.train.txt'}: No such file" in caught.value.faults[0]
+    assert "--data DIR" in caught.value.faults[0]
+    with pytest.raises(ConfigError, match=r"nowhere.*No such file"):
+        PennTreebank(tmp_path / "nowhere", COUNTS)
+
+
+@pytest.mark.parametrize("content", [b"", b"\n \n"])
+def test_an_empty_file(folder, content):
+    (folder / FILES["validation"]).write_bytes(content)
+    with pytest.raises(ConfigError, match=r"ptb\.valid\.txt: empty; it has no word"):
+        PennTreebank(folder, COUNTS)
+
+
+def test_a_file_that_is_not_utf8(folder):
+    (folder / FILES["test"]).write_bytes(b" the caf\xe9 \n")
+    with pytest.raises(ConfigError, match=r"ptb\.test\.txt: not UTF-8: byte 8"):
+        PennTreebank(folder, COUNTS)
+
+
+def test_a_word_that_was_never_trained(folder):
+    (folder / FILES["test"]).write_text(" the zebra saw a dog \n the cat sat \n")
+    with pytest.raises(ConfigError, match=r"1 words are not in ptb\.train\.txt, such as 'zebra'"):
+        PennTreebank(folder, COUNTS)
+
+
+def test_by_name(folder):
+    assert make_task("penn_treebank", data=str(folder), published_counts=False).tokens("test") == 10
+    with pytest.raises(ConfigError, match="data: give the folder of"):
+        make_task("penn_treebank")
+
+
+def test_bad_requests(folder):
+    task = PennTreebank(folder, COUNTS)
+    with pytest.raises(ConfigError, match="size: expected an integer from 1 to 14, got 15"):
+        task.batch(0, "train", 0, 15)
+    with pytest.raises(ChoiceError, match="unknown split 'valid'"):
+        task.batch(0, "valid", 0, 1)

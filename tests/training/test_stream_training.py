@@ -1,0 +1,296 @@
+"""Streams in the training loop: pieces with the state carried, clipping, curriculum, plateau."""
+
+from __future__ import annotations
+
+import functools
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from accelerate import Accelerator
+from torch.nn import functional as F
+
+import unbounded as ub
+from unbounded.errors import CheckpointError, ChoiceError, ConfigError
+from unbounded.evaluation import score_lengths, stream_loss
+from unbounded.models import SequenceModel, draw_sums
+from unbounded.tasks import LengthRange, StreamTask, make_task, pieces
+from unbounded.training import (
+    Growing,
+    HalveOnPlateau,
+    LoopState,
+    any_of,
+    make_optimizer,
+    make_schedule,
+    never,
+)
+from unbounded.training.checkpoint import Checkpoints
+from unbounded.training.loop import TrainingLoop
+from unbounded.training.metrics_log import MetricsLog, read_metrics
+from unbounded.training.progress import Silent, describe
+from unbounded.training.signals import StopRequest
+from unbounded.training.stopping import StopRule
+
+CONTROLLER = functools.partial(
+    ub.ElmanController, activation="sigmoid", recurrent=False, bias=False
+)
+
+
+def stack_rnn(symbols: int, hidden: int = 20, stacks: int = 4, seed: int = 0) -> SequenceModel:
+    torch.manual_seed(seed)
+    memory = ub.SuperpositionStack(stacks, capacity=40, overflow="drop_bottom")
+    layer = ub.MemoryRNN(symbols, hidden, memory, CONTROLLER, batch_first=True, backend="reference")
+    model = SequenceModel(symbols, symbols, None, layer, hidden, output_bias=False)
+    draw_sums(model)
+    return model
+
+
+class Run:
+    """A training loop around a model, with everything it needs in a folder."""
+
+    def __init__(self, folder: Path, task: StreamTask, model: torch.nn.Module, **options: Any):
+        accelerator = Accelerator(cpu=True, step_scheduler_with_optimizer=False)
+        name = options.pop("optimizer", "sgd")
+        rate = options.pop("learning_rate", 0.1)
+        batches = options.pop("batches", 2)
+        optimizer = make_optimizer(model.parameters(), name=name, learning_rate=rate)
+        schedule = make_schedule(optimizer, name="constant", batches=batches)
+        self.model, self.optimizer, self.schedule = accelerator.prepare(model, optimizer, schedule)
+        self.plateau = None
+        stop_rule: StopRule = never
+        if "validate" in options:
+            self.plateau = HalveOnPlateau(
+                self.model,
+                self.optimizer,
+                self.schedule,
+                options.pop("validate"),
+                **options.pop("plateau", {}),
+            )
+            stop_rule = any_of(self.plateau, never)
+        self.checkpoints = Checkpoints(
+            folder / "checkpoints", accelerator, config={}, run="a", extra=self.plateau
+        )
+        folder.mkdir(exist_ok=True)
+        self.log = folder / "metrics.jsonl"
+        defaults: dict[str, Any] = {"lengths": LengthRange(2, 4), "batch_size": 3, "clip": 15.0}
+        self.loop = TrainingLoop(
+            task,
+            self.model,
+            self.optimizer,
+            self.schedule,
+            accelerator,
+            log=MetricsLog(self.log, None),
+            checkpoints=self.checkpoints,
+            assess=lambda lengths, start, count: pytest.fail("nobody asked"),
+            stop_rule=stop_rule,
+            progress=Silent(),
+            request=StopRequest(),
+            seed=0,
+            batches=batches,
+            minutes=None,
+            report_every=1,
+            accuracy_every=0,
+            accuracy_lengths=(),
+            accuracy_count=1,
+            checkpoint_every=1,
+            **{**defaults, **options},
+        )
+
+    def train(self) -> LoopState:
+        return self.loop.run(self.checkpoints.load_newest(lambda text: None) or LoopState())
+
+
+def weights(model: torch.nn.Module) -> torch.Tensor:
+    return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+
+
+@pytest.mark.parametrize("name", ["anbn", "binary_addition"])
+def test_a_batch_is_truncated_bptt_over_its_pieces(tmp_path: Path, name: str) -> None:
+    """Against the loop written out: a step of SGD a piece, the state carried and detached."""
+    task = make_task(name, sequences=3)
+    assert isinstance(task, StreamTask)
+    symbols = len(task.input_vocabulary)
+    run = Run(tmp_path, task, stack_rnn(symbols), piece_steps=7)
+    state = run.train()
+    by_hand = stack_rnn(symbols)
+    optimizer = torch.optim.SGD(by_hand.parameters(), lr=0.1)
+    for number in range(2):
+        carried = None
+        batch = task.batch(0, "train", 3 * number, 3, LengthRange(2, 4))
+        for piece in pieces(batch, 7):
+            logits, carried = by_hand(piece.inputs, carried)
+            carried = ub.detach_state(carried)
+            if not piece.mask.any():
+                continue
+            loss = F.cross_entropy(logits[piece.mask], piece.targets[piece.mask])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    assert torch.allclose(weights(run.model), weights(by_hand), rtol=1e-5, atol=1e-7)
+    assert state.finished == "budget: 2 batches are done"
+    assert [line["kind"] for line in read_metrics(run.log)] == ["train", "train"]
+
+
+def test_one_piece_is_the_whole_batch(tmp_path: Path) -> None:
+    task = make_task("anbn", sequences=3)
+    assert isinstance(task, StreamTask)
+    one = Run(tmp_path / "one", task, stack_rnn(2), piece_steps=1000)
+    whole = Run(tmp_path / "whole", task, stack_rnn(2))
+    one.train()
+    whole.train()
+    assert torch.equal(weights(one.model), weights(whole.model))
+
+
+def test_clipping_by_value_cuts_each_element(tmp_path: Path) -> None:
+    task = make_task("anbn", sequences=3)
+    assert isinstance(task, StreamTask)
+    before = weights(stack_rnn(2))
+    run = Run(tmp_path, task, stack_rnn(2), clip=1e-4, clip_by="value", batches=1)
+    state = run.train()
+    moved = (weights(run.model) - before).abs()
+    assert moved.max() == pytest.approx(1e-5, rel=1e-2)
+    assert (moved > 0.9e-5).sum() > 5
+    assert state.gradient_norm > 1e-3
+    with pytest.raises(ChoiceError, match=r"unknown clip_by 'values'.*Did you mean 'value'"):
+        Run(tmp_path, task, stack_rnn(2), clip_by="values")
+
+
+def test_the_curriculum_adds_a_length_at_a_time() -> None:
+    assert [str(Growing(LengthRange(2, 4))(batch)) for batch in range(4)] == [
+        *("2:2", "2:3", "2:4", "2:4"),
+    ]
+    assert str(Growing(LengthRange(2, 19), every=10)(25)) == "2:4"
+    with pytest.raises(ConfigError, match="every: expected an integer >= 1, got 0"):
+        Growing(LengthRange(2, 4), every=0)
+
+
+def test_the_loop_asks_the_curriculum(tmp_path: Path) -> None:
+    task = make_task("anbn", sequences=3)
+    assert isinstance(task, StreamTask)
+    seen = []
+
+    def curriculum(batch: int) -> LengthRange:
+        seen.append(batch)
+        return LengthRange(2, 2 + batch)
+
+    Run(tmp_path, task, stack_rnn(2), lengths=curriculum, batches=3).train()
+    assert seen == [0, 1, 2]
+
+
+def test_the_rate_is_halved_and_the_backup_restored(tmp_path: Path) -> None:
+    task = make_task("anbn", sequences=3)
+    assert isinstance(task, StreamTask)
+    measured = iter([3.0, 2.0, 2.5, 1.0, 1.5, 1.5])
+    kept: list[torch.Tensor] = []
+    model = stack_rnn(2)
+
+    def validate() -> float:
+        kept.append(weights(model))
+        return next(measured)
+
+    run = Run(tmp_path, task, model, validate=validate, batches=9, plateau={"smallest": 0.02})
+    state = run.train()
+    assert state.finished == "plateau: the learning rate is below 0.02"
+    assert state.batch == 6
+    lines = [line for line in read_metrics(run.log) if line["kind"] == "plateau"]
+    assert [line["better"] for line in lines] == [True, True, False, True, False, False]
+    rates = [line["learning_rate"] for line in lines]
+    assert rates == pytest.approx([0.1, 0.1, 0.05, 0.05, 0.025, 0.0125])
+    trained = [line["learning_rate"] for line in read_metrics(run.log) if line["kind"] == "train"]
+    assert trained == pytest.approx([0.1, 0.1, 0.1, 0.05, 0.05, 0.025])
+    assert torch.equal(weights(run.model), kept[3])
+    assert "validation 3.0000 nats/token, the best so far, learning rate 0.1" in describe(lines[0])
+
+
+def test_early_batches_are_not_held_against_it(tmp_path: Path) -> None:
+    task = make_task("anbn", sequences=3)
+    assert isinstance(task, StreamTask)
+    run = Run(
+        *(tmp_path, task, stack_rnn(2)),
+        validate=iter([1.0, 2.0, 3.0, 4.0]).__next__,
+        batches=4,
+        plateau={"hold": 3},
+    )
+    run.train()
+    assert run.optimizer.param_groups[0]["lr"] == 0.05
+
+
+def test_the_backup_outlives_an_interruption(tmp_path: Path) -> None:
+    task = make_task("anbn", sequences=3)
+    assert isinstance(task, StreamTask)
+    values = [3.0, 2.0, 2.5, 2.2]
+    whole = Run(tmp_path / "whole", task, stack_rnn(2), validate=iter(values).__next__, batches=4)
+    whole.train()
+    first = Run(tmp_path / "cut", task, stack_rnn(2), validate=iter(values).__next__, batches=3)
+    state = first.train()
+    state.finished, state.actions_due = None, True
+    state.window_nats, state.window_tokens = 1.0, 1
+    state.metrics_lines -= 2
+    first.checkpoints.save(state)
+    again = Run(
+        tmp_path / "cut", task, stack_rnn(2, seed=9), validate=iter(values[3:]).__next__, batches=4
+    )
+    again.loop._log.cut(state.metrics_lines)
+    again.train()  # takes up batch 3's looks again: they must not halve once more
+    looks = [
+        [line for line in read_metrics(run.log) if line["kind"] == "plateau"]
+        for run in (again, whole)
+    ]
+    assert looks[0] == looks[1]
+    assert torch.equal(weights(again.model), weights(whole.model))
+    assert again.optimizer.param_groups[0]["lr"] == 0.025
+    with pytest.raises(CheckpointError, match="has no best_nats, looked, nats, better"):
+        HalveOnPlateau(again.model, again.optimizer, again.schedule, lambda: 0.0).load({})
+
+
+def test_loss_of_a_stream_does_not_depend_on_its_pieces() -> None:
+    task = make_task("anbncn", sequences=5)
+    model = stack_rnn(3)
+    batch = task.batch(0, "validation", 0, 4, LengthRange(2, 6))
+    logits, _ = model(batch.inputs)
+    want = F.cross_entropy(logits[batch.mask], batch.targets[batch.mask]).item()
+    assert stream_loss(model, batch) == pytest.approx(want, rel=1e-5)
+    assert stream_loss(model, batch, piece_steps=7) == pytest.approx(want, rel=1e-5)
+
+
+def test_first_weights_are_sums_of_uniform_numbers() -> None:
+    torch.manual_seed(0)
+    drawn = torch.nn.Linear(100, 100)
+    draw_sums(drawn)
+    assert drawn.weight.std().item() == pytest.approx(0.1, rel=0.05)
+    assert 0.25 < drawn.weight.abs().max().item() <= 0.3
+    with pytest.raises(ConfigError, match="2 faults"):
+        draw_sums(drawn, bound=0, terms=0)
+
+
+def learn(folder: Path, batches: int) -> list[float]:
+    task = make_task("anbn", sequences=12)
+    assert isinstance(task, StreamTask)
+    run = Run(
+        *(folder, task, stack_rnn(2)),
+        optimizer="adam",
+        learning_rate=0.02,
+        batches=batches,
+        batch_size=16,
+        lengths=Growing(LengthRange(2, 6), every=8),
+        piece_steps=25,
+        clip=1.0,
+    )
+    run.train()
+    scores = score_lengths(run.model, task, LengthRange(2, 6), seed=0, streams=4)
+    return [score.accuracy for score in scores]
+
+
+def test_a_stack_rnn_learns_to_count(tmp_path: Path) -> None:
+    assert min(learn(tmp_path, 60)) > 0.9
+
+
+def test_it_learns_nothing_from_a_broken_gradient(tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        backward = Accelerator.backward
+        patch.setattr(Accelerator, "backward", lambda self, loss: backward(self, -loss))
+        accuracies = learn(tmp_path, 10)
+    assert max(accuracies) < 0.5
+    assert not math.isnan(sum(accuracies))
