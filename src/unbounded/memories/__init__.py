@@ -12,8 +12,9 @@ from unbounded.memories.superposition import ActionValue, Cells, SuperpositionMe
 from unbounded.memories.superposition_list import SuperpositionList
 from unbounded.memories.superposition_stack import SuperpositionStack, trim_cells
 
-#: Every memory of vectors with strengths by the name that configurations use. "quiet_deque" is the deque whose bottom is
-#: pushed little at first; with both ends alike, copying was not learned (results/grefenstette2015).
+#: Every memory of vectors with strengths by the name that configurations use. "quiet_deque" is the
+#: deque whose bottom is pushed little at first; with both ends alike, copying was not learned
+#: (results/grefenstette2015).
 MEMORIES: dict[str, Callable[..., NeuralStack | NeuralQueue | NeuralDeque]] = {
     "stack": NeuralStack,
     "queue": NeuralQueue,
