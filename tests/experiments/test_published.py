@@ -33,7 +33,7 @@ def test_every_cell_of_table_3_is_there():
 
 def test_parameter_counts_agree_with_their_formulas():
     table = published("grefenstette2015").parameters
-    assert set(table) == set(MODEL_TITLES)
+    assert set(table) == set(MODEL_TITLES) - {"deque-quiet"}
     for model, sizes in table.items():
         for hidden, printed in sizes.items():
             # Two digits are printed, and two of them (9.1e5, 7.8e6) look truncated.

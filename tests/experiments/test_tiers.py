@@ -8,9 +8,9 @@ from unbounded.experiments.build import faults
 from unbounded.experiments.tiers import load_tier, make_tier, select
 
 
-def test_the_laptop_tier_is_every_task_with_four_models_and_three_seeds():
+def test_the_laptop_tier_is_every_task_with_five_models_and_three_seeds():
     tier = load_tier("grefenstette2015", "laptop")
-    assert len(tier.cells) == 5 * 4
+    assert len(tier.cells) == 5 * 5
     assert {trial.config.seed for trial in tier.trials} >= {0, 1, 2}
     assert len({trial.name for trial in tier.trials}) == len(tier.trials)
 

@@ -31,8 +31,6 @@ def why_not_fused(
     for name, module in (("controller", controller), ("heads", heads)):
         if _has_hooks(module):
             return f"the {name} has hooks, which only run inside the readable loop"
-    if controller.weights.weight_hh is None:
-        return "the kernels need a recurrent controller"
     if controller.kernel_name not in kernels.CONTROLLERS:
         return f"no kernel is built for the controller {controller.kernel_name}"
     tensors = (x, *controller.weights, heads.weight, heads.bias, *flatten_state(state))
