@@ -23,7 +23,7 @@ import unbounded as ub
 from unbounded.evaluation.provenance import provenance
 from unbounded.memories import MEMORIES
 
-REPEATS = 7
+REPEATS = 3
 
 
 def decisive_layer(name: str) -> ub.MemoryRNN:

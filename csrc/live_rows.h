@@ -98,7 +98,8 @@ struct Rows {
       if (rest <= 0) break;
       const int64_t at = live.template position<end>(0);
       const T s = live.strength[at];
-      if (s <= rest) {
+      // With denormals flushed to zero the difference can be 0 where s > rest: such a row is dead.
+      if (s <= rest || s - rest == 0) {
         graves.row[graves.count] = live.row[at];
         graves.strength[graves.count++] = s;
         live.template remove<end>();

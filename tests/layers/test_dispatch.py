@@ -193,3 +193,64 @@ def test_an_elman_controller_without_recurrence_runs_either_way():
     feed_forward = functools.partial(ub.ElmanController, recurrent=False, bias=False)
     results = [make(controller=feed_forward, backend=b)(inputs())[0] for b in ("auto", "reference")]
     assert_close(*results, "output")
+
+
+class OwnStack(ub.NeuralStack):
+    """Reads twice as much: what a kernel for stacks must not be asked to compute."""
+
+    def step(self, state, instruction):
+        reading, state = super().step(state, instruction)
+        return 2 * reading, state
+
+
+@needs_kernels
+def test_a_subclass_is_not_taken_for_its_base(fused_calls):
+    layer = ub.MemoryRNN(3, 5, OwnStack(4), dtype=DOUBLE)
+    with pytest.warns(BackendWarning, match="no kernel knows the memory OwnStack"):
+        layer(inputs())
+    with pytest.warns(BackendWarning, match="OwnStack runs on the readable reference path"):
+        readings, _ = OwnStack(4).unroll(instructions(OwnStack(4), 2, 3))
+    assert fused_calls == []
+    single, _ = ub.NeuralStack(4).unroll(instructions(OwnStack(4), 2, 3))
+    assert_close(readings, 2 * single, "the subclass's own reading")
+
+
+@needs_kernels
+def test_negative_strengths_are_no_business_of_the_kernel():
+    memory = ub.NeuralStack(3)
+    given = instructions(memory, 2, 4)
+    given = given._replace(push=given.push - 0.5)
+    base._say_once.cache_clear()
+    with pytest.warns(BackendWarning, match="at least 0"):
+        readings, _ = memory.unroll(given)
+    assert_close(readings, memory.unroll(given, backend="reference")[0], "readings")
+
+
+@needs_kernels
+def test_backward_inside_autocast_computes_in_float32():
+    torch.manual_seed(0)
+    layer = ub.MemoryRNN(3, 8, ub.NeuralStack(4), output_size=2, backend="cpu")
+    x = torch.randn(5, 2, 3)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        layer(x)[0].float().sum().backward()
+    inside = [p.grad.clone() for p in layer.parameters()]
+    layer.zero_grad()
+    layer(x)[0].sum().backward()
+    for got, want in zip(inside, (p.grad for p in layer.parameters()), strict=True):
+        assert got.dtype == torch.float32
+        assert torch.allclose(got, want, atol=0.05, rtol=0.05)
+
+
+@needs_kernels
+def test_a_strength_flushed_to_zero_is_dead():
+    memory = ub.NeuralStack(2)
+    push = torch.tensor([[1.5e-38, 0.5]]).requires_grad_()
+    given = memory.Instruction(torch.ones(1, 2, 2), push, torch.tensor([[0.0, 1.2e-38]]))
+    torch.set_flush_denormal(True)
+    try:
+        readings, _ = memory.unroll(given, backend="cpu")
+        readings.sum().backward()
+    finally:
+        torch.set_flush_denormal(False)
+    assert push.grad is not None
+    assert torch.isfinite(push.grad).all()

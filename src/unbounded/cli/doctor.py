@@ -131,7 +131,8 @@ def _kernels() -> list[Finding]:
 
     kernels = available()
     if not kernels.ok:
-        required = bool(os.environ.get("UNBOUNDED_REQUIRE_KERNELS"))
+        required = os.environ.get("UNBOUNDED_REQUIRE_KERNELS", "0") not in ("", "0")
+        required = required or "UNBOUNDED_ISA" in os.environ
         text = f"not available, the reference path is used: {kernels.reason}"
         return [Finding("kernels", text, usable=not required)]
     text = f"available, {kernels.instruction_set}, {kernels.threads} thread(s)"

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file
 
-from unbounded.errors import CheckpointError
+from unbounded.errors import CheckpointError, ConfigError
 from unbounded.evaluation import Score, make_report, score, sweep
 from unbounded.experiments.build import build_task
 from unbounded.experiments.config import RunConfig, from_dict, model_name
@@ -43,6 +43,8 @@ def evaluate_run(
     Raises:
         CheckpointError: the folder is no run, or holds no model that can be used.
     """
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise ConfigError(["device: cuda was asked for and torch finds no CUDA device"])
     config = load_config(folder)
     task = build_task(config)
     model, source = load_model(folder)

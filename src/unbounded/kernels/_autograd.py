@@ -35,10 +35,11 @@ class Recurrence(torch.autograd.Function):
         *tensors: Tensor | None,
     ) -> tuple[Tensor, ...]:
         x, weight_ih, weight_hh, bias_ih, bias_hh, head_weight, head_bias, *initial = tensors
-        results = torch.ops.unbounded.recurrence(
-            structure, controller, x, lengths, weight_ih, weight_hh, bias_ih, bias_hh,
-            head_weight, head_bias, *initial, True,
-        )  # fmt: skip
+        with torch.autocast("cpu", enabled=False):
+            results = torch.ops.unbounded.recurrence(
+                structure, controller, x, lengths, weight_ih, weight_hh, bias_ih, bias_hh,
+                head_weight, head_bias, *initial, True,
+            )  # fmt: skip
         ctx.reference, ctx.structure, ctx.controller = reference, structure, controller
         ctx.save_for_backward(lengths, *tensors, *results)
         ctx.set_materialize_grads(False)
@@ -53,11 +54,13 @@ class Recurrence(torch.autograd.Function):
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
             return (None,) * 4 + _through_reference(ctx, lengths, tensors, needs, grads)
         contiguous = [None if grad is None else grad.contiguous() for grad in grads]
-        made = torch.ops.unbounded.recurrence_backward(
-            ctx.structure, ctx.controller,
-            [x, weight_ih, head_weight, *initial], lengths, weight_hh,
-            results, contiguous, needs[0], any(needs[1:7]),
-        )  # fmt: skip
+        # The weight gradients are products of torch's: autocast must not make them half precision.
+        with torch.autocast("cpu", enabled=False):
+            made = torch.ops.unbounded.recurrence_backward(
+                ctx.structure, ctx.controller,
+                [x, weight_ih, head_weight, *initial], lengths, weight_hh,
+                results, contiguous, needs[0], any(needs[1:7]),
+            )  # fmt: skip
         grad_x, of_ih, of_hh, of_bias, of_bias_hh, of_head, of_head_bias, *of_initial = made
         given = [
             grad_x,

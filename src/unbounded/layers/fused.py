@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from unbounded import kernels
 from unbounded.kernels import ControllerWeights
-from unbounded.layers.controllers import Controller, WeightedController
+from unbounded.layers.controllers import CONTROLLERS, Controller, WeightedController
 from unbounded.layers.heads import Heads, apply_heads
 from unbounded.layers.recurrence import MemoryRNNState, run_recurrence
 from unbounded.memories import Memory
@@ -24,15 +24,19 @@ def why_not_fused(
     state: MemoryRNNState,
 ) -> str | None:
     """Return why the fused kernel cannot serve this call, or None if it can."""
-    if not isinstance(controller, WeightedController) or controller.kernel_name is None:
+    # Exact types: a subclass may compute something else, which no kernel knows of.
+    exact = type(controller) in CONTROLLERS.values()
+    if not isinstance(controller, WeightedController) or not exact:
         return f"no kernel knows the controller {type(controller).__name__}"
-    if memory.kernel_name is None:
+    if "kernel_name" not in vars(type(memory)) or memory.kernel_name is None:
         return f"no kernel knows the memory {type(memory).__name__}"
     for name, module in (("controller", controller), ("heads", heads)):
         if _has_hooks(module):
             return f"the {name} has hooks, which only run inside the readable loop"
     if controller.kernel_name not in kernels.CONTROLLERS:
         return f"no kernel is built for the controller {controller.kernel_name}"
+    if type(heads) is not Heads:
+        return f"no kernel knows the heads {type(heads).__name__}"
     tensors = (x, *controller.weights, heads.weight, heads.bias, *flatten_state(state))
     return kernels.why_not(*tensors)
 

@@ -125,8 +125,11 @@ class Memory(ABC, Generic[StateT, InstructionT]):
         if state is None:
             state = self.initial_state(batch_size, dtype=first.dtype, device=first.device)
         self.check_state(state, batch_size, first)
-        if self.kernel_name is None:
+        # Exact types: a subclass may compute something else, which no kernel knows of.
+        if "kernel_name" not in vars(type(self)) or self.kernel_name is None:
             reason: str | None = f"no kernel knows the memory {type(self).__name__}"
+        elif any(bool((field < 0).any()) for field in (*instructions, *state) if field.dim() == 2):
+            reason = "the kernels take strengths, pushes and pops of at least 0"
         else:
             reason = kernels.why_not(*instructions, *state)
         if choose_backend(backend, type(self).__name__, reason):

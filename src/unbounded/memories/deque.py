@@ -56,7 +56,10 @@ class NeuralDeque(Memory[StrengthState, TwoEndedPushPop]):
         self.bottom_push_bias = bottom_push_bias
 
     def __repr__(self) -> str:
-        return f"NeuralDeque(width={self.width})"
+        quiet = self.bottom_push_bias
+        return f"NeuralDeque(width={self.width}" + (
+            ")" if quiet is None else f", bottom_push_bias={quiet})"
+        )
 
     @property
     def heads(self) -> tuple[Head, ...]:

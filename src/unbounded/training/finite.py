@@ -61,6 +61,10 @@ def first_bad_output(model: nn.Module, inputs: Tensor) -> str | None:
 
         return look
 
+    # Hooks run inside the readable loop only; a kernel asked for by name would refuse.
+    chosen = [(module, module.backend) for module in model.modules() if hasattr(module, "backend")]
+    for module, _ in chosen:
+        setattr(module, "backend", "reference")  # noqa: B010, a plain attribute of some layers
     handles = [
         module.register_forward_hook(hook(name or "the model"))
         for name, module in model.named_modules()
@@ -71,6 +75,8 @@ def first_bad_output(model: nn.Module, inputs: Tensor) -> str | None:
     finally:
         for handle in handles:
             handle.remove()
+        for module, backend in chosen:
+            setattr(module, "backend", backend)  # noqa: B010
     return found[0] if found else None
 
 

@@ -15,7 +15,7 @@ from unbounded.experiments.bench.cases import Case
 from unbounded.experiments.bench.contenders import Pass, contenders, memory_layer, sequence
 
 #: Bounds on the relative error between kernel and reference before anything is timed.
-PARITY = {"float32": 1e-4, "float64": 1e-9}
+PARITY = {"float32": 1e-5, "float64": 1e-10}
 
 
 @dataclass(frozen=True)
