@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -15,7 +15,9 @@ from unbounded.experiments.bench.cases import Case
 from unbounded.experiments.bench.contenders import Pass, contenders, memory_layer, sequence
 
 #: Bounds on the relative error between kernel and reference before anything is timed.
-PARITY = {"float32": 1e-5, "float64": 1e-10}
+#: Both sides of a float32 case round sums of a thousand terms in their own order, which is worth
+#: about 1e-5 here; that the mathematics agrees is held in float64.
+PARITY = {"float32": 1e-4, "float64": 1e-10}
 
 
 @dataclass(frozen=True)
@@ -58,12 +60,13 @@ def measure(case: Case, repeats: int, progress: Callable[[str], None]) -> Measur
     torch.set_num_threads(case.threads)
     try:
         progress(f"{case.name}: parity")
-        error = parity_error(case)
-        if not error <= PARITY[case.dtype]:
-            raise BackendError(
-                f"{case.name}: fused and reference differ by {error:.1e} (relative), bound "
-                f"{PARITY[case.dtype]:.0e}; what is wrong is not timed."
-            )
+        for dtype in dict.fromkeys(("float64", case.dtype)):
+            error = parity_error(replace(case, dtype=dtype))
+            if not error <= PARITY[dtype]:
+                raise BackendError(
+                    f"{case.name}: fused and reference differ by {error:.1e} (relative, {dtype}), "
+                    f"bound {PARITY[dtype]:.0e}; what is wrong is not timed."
+                )
         progress(f"{case.name}: timing")
         times = interleave(contenders(case), repeats)
         peak = peak_gflops(case.dtype)
