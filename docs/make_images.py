@@ -75,7 +75,9 @@ def results_table(table: dict[str, Any]) -> str:
             (
                 TASK_TITLES[cell["task"]],
                 MODEL_TITLES[cell["model"]],
-                f"{cell['published']['test_coarse']:.2f}",
+                "not published"
+                if cell["published"] is None
+                else f"{cell['published']['test_coarse']:.2f}",
                 f"{middle:.2f} ({least:.2f}–{greatest:.2f})",
                 f"{measured['solved']} of {measured['seeds']}",
                 str(measured["batches_median"]),
