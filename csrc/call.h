@@ -9,6 +9,7 @@ struct UnboundedCall {
   int64_t first_step;  // steps that came before in the same session
   int64_t saves;    // forward: keep what the backward pass needs
   int64_t threads;  // at most so many
+  int64_t division;  // of split.h; 0 lets its rule decide
   int64_t weight_ih_stride;
   const int64_t* lengths;   // [B] or null
   const void* weight_ih;    // [blocks H, R], the reading's columns

@@ -189,14 +189,50 @@ def _recurrence_fake(
     return [*kept[:CALL_RESULTS], *(x.new_empty(0) for _ in kept[CALL_RESULTS:])]
 
 
-def _over_steps(grad: Tensor, earlier: Tensor, before: Tensor) -> Tensor:
-    """Sum over t of grad[t]^T earlier[t - 1], where earlier[-1] is `before`."""
-    if grad.shape[0] == 0:
-        return grad.new_zeros(grad.shape[2], before.shape[1])
-    total = torch.mm(grad[0].t(), before)
-    if grad.shape[0] > 1:
-        total.addmm_(grad[1:].flatten(0, 1).t(), earlier[:-1].flatten(0, 1))
-    return total
+def _weight_gradients(
+    controller: str,
+    grad_gates: Tensor,
+    grad_instructions: Tensor,
+    x: Tensor,
+    reading0: Tensor,
+    readings: Tensor,
+    hidden0: Tensor,
+    outputs: Tensor,
+    has_hidden: bool,
+) -> list[Tensor]:
+    """Gradients of weight_ih, weight_hh, bias_ih, the GRU's bias_hh, head_weight and head_bias.
+
+    Each is one product over all steps, straight into the tensor that leaves: [T * B] is long enough
+    for every thread, and nothing is added up or copied afterwards.
+    """
+    kind = CONTROLLERS[controller]
+    steps, _, hidden = outputs.shape
+    grads = grad_gates.flatten(0, 1)
+    of_blocks, none = grads[:, : kind.blocks * hidden], x.new_empty(0)
+    of_instructions = grad_instructions.flatten(0, 1)
+    controller_input = x.new_empty(*x.shape[:2], x.shape[2] + reading0.shape[1])
+    of_x, of_reading = controller_input.split((x.shape[2], reading0.shape[1]), 2)
+    of_x.copy_(x)
+    of_reading[:1], of_reading[1:] = reading0, readings[: max(0, steps - 1)]
+    of_hidden = of_bias = none
+    lanes = [grads[:, one.start * hidden : one.stop * hidden] for one in kind.hidden_lanes]
+    if has_hidden:
+        before = torch.cat((hidden0.unsqueeze(0), outputs))[:steps].flatten(0, 1)
+        of_hidden = x.new_empty(kind.blocks * hidden, hidden)
+        begin = 0
+        for lane in lanes:
+            torch.mm(lane.t(), before, out=of_hidden[begin : begin + lane.shape[1]])
+            begin += lane.shape[1]
+    if controller == "gru":
+        of_bias = torch.cat([lane.sum(0) for lane in lanes])
+    return [
+        torch.mm(of_blocks.t(), controller_input.flatten(0, 1)),
+        of_hidden,
+        of_blocks.sum(0),
+        of_bias,
+        torch.mm(of_instructions.t(), outputs.flatten(0, 1)),
+        of_instructions.sum(0),
+    ]
 
 
 def _recurrence_backward(
@@ -248,39 +284,23 @@ def _recurrence_backward(
     )
     run_backward(STRUCTURES[structure], kind.code, DTYPES[x.dtype], call)
 
-    grad_blocks = made["grad_gates"][..., : kind.blocks * hidden]
-    flat_blocks = grad_blocks.flatten(0, 1)
-    flat_instructions = made["grad_instructions"].flatten(0, 1)
     none = x.new_empty(0)
-    grad_x = none
+    grad_x, weights = none, [none] * 6
     if needs_x:
-        grad_x = torch.mm(flat_blocks, weight_ih[:, :input_size]).view_as(x)
-    weights = [none] * 6
+        of_blocks = made["grad_gates"].flatten(0, 1)[:, : kind.blocks * hidden]
+        grad_x = torch.mm(of_blocks, weight_ih[:, :input_size]).view_as(x)
     if needs_weights:
-        of_lanes = [
-            made["grad_gates"][..., lanes.start * hidden : lanes.stop * hidden]
-            for lanes in kind.hidden_lanes
-        ]
-        if weight_hh is None:
-            of_hidden = none
-        else:
-            of_hidden = torch.cat(
-                [_over_steps(lanes, kept["outputs"], hidden0) for lanes in of_lanes]
-            )
-        weights = [
-            torch.cat(
-                (
-                    torch.mm(flat_blocks.t(), x.flatten(0, 1)),
-                    _over_steps(grad_blocks, kept["readings"], reading0),
-                ),
-                1,
-            ),
-            of_hidden,
-            flat_blocks.sum(0),
-            torch.cat([lanes.sum((0, 1)) for lanes in of_lanes]) if controller == "gru" else none,
-            torch.mm(flat_instructions.t(), kept["outputs"].flatten(0, 1)),
-            flat_instructions.sum(0),
-        ]
+        weights = _weight_gradients(
+            controller,
+            made["grad_gates"],
+            made["grad_instructions"],
+            x,
+            reading0,
+            kept["readings"],
+            hidden0,
+            kept["outputs"],
+            weight_hh is not None,
+        )
     first = first_row(structure, steps)
     return [
         grad_x,
