@@ -25,6 +25,8 @@ checkpoints, metrics, report and figures; after Ctrl-C, SIGTERM or a crash --res
 
 examples:
   unbounded train copy
+  unbounded train anbn
+  unbounded train penn_treebank --data DIR
   unbounded train reversal --model.memory deque --training.learning_rate 1e-3 --seed 2
   unbounded train copy --print_config > mine.yaml && unbounded train --config mine.yaml
 """
@@ -45,6 +47,9 @@ def _bare_parser(files: list[str]) -> Parser:
     made.add_argument("task", nargs="?", type=str, help="What to learn; see `unbounded list`.")
     made.add_argument("--config", action="config", help="A YAML file with any of the options.")
     made.add_class_arguments(RunConfig, None, skip={"task"})
+    made.add_argument(
+        "--data", type=str | None, help="Folder of a corpus, for penn_treebank: task_options.data."
+    )
     made.add_argument("--runs", type=str, default="runs", help="Folder of the run folders.")
     made.add_argument("--resume", action="store_true", help="Go on with an existing run.")
     made.add_argument("--overwrite", action="store_true", help="Replace an existing run.")
@@ -62,6 +67,8 @@ def run(arguments: Sequence[str]) -> int:
 
     # Without the positional argument, jsonargparse forgets the task of preset and config file.
     given.task = given.task or _task(arguments)
+    if given.data is not None:
+        given.task_options = {**given.task_options, "data": given.data}
     config = _config(given)
     if config is None:
         faults.append(f"task: none was named. Valid: {', '.join(sorted(PRESETS))}.")

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from unbounded.errors import CheckpointError
-from unbounded.memories import map_state
+from unbounded.memories.state import map_state
 
 _PIECE = "piece"
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from unbounded.errors import ConfigError
 from unbounded.tasks import LengthRange
+
+#: The range of lengths of each batch by its number.
+Curriculum = Callable[[int], LengthRange]
 
 
 @dataclass(frozen=True)

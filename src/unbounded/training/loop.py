@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from unbounded.tasks import LengthRange, Task
 from unbounded.training import finite
 from unbounded.training.carry import Carry
 from unbounded.training.checkpoint import Checkpoints
+from unbounded.training.curricula import Curriculum
 from unbounded.training.metrics_log import MetricsLog
 from unbounded.training.objective import perplexity
 from unbounded.training.progress import Progress
@@ -23,9 +24,6 @@ from unbounded.training.signals import Interrupted, StopRequest
 from unbounded.training.state import LoopState
 from unbounded.training.steps import BatchTrainer
 from unbounded.training.stopping import Assess, StopRule
-
-#: The range of lengths of each batch by its number.
-Curriculum = Callable[[int], LengthRange]
 
 
 class TrainingLoop:

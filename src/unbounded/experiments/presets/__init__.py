@@ -13,6 +13,16 @@ PRESETS: Final[dict[str, str]] = {
     "bigram_flip": "bigram_flip.yaml",
     "svo_sov": "svo_sov.yaml",
     "gender": "gender.yaml",
+    "anbn": "anbn.yaml",
+    "anbncn": "anbncn.yaml",
+    "anbncndn": "anbncndn.yaml",
+    "anb2n": "anb2n.yaml",
+    "anbmc_sum": "anbmc_sum.yaml",
+    "anbmc_product": "anbmc_product.yaml",
+    "anbmcndm": "anbmcndm.yaml",
+    "memorization": "memorization.yaml",
+    "binary_addition": "binary_addition.yaml",
+    "penn_treebank": "penn_treebank.yaml",
 }
 
 
