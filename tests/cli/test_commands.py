@@ -61,7 +61,7 @@ def test_unknown_task(capsys: Capture) -> None:
 
 
 def test_no_task(capsys: Capture) -> None:
-    assert "task: none was named. Valid: bigram_flip, copy" in failing(capsys, "train")
+    assert "task: none was named. Valid: anb2n, " in failing(capsys, "train")
 
 
 def test_all_faults_of_a_command_line_together(capsys: Capture, tmp_path: Path) -> None:
@@ -209,7 +209,8 @@ def test_list_names_everything(capsys: Capture) -> None:
         assert f"  {name} " in out or f"  {name}\n" in out
     assert main(["list", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["presets"].keys() < found["tasks"].keys()
+    assert found["presets"].keys() == found["tasks"].keys()
+    assert "superposition_stack" in found["memories"]
 
 
 def test_sample_is_wired(capsys: Capture) -> None:

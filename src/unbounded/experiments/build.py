@@ -14,8 +14,7 @@ from unbounded.experiments.kinds import Kind, Model, kind_of
 from unbounded.layers import CONTROLLERS
 from unbounded.memories import BACKENDS
 from unbounded.tasks import TASKS, LengthRange, Task, make_task
-from unbounded.training.optimizers import EPSILONS, OPTIMIZERS, SCHEDULES
-from unbounded.training.steps import CLIPS
+from unbounded.training.optimizers import CLIPS, EPSILONS, OPTIMIZERS, SCHEDULES, UPDATES
 
 STOPS = ("solved", "converged", "budget")
 PRECISIONS = ("no", "bf16", "fp16")
@@ -97,6 +96,7 @@ def _training_faults(found: list[str], training: TrainingConfig) -> None:
     check_choice(found, "training.precision", "precision", training.precision, PRECISIONS)
     check_choice(found, "training.clip_by", "clip_by", training.clip_by, CLIPS)
     check_choice(found, "training.curriculum", "curriculum", training.curriculum, CURRICULA)
+    check_choice(found, "training.update", "update", training.update, UPDATES)
     whole = (
         "batch_size",
         "batches",

@@ -86,6 +86,9 @@ class TrainingConfig:
         converged_perplexity: bound of the stop rule "converged".
         converged_reports: reports in a row at or below that bound.
         piece_steps: steps of a piece of a stream, the reach of truncated BPTT; null for the whole.
+        update: piece for a gradient step after each piece, or symbol for one after each symbol,
+            as in the authors' program of the Stack RNN.
+        average: whether the loss of a step is the mean over what counts in it, or the sum.
         curriculum: none, or growing to begin with the shortest length.
         curriculum_every: batches after which the next length is added.
         plateau_every: batches between looks at the validation loss, 0 for none; where it is no
@@ -117,6 +120,8 @@ class TrainingConfig:
     converged_perplexity: float = 1.001
     converged_reports: int = 3
     piece_steps: int | None = None
+    update: str = "piece"
+    average: bool = True
     curriculum: str = "none"
     curriculum_every: int = 1
     plateau_every: int = 0

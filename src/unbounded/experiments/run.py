@@ -186,6 +186,8 @@ class _Run:
             clip_by=training.clip_by,
             piece_steps=training.piece_steps,
             carry=carry,
+            average=training.average,
+            update=training.update,
             lengths=self._kind.curriculum(config, self._task),
             report_every=training.report_every,
             accuracy_every=training.accuracy_every,

@@ -56,8 +56,13 @@ class Carry:
     def tensors(self) -> dict[str, Tensor]:
         """What a checkpoint must hold of it: the piece, and the state's tensors in order."""
         found = list(self._loaded)
+
+        def keep(field: Tensor) -> Tensor:
+            found.append(field)
+            return field
+
         if self.state is not None:
-            map_state(lambda field: found.append(field) or field, self.state)
+            map_state(keep, self.state)
         # safetensors takes no two tensors that share their memory.
         named = {f"{place:03d}": each.detach().clone() for place, each in enumerate(found)}
         named = {name: each.contiguous() for name, each in named.items()}

@@ -19,10 +19,10 @@ from unbounded.training.checkpoint import Checkpoints
 from unbounded.training.curricula import Curriculum
 from unbounded.training.metrics_log import MetricsLog
 from unbounded.training.objective import perplexity
+from unbounded.training.online import make_trainer
 from unbounded.training.progress import Progress
 from unbounded.training.signals import Interrupted, StopRequest
 from unbounded.training.state import LoopState
-from unbounded.training.steps import BatchTrainer
 from unbounded.training.stopping import Assess, StopRule
 
 
@@ -57,9 +57,10 @@ class TrainingLoop:
         accuracy_lengths: the ranges they are taken over.
         accuracy_count: sequences a range.
         checkpoint_every: batches between checkpoints.
-        clip_by, piece_steps, carry: as for `BatchTrainer`. With pieces a request to stop is
-            answered after a piece, and the checkpoint that is then written holds the place in
-            the batch, if the carry is among its extras.
+        clip_by, piece_steps, carry, average: as for `BatchTrainer`. With pieces a request to
+            stop is answered after a piece, and the checkpoint that is then written holds the
+            place in the batch, if the carry is among its extras.
+        update: "piece" or "symbol", as for `make_trainer`.
     """
 
     def __init__(
@@ -90,6 +91,8 @@ class TrainingLoop:
         clip_by: str = "norm",
         piece_steps: int | None = None,
         carry: Carry | None = None,
+        average: bool = True,
+        update: str = "piece",
     ) -> None:
         self._task = task
         self._model = model
@@ -109,7 +112,8 @@ class TrainingLoop:
         self._lengths: Curriculum = (
             (lambda batch: lengths) if isinstance(lengths, LengthRange) else lengths
         )
-        self._trainer = BatchTrainer(
+        self._trainer = make_trainer(
+            update,
             model,
             optimizer,
             accelerator,
@@ -118,6 +122,7 @@ class TrainingLoop:
             clip_by=clip_by,
             piece_steps=piece_steps,
             carry=carry,
+            average=average,
         )
         self._in_pieces = piece_steps is not None
         self._report_every = report_every
@@ -169,8 +174,8 @@ class TrainingLoop:
             state.window_tokens += result.tokens
             if result.gradient_norm is not None:
                 state.gradient_norm = result.gradient_norm
-                loss = result.nats / result.tokens
-                self._progress.step(state.batch + result.done, loss)
+            if result.tokens:
+                self._progress.step(state.batch + result.done, result.nats / result.tokens)
             self._session_done += result.symbols if self._in_pieces else self._batch_size
             stop = stop or result.stop
             # The carried state of other processes is not in this one's checkpoint.

@@ -16,8 +16,7 @@ from unbounded.tasks import Batch, pieces
 from unbounded.training import finite
 from unbounded.training.carry import Carry
 from unbounded.training.objective import masked_cross_entropy
-
-CLIPS = ("norm", "value")
+from unbounded.training.optimizers import CLIPS
 
 
 class StepResult(NamedTuple):
@@ -55,6 +54,7 @@ class BatchTrainer:
         clip_by: "norm" scales the gradient, "value" cuts each of its elements.
         piece_steps: time steps of a piece, None for the whole batch at once.
         carry: holds the place in a batch; one that a checkpoint gave lets it be taken up there.
+        average: whether the loss of a step is the mean over what counts in it, or the sum.
     Raises:
         ChoiceError: `clip_by` is neither.
     """
@@ -70,6 +70,7 @@ class BatchTrainer:
         clip_by: str = "norm",
         piece_steps: int | None = None,
         carry: Carry | None = None,
+        average: bool = True,
     ) -> None:
         if clip_by not in CLIPS:
             raise ChoiceError("clip_by", clip_by, CLIPS)
@@ -81,6 +82,7 @@ class BatchTrainer:
         self._clip_by = clip_by
         self._piece_steps = piece_steps
         self._carry = carry or Carry()
+        self._average = average
 
     def train(self, whole: Batch, number: int) -> Iterator[StepResult]:
         """Train a batch, the same one on all processes, from where it was left.
@@ -132,7 +134,7 @@ class BatchTrainer:
         nats = masked_cross_entropy(logits, share.targets, share.mask)
         # Processes average their gradients; each sum divided by the tokens of all processes and
         # times their number makes that average the gradient of the piece's mean.
-        self._accelerator.backward(nats * (processes / tokens))
+        self._accelerator.backward(nats * (processes / (tokens if self._average else 1)))
         nats_of_all, stop = self._totals(nats)
         if not math.isfinite(nats_of_all):
             self._went_bad(number, share, logits, nats)

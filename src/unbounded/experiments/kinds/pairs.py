@@ -41,7 +41,14 @@ class PairsKind(Kind[TransductionTask]):
         check_idle(found, "model", model, idle, f"with memory {model.memory!r}")
         streams = ("recurrent", "count", "depth", "noop", "capacity", "overflow")
         check_idle(found, "model", model, streams, _WHY)
-        names = ("piece_steps", "curriculum", "curriculum_every", "plateau_every", "plateau_hold")
+        names = (
+            "piece_steps",
+            "update",
+            "curriculum",
+            "curriculum_every",
+            "plateau_every",
+            "plateau_hold",
+        )
         check_idle(found, "training", config.training, names, _WHY)
         check_idle(found, "training", config.training, ("plateau_factor", "plateau_least"), _WHY)
         check_idle(found, "evaluation", config.evaluation, ("every", "streams", "carry"), _WHY)

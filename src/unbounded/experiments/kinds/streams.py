@@ -80,6 +80,35 @@ def build_stream_model(config: RunConfig, task: Task) -> StreamModel:
     )
 
 
+def symbol_update_faults(config: RunConfig) -> list[str]:
+    """What does not go with an update after every symbol."""
+    training, model = config.training, config.model
+    if training.update != "symbol":
+        return []
+    needed = [
+        ("model.memory", model.memory, "superposition_stack"),
+        ("model.controller", model.controller, "elman"),
+        ("training.batch_size", training.batch_size, 1),
+        ("training.optimizer", training.optimizer, "sgd"),
+        ("training.clip_by", training.clip_by, "value"),
+    ]
+    found = [
+        f"{name}: an update after every symbol needs {want!r}, got {got!r}"
+        for name, got, want in needed
+        if got != want
+    ]
+    if config.machine.device == "cuda":
+        found.append("machine.device: an update after every symbol is made on the CPU; give cpu")
+    if model.capacity is None:
+        found.append("model.capacity: an update after every symbol needs one; the authors have 200")
+    if training.piece_steps is None:
+        found.append(
+            "training.piece_steps: an update after every symbol needs it, as the steps that its "
+            "error goes back; the authors have 50"
+        )
+    return found
+
+
 class StreamsKind(Kind[StreamTask]):
     """Runs that train streams of sequences."""
 
@@ -88,7 +117,7 @@ class StreamsKind(Kind[StreamTask]):
 
     def faults(self, config: RunConfig) -> list[str]:
         """See `Kind.faults`."""
-        found = stream_model_faults(config.model)
+        found = stream_model_faults(config.model) + symbol_update_faults(config)
         training = config.training
         if training.stop == "converged":
             found.append(

@@ -9,7 +9,11 @@ from unbounded.evaluation import stream_loss
 from unbounded.experiments.checking import check_idle, check_number
 from unbounded.experiments.config import RunConfig
 from unbounded.experiments.kinds.base import Judge, Kind, Model, Place, Sweep
-from unbounded.experiments.kinds.streams import build_stream_model, stream_model_faults
+from unbounded.experiments.kinds.streams import (
+    build_stream_model,
+    stream_model_faults,
+    symbol_update_faults,
+)
 from unbounded.models.stream import StreamModel
 from unbounded.tasks import Batch, LengthRange, PennTreebank
 from unbounded.training.objective import perplexity
@@ -27,7 +31,7 @@ class TextKind(Kind[PennTreebank]):
 
     def faults(self, config: RunConfig) -> list[str]:
         """See `Kind.faults`."""
-        found = stream_model_faults(config.model)
+        found = stream_model_faults(config.model) + symbol_update_faults(config)
         training, evaluation = config.training, config.evaluation
         idle = ("lengths", "validation_lengths", "curriculum", "curriculum_every")
         check_idle(found, "training", training, idle, _WHY)
