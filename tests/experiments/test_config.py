@@ -13,7 +13,7 @@ from unbounded.experiments import plain_yaml
 from unbounded.experiments.build import build_model, build_task, checked, faults, ranges
 from unbounded.experiments.config import RunConfig, from_dict, model_name, run_name, to_dict
 from unbounded.experiments.kinds.pairs import default_lengths
-from unbounded.experiments.presets import PRESETS, preset_path
+from unbounded.experiments.presets import PRESETS, PROTOCOLS, preset_path, protocol_path
 from unbounded.tasks import TASKS, LengthRange
 
 
@@ -89,19 +89,25 @@ def test_a_sound_config_is_given_back() -> None:
     assert checked(config) is config
 
 
-def preset(task: str) -> RunConfig:
-    data = plain_yaml.load(preset_path(task).read_text())
-    config = RunConfig(task=data["task"])
-    for part in set(data) - {"task"}:
-        for name, value in data[part].items():
-            assert hasattr(getattr(config, part), name), name
-            setattr(getattr(config, part), name, value)
+def preset(task: str, *protocols: str) -> RunConfig:
+    paths = [preset_path(task), *(protocol_path(each, task) for each in protocols)]
+    data = [plain_yaml.load(path.read_text()) for path in paths]
+    config = RunConfig(task=data[0].pop("task"))
+    for each in data:
+        config.task_options |= each.pop("task_options", {})
+        for part, values in each.items():
+            for name, value in values.items():
+                assert hasattr(getattr(config, part), name), name
+                setattr(getattr(config, part), name, value)
     return config
 
 
+@pytest.mark.parametrize("protocols", [(), *((each,) for each in PROTOCOLS)])
 @pytest.mark.parametrize("task", sorted(TASKS))
-def test_every_task_has_a_sound_preset(task: str, tmp_path: Path) -> None:
-    config = preset(task)
+def test_every_task_has_a_sound_preset(
+    task: str, protocols: tuple[str, ...], tmp_path: Path
+) -> None:
+    config = preset(task, *protocols)
     assert config.task == task
     if task == "penn_treebank":
         (fault,) = faults(config)
@@ -110,6 +116,33 @@ def test_every_task_has_a_sound_preset(task: str, tmp_path: Path) -> None:
         config.task_options = {"data": str(tiny_corpus(tmp_path)), "published_counts": False}
     assert faults(config) == []
     assert set(PRESETS) == set(TASKS)
+
+
+@pytest.mark.parametrize("task", ["anbn", "memorization", "binary_addition"])
+def test_the_protocol_of_the_paper_is_the_authors_schedule(task: str) -> None:
+    """An epoch of theirs is so many batches here; nothing falls up to the eleventh."""
+    config = preset(task, "paper")
+    training = config.training
+    epoch = training.curriculum_every
+    sequences = {"anbn": 2000, "memorization": 2000, "binary_addition": 10000}[task]
+    assert epoch * config.task_options["sequences"] == sequences
+    assert (training.batches, training.plateau_every) == (100 * epoch, epoch)
+    assert training.plateau_hold == 11 * epoch
+    assert (training.optimizer, training.learning_rate) == ("sgd", 0.1)
+    assert (training.clip, training.clip_by, training.piece_steps) == (15.0, "value", 50)
+    config.training.update = "symbol"
+    assert faults(config) == []
+
+
+def test_what_does_not_go_with_an_update_after_every_symbol_is_named() -> None:
+    config = preset("anbn")
+    config.training.update, config.model.capacity, config.model.overflow = "symbol", None, "error"
+    found = faults(config)
+    assert [fault.split(":")[0] for fault in found] == [
+        "training.batch_size",
+        "training.optimizer",
+        "model.capacity",
+    ]
 
 
 def test_the_presets_of_streams_are_the_papers_networks() -> None:
@@ -131,6 +164,8 @@ STREAM_FAULTS = [
     ("training.piece_steps", 0, "training.piece_steps: expected a number at least 1"),
     ("training.curriculum", "grow", "unknown curriculum 'grow'. Did you mean 'growing'?"),
     ("training.curriculum_every", 0, "training.curriculum_every: expected"),
+    ("training.curriculum_first", 9, "training.curriculum_first: expected a length of 2:4, got 9"),
+    ("training.update", "letter", "training.update: unknown update 'letter'."),
     ("training.plateau_every", -1, "training.plateau_every: expected a number at least 0"),
     ("training.plateau_factor", 0.0, "training.plateau_factor: expected a number above 0"),
     ("training.clip_by", "values", "unknown clip_by 'values'. Did you mean 'value'?"),

@@ -91,6 +91,7 @@ class TrainingConfig:
         average: whether the loss of a step is the mean over what counts in it, or the sum.
         curriculum: none, or growing to begin with the shortest length.
         curriculum_every: batches after which the next length is added.
+        curriculum_first: longest length of the first batches, null for the shortest there is.
         plateau_every: batches between looks at the validation loss, 0 for none; where it is no
             better, the learning rate falls and the best weights come back.
         plateau_hold: batches at the beginning during which nothing falls.
@@ -124,6 +125,7 @@ class TrainingConfig:
     average: bool = True
     curriculum: str = "none"
     curriculum_every: int = 1
+    curriculum_first: int | None = None
     plateau_every: int = 0
     plateau_hold: int = 0
     plateau_factor: float = 0.5

@@ -118,5 +118,6 @@ class Kind(ABC, Generic[TaskT]):
         """The range of lengths of each batch."""
         lengths = self.train_lengths(config, task)
         if config.training.curriculum == "growing":
-            return Growing(lengths, config.training.curriculum_every)
+            training = config.training
+            return Growing(lengths, training.curriculum_every, training.curriculum_first)
         return lengths

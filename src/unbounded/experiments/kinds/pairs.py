@@ -46,6 +46,7 @@ class PairsKind(Kind[TransductionTask]):
             "update",
             "curriculum",
             "curriculum_every",
+            "curriculum_first",
             "plateau_every",
             "plateau_hold",
         )

@@ -125,6 +125,12 @@ class StreamsKind(Kind[StreamTask]):
                 "converge to 1; choose solved or budget"
             )
         found += _below(config)
+        if training.curriculum != "growing":
+            idle = ("curriculum_every", "curriculum_first")
+            check_idle(found, "training", training, idle, f"with curriculum {training.curriculum}")
+        if not training.plateau_every:
+            idle_too = ("plateau_hold", "plateau_factor", "plateau_least")
+            check_idle(found, "training", training, idle_too, "without plateau_every")
         check_number(found, "evaluation.every", config.evaluation.every, 1)
         check_number(found, "evaluation.streams", config.evaluation.streams, 1)
         return found
@@ -159,7 +165,14 @@ def _below(config: RunConfig) -> list[str]:
     named = [("training.lengths", training.lengths)]
     named += [("training.validation_lengths", training.validation_lengths)]
     named += [("evaluation.lengths", each) for each in config.evaluation.lengths or ()]
-    found = []
+    found: list[str] = []
+    first = training.curriculum_first
+    try:
+        trained = LengthRange.parse(training.lengths) if training.lengths else task.train_lengths
+        if training.curriculum == "growing" and first is not None and first not in trained:
+            found.append(f"training.curriculum_first: expected a length of {trained}, got {first}")
+    except ConfigError:
+        pass
     for name, text in named:
         try:
             short = text is not None and LengthRange.parse(text).minimum < least

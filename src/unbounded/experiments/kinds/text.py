@@ -33,7 +33,13 @@ class TextKind(Kind[PennTreebank]):
         """See `Kind.faults`."""
         found = stream_model_faults(config.model) + symbol_update_faults(config)
         training, evaluation = config.training, config.evaluation
-        idle = ("lengths", "validation_lengths", "curriculum", "curriculum_every")
+        idle = (
+            "lengths",
+            "validation_lengths",
+            "curriculum",
+            "curriculum_every",
+            "curriculum_first",
+        )
         check_idle(found, "training", training, idle, _WHY)
         if training.stop != "budget":
             found.append(f"training.stop: {training.stop!r} has no meaning {_WHY}; choose budget")

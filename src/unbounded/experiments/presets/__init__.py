@@ -26,6 +26,15 @@ PRESETS: Final[dict[str, str]] = {
 }
 
 
+#: What a protocol changes in the presets: a file of the same name in the folder of that name.
+PROTOCOLS: Final = ("paper",)
+
+
+def protocol_path(protocol: str, task: str) -> Path:
+    """The file with what a protocol changes in a task's preset."""
+    return Path(__file__).parent / protocol / PRESETS[task]
+
+
 def preset_path(task: str) -> Path:
     """The file of a task's preset."""
     return Path(__file__).parent / PRESETS[task]
