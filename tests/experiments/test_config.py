@@ -10,7 +10,7 @@ from tests.experiments.tiny import tiny
 from unbounded.errors import ConfigError
 from unbounded.experiments import plain_yaml
 from unbounded.experiments.build import build_model, build_task, checked, faults, ranges
-from unbounded.experiments.config import RunConfig, model_name, run_name
+from unbounded.experiments.config import RunConfig, from_dict, model_name, run_name, to_dict
 from unbounded.experiments.presets import PRESETS, preset_path
 from unbounded.experiments.run import default_lengths
 from unbounded.tasks import TASKS, LengthRange
@@ -158,3 +158,19 @@ def test_a_config_file_of_another_kind_is_named(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("task: copy\nmodel: {}")
     with pytest.raises(CheckpointError, match=r"config\.yaml is not a run's config"):
         load_config(tmp_path)
+
+
+def test_a_name_depends_on_what_differs_from_the_defaults_alone() -> None:
+    data = to_dict(RunConfig(seed=4))
+    # As saved before these fields were there.
+    del data["training"]["epsilon"], data["model"]["initialization"]
+    assert run_name(from_dict(data)) == run_name(RunConfig(seed=4))
+    changed = RunConfig(seed=4)
+    changed.training.epsilon = 1e-8
+    assert run_name(changed) != run_name(RunConfig(seed=4))
+
+
+def test_epsilon_of_an_optimizer_without_one() -> None:
+    config = RunConfig()
+    config.training.optimizer, config.training.epsilon = "sgd", 1e-8
+    assert any("sgd has none" in fault for fault in faults(config))

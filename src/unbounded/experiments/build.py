@@ -12,9 +12,10 @@ from unbounded.errors import ChoiceError, ConfigError
 from unbounded.experiments.config import ModelConfig, RunConfig, TrainingConfig
 from unbounded.layers import CONTROLLERS
 from unbounded.memories import BACKENDS, MEMORIES
+from unbounded.models.initialization import INITIALIZATIONS, OUTPUT_INITIALIZATIONS
 from unbounded.models.transduction import NO_MEMORY, TransductionModel
 from unbounded.tasks import LengthRange, Task, TransductionTask, make_task
-from unbounded.training.optimizers import OPTIMIZERS, SCHEDULES
+from unbounded.training.optimizers import EPSILONS, OPTIMIZERS, SCHEDULES
 
 STOPS = ("solved", "converged", "budget")
 PRECISIONS = ("no", "bf16", "fp16")
@@ -71,6 +72,8 @@ def build_model(config: RunConfig, task: Task) -> TransductionModel:
         skip_input=model.skip_input,
         learn_initial_state=model.learn_initial_state,
         pop_bias=model.pop_bias,
+        initialization=model.initialization,
+        output_initialization=model.output_initialization,
         backend=config.machine.backend,
     )
 
@@ -114,6 +117,11 @@ def _model_faults(found: list[str], model: ModelConfig) -> None:
     for name in ("hidden_size", "memory_width", "embedding_size", "layers"):
         _number(found, f"model.{name}", getattr(model, name), 1)
     _number(found, "model.pop_bias", model.pop_bias, -1e6, 1e6)
+    for name, valid in (
+        ("initialization", INITIALIZATIONS),
+        ("output_initialization", OUTPUT_INITIALIZATIONS),
+    ):
+        _choice(found, f"model.{name}", name, getattr(model, name), valid)
     default = ModelConfig()
     without = model.memory == NO_MEMORY
     idle = ("controller", "memory_width", "pop_bias") if without else ("layers", "skip_input")
@@ -144,6 +152,10 @@ def _training_faults(found: list[str], training: TrainingConfig) -> None:
         _number(found, f"training.{name}", getattr(training, name), 1)
     _number(found, "training.accuracy_every", training.accuracy_every, 0)
     _number(found, "training.learning_rate", training.learning_rate, 0, 1e3, above=True)
+    if training.epsilon is not None:
+        _number(found, "training.epsilon", training.epsilon, 0, 1e3, above=True)
+        if training.optimizer in OPTIMIZERS and training.optimizer not in EPSILONS:
+            found.append(f"training.epsilon: {training.optimizer} has none; leave it at null")
     _number(found, "training.clip", training.clip, 0, above=True)
     _number(found, "training.converged_perplexity", training.converged_perplexity, 1, above=True)
     if training.minutes is not None:

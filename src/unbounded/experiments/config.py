@@ -24,6 +24,8 @@ class ModelConfig:
         skip_input: each of these layers reads the embedding too.
         learn_initial_state: the controller's first state is a parameter.
         pop_bias: initial bias of the pop heads.
+        initialization: of matrices and gate biases: glorot, or torch for PyTorch's own.
+        output_initialization: of the output embedding: normal for N(0, 1), or torch.
     """
 
     memory: str = "queue"
@@ -35,6 +37,8 @@ class ModelConfig:
     skip_input: bool = True
     learn_initial_state: bool = True
     pop_bias: float = -1.0
+    initialization: str = "glorot"
+    output_initialization: str = "normal"
 
 
 @dataclass
@@ -44,6 +48,7 @@ class TrainingConfig:
     Args:
         optimizer: rmsprop, adam or sgd.
         learning_rate: above 0; the paper's grid is 5e-3, 1e-3, 5e-4, 1e-4, 5e-5.
+        epsilon: added to the denominator of a step; null for 1e-4 (rmsprop) or 1e-8 (adam).
         schedule: constant, or linear to fall to 0 at the end of the budget.
         batch_size: sequences a batch, over all processes.
         batches: budget in batches.
@@ -66,6 +71,7 @@ class TrainingConfig:
 
     optimizer: str = "rmsprop"
     learning_rate: float = 1e-3
+    epsilon: float | None = None
     schedule: str = "constant"
     batch_size: int = 10
     batches: int = 20000
@@ -159,11 +165,28 @@ def from_dict(data: Mapping[str, Any]) -> RunConfig:
 
 
 def config_hash(config: RunConfig) -> str:
-    """Eight hexadecimal digits for everything but the seed and the machine."""
-    data = to_dict(config)
-    del data["seed"], data["machine"]
+    """Eight hexadecimal digits for everything but the seed and the machine.
+
+    Only what differs from the defaults counts, so that a new field renames no run.
+    """
+    data = _differences(to_dict(config), to_dict(RunConfig()))
+    data.pop("seed", None)
+    data.pop("machine", None)
     text = json.dumps(data, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def _differences(data: Mapping[str, Any], default: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in data.items():
+        other = default.get(key)
+        if isinstance(value, Mapping) and isinstance(other, Mapping):
+            inner = _differences(value, other)
+            if inner:
+                found[key] = inner
+        elif key not in default or value != other:
+            found[key] = value
+    return found
 
 
 def model_name(config: ModelConfig) -> str:

@@ -142,7 +142,10 @@ class _Run:
         model = build_model(config, self._task)
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
         optimizer = make_optimizer(
-            trained, name=training.optimizer, learning_rate=training.learning_rate
+            trained,
+            name=training.optimizer,
+            learning_rate=training.learning_rate,
+            epsilon=training.epsilon,
         )
         schedule = make_schedule(optimizer, name=training.schedule, batches=training.batches)
         prepared = accelerator.prepare(model, optimizer, schedule)
