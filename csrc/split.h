@@ -22,12 +22,12 @@ inline Share share_of(int64_t count, int64_t thread, int64_t threads) {
   return {count * thread / threads, count * (thread + 1) / threads};
 }
 
-// Fewer rows than this a thread leave the units that multiply waiting for weights.
+// Fewer rows than this a thread leave the arithmetic waiting for weights, unless these are so few
+// (in bytes) that they stay close by.
 constexpr int64_t fewest_rows_a_thread = 4;
-// More weights than this, in bytes, come from memory far away once every thread reads all of them.
-#ifndef UNBOUNDED_MOST_SHARED_WEIGHTS
-#define UNBOUNDED_MOST_SHARED_WEIGHTS (3 << 20)
-#endif
+constexpr int64_t few_weights = 256 << 10;
+// More weights than this, in bytes, come from far away once every thread reads all of them.
+constexpr int64_t most_weights = 3 << 20;
 
 enum class Division { automatic, rows, columns };
 
@@ -38,9 +38,10 @@ bool by_rows(const Frame<T>& f, int64_t threads) {
   if (threads <= 1) return true;
   const auto asked = Division(f.c.division);
   if (asked != Division::automatic) return asked == Division::rows;
-  const int64_t weights = f.inner() * (f.reading_size() + f.c.hidden) + f.head_count() * f.c.hidden;
-  return f.c.batch >= fewest_rows_a_thread * threads &&
-         weights * int64_t(sizeof(T)) <= UNBOUNDED_MOST_SHARED_WEIGHTS;
+  const int64_t weights = int64_t(sizeof(T)) * (f.inner() * (f.reading_size() + f.c.hidden) +
+                                                f.head_count() * f.c.hidden);
+  const int64_t fewest = weights <= few_weights ? 1 : fewest_rows_a_thread;
+  return f.c.batch >= fewest * threads && weights <= most_weights;
 }
 
 // Every second step sweeps backwards: what was used last is still in the cache, where sweeping

@@ -2,12 +2,15 @@
 
 from unbounded.evaluation.actions import ActionRow, action_rows, action_table
 from unbounded.evaluation.metrics import sequence_scores
-from unbounded.evaluation.report import make_report, row, sweep, table
+from unbounded.evaluation.report import make_report, row, stream_row, sweep, table
 from unbounded.evaluation.score import Score, score
 from unbounded.evaluation.streams import (
     LengthScore,
+    StreamScore,
     percent_of_lengths,
+    room_for,
     score_lengths,
+    score_streams,
     sequence_rights,
     stream_loss,
 )
@@ -16,16 +19,20 @@ __all__ = [
     "ActionRow",
     "LengthScore",
     "Score",
+    "StreamScore",
     "action_rows",
     "action_table",
     "make_report",
     "percent_of_lengths",
+    "room_for",
     "row",
     "score",
     "score_lengths",
+    "score_streams",
     "sequence_rights",
     "sequence_scores",
     "stream_loss",
+    "stream_row",
     "sweep",
     "table",
 ]

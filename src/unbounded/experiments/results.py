@@ -12,7 +12,7 @@ from typing import Any
 
 from unbounded.errors import CheckpointError
 from unbounded.experiments.build import build_task
-from unbounded.experiments.config import from_dict
+from unbounded.experiments.config import config_hash, from_dict
 from unbounded.experiments.published import COLUMNS
 from unbounded.experiments.tiers import Trial
 from unbounded.figures.curves import Curves, read_curves
@@ -159,6 +159,11 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _measured(trial: Trial, report: dict[str, Any]) -> Measured:
     config = from_dict(report["config"])
+    if config_hash(config) != config_hash(trial.config):
+        raise CheckpointError(
+            f"the report {trial.name}.json is of a run with another config; move it away and run "
+            "the trial again"
+        )
     task = build_task(config)
     train = config.training.lengths or str(task.train_lengths)
     test = config.training.validation_lengths or str(task.test_lengths)

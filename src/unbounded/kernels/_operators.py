@@ -12,6 +12,11 @@ import torch
 from torch import Tensor
 
 from unbounded.kernels._checks import check_length_values
+from unbounded.kernels._gradients import (
+    empty_weight_gradients,
+    input_gradient,
+    weight_gradients,
+)
 from unbounded.kernels._library import Call, Handle, run_backward
 from unbounded.kernels._session import Session
 from unbounded.kernels._shapes import (
@@ -189,52 +194,6 @@ def _recurrence_fake(
     return [*kept[:CALL_RESULTS], *(x.new_empty(0) for _ in kept[CALL_RESULTS:])]
 
 
-def _weight_gradients(
-    controller: str,
-    grad_gates: Tensor,
-    grad_instructions: Tensor,
-    x: Tensor,
-    reading0: Tensor,
-    readings: Tensor,
-    hidden0: Tensor,
-    outputs: Tensor,
-    has_hidden: bool,
-) -> list[Tensor]:
-    """Gradients of weight_ih, weight_hh, bias_ih, the GRU's bias_hh, head_weight and head_bias.
-
-    Each is one product over all steps, straight into the tensor that leaves: [T * B] is long enough
-    for every thread, and nothing is added up or copied afterwards.
-    """
-    kind = CONTROLLERS[controller]
-    steps, _, hidden = outputs.shape
-    grads = grad_gates.flatten(0, 1)
-    of_blocks, none = grads[:, : kind.blocks * hidden], x.new_empty(0)
-    of_instructions = grad_instructions.flatten(0, 1)
-    controller_input = x.new_empty(*x.shape[:2], x.shape[2] + reading0.shape[1])
-    of_x, of_reading = controller_input.split((x.shape[2], reading0.shape[1]), 2)
-    of_x.copy_(x)
-    of_reading[:1], of_reading[1:] = reading0, readings[: max(0, steps - 1)]
-    of_hidden = of_bias = none
-    lanes = [grads[:, one.start * hidden : one.stop * hidden] for one in kind.hidden_lanes]
-    if has_hidden:
-        before = torch.cat((hidden0.unsqueeze(0), outputs))[:steps].flatten(0, 1)
-        of_hidden = x.new_empty(kind.blocks * hidden, hidden)
-        begin = 0
-        for lane in lanes:
-            torch.mm(lane.t(), before, out=of_hidden[begin : begin + lane.shape[1]])
-            begin += lane.shape[1]
-    if controller == "gru":
-        of_bias = torch.cat([lane.sum(0) for lane in lanes])
-    return [
-        torch.mm(of_blocks.t(), controller_input.flatten(0, 1)),
-        of_hidden,
-        of_blocks.sum(0),
-        of_bias,
-        torch.mm(of_instructions.t(), outputs.flatten(0, 1)),
-        of_instructions.sum(0),
-    ]
-
-
 def _recurrence_backward(
     structure: str,
     controller: str,
@@ -249,8 +208,8 @@ def _recurrence_backward(
     x, weight_ih, head_weight, hidden0, cell0, reading0, values0, strengths0 = inputs
     kept = dict(zip(RESULTS, results, strict=True))
     grad_outputs, grad_hidden, grad_cell, grad_reading, grad_values, grad_strengths = grads
-    steps, batch, input_size = x.shape
-    kind, hidden = CONTROLLERS[controller], hidden0.shape[1]
+    steps, batch, _ = x.shape
+    kind = CONTROLLERS[controller]
     made = {
         "grad_values": torch.zeros_like(kept["values"])
         if grad_values is None
@@ -284,22 +243,13 @@ def _recurrence_backward(
     )
     run_backward(STRUCTURES[structure], kind.code, DTYPES[x.dtype], call)
 
+    grad_gates, grad_instructions = made["grad_gates"], made["grad_instructions"]
     none = x.new_empty(0)
-    grad_x, weights = none, [none] * 6
-    if needs_x:
-        of_blocks = made["grad_gates"].flatten(0, 1)[:, : kind.blocks * hidden]
-        grad_x = torch.mm(of_blocks, weight_ih[:, :input_size]).view_as(x)
+    grad_x = input_gradient(controller, grad_gates, weight_ih, x) if needs_x else none
+    weights = [none] * 6
     if needs_weights:
-        weights = _weight_gradients(
-            controller,
-            made["grad_gates"],
-            made["grad_instructions"],
-            x,
-            reading0,
-            kept["readings"],
-            hidden0,
-            kept["outputs"],
-            weight_hh is not None,
+        weights = weight_gradients(
+            controller, x, weight_hh, grad_gates, grad_instructions, kept, hidden0, reading0
         )
     first = first_row(structure, steps)
     return [
@@ -329,14 +279,7 @@ def _recurrence_backward_fake(
     none = new(0)
     weights = [none] * 6
     if needs_weights:
-        weights = [
-            new(weight_ih.shape),
-            none if weight_hh is None else new(weight_hh.shape),
-            new(weight_ih.shape[0]),
-            new(weight_ih.shape[0]) if controller == "gru" else none,
-            new(head_weight.shape),
-            new(head_weight.shape[0]),
-        ]
+        weights = empty_weight_gradients(controller, weight_ih, weight_hh, head_weight)
     return [
         new(x.shape) if needs_x else none,
         *weights,

@@ -2,10 +2,41 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import nn
 
 from unbounded.errors import ConfigError
+from unbounded.layers.controllers import WeightedController
+from unbounded.layers.heads import Heads
+
+#: How the matrices of a transduction model begin: as its layers draw them, or as PyTorch's would.
+INITIALIZATIONS = ("glorot", "torch")
+#: How its output embedding begins: N(0, 1) as torch.nn.Embedding, or as torch.nn.Linear.
+OUTPUT_INITIALIZATIONS = ("normal", "torch")
+
+
+def draw_as_torch(module: nn.Module) -> None:
+    """Draw the weights of controllers, heads and readouts as torch.nn.LSTM and Linear draw theirs.
+
+    Every number is uniform in +-1/sqrt(hidden size), the forget gate's bias too; initial states and
+    the biases that heads declare stay as they are.
+
+    Args:
+        module: whose parts are drawn, in their order, from torch's generator.
+    """
+    for part in module.modules():
+        if isinstance(part, WeightedController | nn.LSTM):
+            bound = 1 / math.sqrt(part.hidden_size)
+            for parameter in part.parameters():
+                if parameter.requires_grad:
+                    nn.init.uniform_(parameter, -bound, bound)
+        elif isinstance(part, Heads):
+            bound = 1 / math.sqrt(part.weight.shape[1])
+            nn.init.uniform_(part.weight, -bound, bound)
+        elif isinstance(part, nn.Linear):
+            part.reset_parameters()
 
 
 def draw_sums(module: nn.Module, bound: float = 0.1, terms: int = 3) -> None:

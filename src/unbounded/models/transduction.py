@@ -10,6 +10,11 @@ from torch import Tensor, nn
 from unbounded.errors import ChoiceError
 from unbounded.layers import DeepLSTM, MemoryRNN
 from unbounded.memories import MEMORIES
+from unbounded.models.initialization import (
+    INITIALIZATIONS,
+    OUTPUT_INITIALIZATIONS,
+    draw_as_torch,
+)
 from unbounded.models.sequence_model import SequenceModel
 
 #: The name of the model without a memory.
@@ -40,9 +45,13 @@ class TransductionModel(
         skip_input: whether each of these layers reads the embedding too.
         learn_initial_state: whether the first state is a parameter; zero otherwise.
         pop_bias: initial bias of the pop heads.
+        initialization: "glorot" draws matrices from Glorot's uniform distribution and sets the
+            forget gate's bias to 1; "torch" draws both as PyTorch's own layers do.
+        output_initialization: "normal" draws the output embedding from N(0, 1), as
+            torch.nn.Embedding does; "torch" as torch.nn.Linear does.
         backend: "auto", "reference" or a kernel by name.
     Raises:
-        ChoiceError: no memory has that name.
+        ChoiceError: no memory or initialization has that name.
     Source: Grefenstette et al. 2015, arXiv:1506.02516, sections 3 and 4.
     """
 
@@ -60,9 +69,17 @@ class TransductionModel(
         skip_input: bool = True,
         learn_initial_state: bool = True,
         pop_bias: float = -1.0,
+        initialization: str = "glorot",
+        output_initialization: str = "normal",
         backend: str = "auto",
     ) -> None:
         super().__init__()
+        if initialization not in INITIALIZATIONS:
+            raise ChoiceError("initialization", initialization, INITIALIZATIONS)
+        if output_initialization not in OUTPUT_INITIALIZATIONS:
+            raise ChoiceError(
+                "output initialization", output_initialization, OUTPUT_INITIALIZATIONS
+            )
         layer: nn.Module
         if memory == NO_MEMORY:
             layer = DeepLSTM(
@@ -91,6 +108,10 @@ class TransductionModel(
         self.sequence = SequenceModel(
             input_vocabulary, output_vocabulary, embedding_size, layer, layer_size
         )
+        if initialization == "torch":
+            draw_as_torch(self.sequence.layer)
+        if output_initialization == "torch":
+            self.sequence.output.reset_parameters()
 
     def forward(
         self, inputs: Tensor, state: Any = None, lengths: Tensor | None = None

@@ -8,31 +8,25 @@ from typing import Any
 import torch
 from torch import nn
 
-from unbounded.errors import ChoiceError
+from unbounded.errors import ChoiceError, ConfigError
 
 Schedule = Callable[[int], float]
 
+#: How a gradient is bounded: its norm, or the value of each element.
+CLIPS = ("norm", "value")
+#: When weights change: after each piece of a batch, or after each symbol (`SymbolTrainer`).
+UPDATES = ("piece", "symbol")
 
-def _rmsprop(parameters: Iterable[nn.Parameter], rate: float) -> torch.optim.Optimizer:
-    # The paper gives no constants. With epsilon 1e-8 the steps stay as long when the gradients
-    # vanish: Queue-LSTMs that had solved copy jumped back from 0.01 to 2 nats per token, and a
-    # Stack-LSTM had not learned reversal by batch 3300 that with 1e-4 solves it by batch 750.
-    return torch.optim.RMSprop(parameters, lr=rate, alpha=0.99, eps=1e-4)
-
-
-def _adam(parameters: Iterable[nn.Parameter], rate: float) -> torch.optim.Optimizer:
-    return torch.optim.Adam(parameters, lr=rate)
-
-
-def _sgd(parameters: Iterable[nn.Parameter], rate: float) -> torch.optim.Optimizer:
-    return torch.optim.SGD(parameters, lr=rate)
-
-
-OPTIMIZERS: dict[str, Callable[[Iterable[nn.Parameter], float], torch.optim.Optimizer]] = {
-    "rmsprop": _rmsprop,
-    "adam": _adam,
-    "sgd": _sgd,
+#: The optimizers of torch.optim by name, with what is added to the denominator of a step.
+OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+    "rmsprop": torch.optim.RMSprop,
+    "adam": torch.optim.Adam,
+    "sgd": torch.optim.SGD,
 }
+#: Grefenstette et al. give no constants of RMSProp. With epsilon 1e-8 the steps stay as long when
+#: the gradients vanish, and a model that has solved its task leaves the solution again
+#: (docs/reproducing.md).
+EPSILONS = {"rmsprop": 1e-4, "adam": 1e-8}
 
 
 def _constant(batches: int) -> Schedule:
@@ -47,7 +41,11 @@ SCHEDULES: dict[str, Callable[[int], Schedule]] = {"constant": _constant, "linea
 
 
 def make_optimizer(
-    parameters: Iterable[nn.Parameter], *, name: str, learning_rate: float
+    parameters: Iterable[nn.Parameter],
+    *,
+    name: str,
+    learning_rate: float,
+    epsilon: float | None = None,
 ) -> torch.optim.Optimizer:
     """The optimizer of that name.
 
@@ -55,12 +53,19 @@ def make_optimizer(
         parameters: what it changes.
         name: one of `OPTIMIZERS`.
         learning_rate: above 0.
+        epsilon: added to the denominator of a step, above 0; None for that of `EPSILONS`.
     Raises:
         ChoiceError: no optimizer has that name.
+        ConfigError: sgd has no epsilon.
     """
     if name not in OPTIMIZERS:
         raise ChoiceError("optimizer", name, OPTIMIZERS)
-    return OPTIMIZERS[name](parameters, learning_rate)
+    if name not in EPSILONS:
+        if epsilon is not None:
+            raise ConfigError([f"epsilon: {name} has none; leave it out"])
+        return OPTIMIZERS[name](parameters, lr=learning_rate)
+    eps = EPSILONS[name] if epsilon is None else epsilon
+    return OPTIMIZERS[name](parameters, lr=learning_rate, eps=eps)
 
 
 def make_schedule(

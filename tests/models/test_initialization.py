@@ -1,0 +1,64 @@
+"""First weights by name: what each choice draws, and that it is part of what a run is."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from unbounded.errors import ChoiceError, ConfigError
+from unbounded.models.transduction import TransductionModel
+from unbounded.training.optimizers import EPSILONS, make_optimizer
+
+
+def model(memory: str = "stack", **options: str) -> TransductionModel:
+    torch.manual_seed(3)
+    return TransductionModel(
+        input_vocabulary=40,
+        output_vocabulary=30,
+        memory=memory,
+        hidden_size=32,
+        memory_width=16,
+        embedding_size=24,
+        **options,  # type: ignore[arg-type]
+    )
+
+
+@pytest.mark.parametrize("memory", ["stack", "deque", "none"])
+def test_torch_draws_every_recurrent_weight_within_its_bound(memory: str) -> None:
+    layer = model(memory, initialization="torch").sequence.layer
+    bound = 32**-0.5
+    for name, parameter in layer.named_parameters():
+        if "initial" in name or name == "heads.bias" or not parameter.requires_grad:
+            continue
+        assert parameter.abs().max() <= bound, name
+        assert parameter.abs().max() > 0.8 * bound, name
+
+
+def test_glorot_is_the_default_and_sets_the_forget_gate() -> None:
+    controller = model().sequence.layer.controller
+    assert torch.equal(controller.bias_ih[32:64], torch.ones(32))
+    torch_drawn = model(initialization="torch").sequence.layer
+    assert not torch.equal(torch_drawn.controller.bias_ih[32:64], torch.ones(32))
+    # What the memory declares stays: pop begins near closed.
+    assert torch.equal(torch_drawn.heads.bias, model().sequence.layer.heads.bias)
+
+
+def test_output_embedding() -> None:
+    assert 0.9 < model().sequence.output.weight.std() < 1.1
+    assert model(output_initialization="torch").sequence.output.weight.abs().max() <= 24**-0.5
+
+
+@pytest.mark.parametrize("name", ["initialization", "output_initialization"])
+def test_unknown_names_are_refused(name: str) -> None:
+    with pytest.raises(ChoiceError, match="torch"):
+        model(**{name: "torhc"})
+
+
+def test_epsilon() -> None:
+    weights = [torch.nn.Parameter(torch.zeros(2))]
+    made = make_optimizer(weights, name="rmsprop", learning_rate=0.1)
+    assert made.param_groups[0]["eps"] == EPSILONS["rmsprop"] == 1e-4
+    made = make_optimizer(weights, name="rmsprop", learning_rate=0.1, epsilon=1e-8)
+    assert made.param_groups[0]["eps"] == 1e-8
+    with pytest.raises(ConfigError, match="sgd has none"):
+        make_optimizer(weights, name="sgd", learning_rate=0.1, epsilon=1e-8)

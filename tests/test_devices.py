@@ -1,0 +1,109 @@
+"""What must hold on every device; the CPU runs the same lines, so that they are never untested."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import pytest
+import torch
+
+import unbounded as ub
+from tests.experiments.tiny import tiny
+from tests.memories.common import MEMORIES, instructions, requires_grad
+from tests.tolerances import assert_close
+from unbounded.experiments.run import train_run
+from unbounded.memories.state import map_state
+from unbounded.models.transduction import TransductionModel
+
+DEVICES = [
+    "cpu",
+    pytest.param(
+        "cuda",
+        marks=[
+            pytest.mark.cuda,
+            pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
+        ],
+    ),
+]
+pytestmark = pytest.mark.parametrize("device", DEVICES)
+
+
+def tensors(state):
+    found = []
+    map_state(lambda tensor: found.append(tensor) or tensor, state)
+    return found
+
+
+@pytest.mark.parametrize("kind", ["uniform", "eighths", "binary"])
+@pytest.mark.parametrize("name", MEMORIES)
+def test_unroll_and_its_gradients(name: str, kind: str, device: str) -> None:
+    memory = MEMORIES[name](4)
+    given = instructions(memory, 2, 6, kind=kind)
+    here = requires_grad(given)
+    there = requires_grad(type(given)(*(field.to(device) for field in given)))
+    want, _ = memory.unroll(here, memory.initial_state(2, dtype=torch.float64), "reference")
+    got, state = memory.unroll(there, memory.initial_state(2, dtype=torch.float64, device=device))
+    assert got.device.type == device
+    assert all(tensor.device.type == device for tensor in tensors(state))
+    assert_close(got.cpu(), want, "readings")
+    (want * want.detach().cos()).sum().backward()
+    (got * got.detach().cos()).sum().backward()
+    for field, moved in zip(here, there, strict=True):
+        assert_close(moved.grad.cpu(), field.grad, "gradient")
+
+
+@pytest.mark.parametrize("controller", ["lstm", "gru", "elman"])
+@pytest.mark.parametrize("name", MEMORIES)
+def test_layer_with_lengths_moves_and_carries_on(name: str, controller: str, device: str) -> None:
+    torch.manual_seed(1)
+    layer = ub.MemoryRNN(3, 5, MEMORIES[name](4), controller, dtype=torch.float64)
+    moved = copy.deepcopy(layer).to(device)
+    x, lengths = torch.randn(7, 3, 3, dtype=torch.float64), torch.tensor([7, 1, 4])
+    want, state = layer(x, lengths=lengths)
+    got, moved_state = moved(x.to(device), lengths=lengths.to(device))
+    assert_close(got.cpu(), want, "output")
+    for mine, other in zip(tensors(moved_state), tensors(state), strict=True):
+        assert mine.device.type == device
+        assert_close(mine.cpu(), other, "state")
+    # A state made here serves there.
+    there = map_state(lambda tensor: tensor.to(device), state)
+    assert_close(moved(x.to(device), there)[0].cpu(), layer(x, state)[0], "carried on")
+    want.square().sum().backward()
+    got.square().sum().backward()
+    for parameter, other in zip(layer.parameters(), moved.parameters(), strict=True):
+        assert_close(other.grad.cpu(), parameter.grad, "gradient")
+
+
+@pytest.mark.parametrize("memory", ["queue", "none"])
+def test_sequence_model(memory: str, device: str) -> None:
+    torch.manual_seed(2)
+    model = TransductionModel(
+        input_vocabulary=9,
+        output_vocabulary=6,
+        memory=memory,
+        hidden_size=8,
+        memory_width=4,
+        embedding_size=4,
+    )
+    tokens = torch.randint(9, (5, 6))
+    want, _ = model(tokens)
+    got, _ = copy.deepcopy(model).to(device)(tokens.to(device))
+    torch.testing.assert_close(got.cpu(), want, rtol=1e-4, atol=1e-5)
+
+
+def test_run(tmp_path: Path, device: str) -> None:
+    config = tiny()
+    config.machine.device = device
+    result = train_run(config, root=tmp_path, quiet=True)
+    assert result.report["batches"] == 40
+    assert (result.folder / "model" / "model.safetensors").is_file()
+    again = train_run(config, root=tmp_path, quiet=True, resume=True)
+    assert not again.fresh
+
+
+def test_autocast_keeps_strengths_in_float32(device: str) -> None:
+    layer = ub.MemoryRNN(3, 5, ub.NeuralStack(4)).to(device)
+    with torch.autocast(device, dtype=torch.bfloat16):
+        _, state = layer(torch.randn(4, 2, 3, device=device))
+    assert state.memory.strengths.dtype == torch.float32
