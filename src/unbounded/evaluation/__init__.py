@@ -1,7 +1,14 @@
 """Metrics, decoding, length sweeps and reports."""
 
-from unbounded.evaluation.actions import ActionRow, action_rows, action_table
+from unbounded.evaluation.actions import (
+    ActionRow,
+    action_cells,
+    action_rows,
+    action_table,
+    read_symbols,
+)
 from unbounded.evaluation.metrics import sequence_scores
+from unbounded.evaluation.removal import Removal, remove_unused
 from unbounded.evaluation.report import make_report, row, sweep, table
 from unbounded.evaluation.score import Score, score
 from unbounded.evaluation.streams import (
@@ -15,11 +22,15 @@ from unbounded.evaluation.streams import (
 __all__ = [
     "ActionRow",
     "LengthScore",
+    "Removal",
     "Score",
+    "action_cells",
     "action_rows",
     "action_table",
     "make_report",
     "percent_of_lengths",
+    "read_symbols",
+    "remove_unused",
     "row",
     "score",
     "score_lengths",
