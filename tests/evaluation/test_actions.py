@@ -67,7 +67,7 @@ def test_a_stream_model_and_what_is_not_decided():
     assert " PUSH 0.94 " in soft[1]
     rows = action_rows(discretized(model), task, text)
     assert [row.following for row in rows] == list("baabbaaabbba")
-    assert [row.predicted for row in rows] == list("aaabbaaabbba")
+    assert [row.predicted for row in rows] == list("aaaabaaaabba")
     assert [row.actions[1] for row in rows] == [
         {"a": "PUSH", "b": "POP"}[row.current] for row in rows
     ]

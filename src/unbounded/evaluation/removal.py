@@ -47,7 +47,7 @@ class _Search:
         """Look below `removed`, to which each of `later` might be added."""
         if len(removed) > len(self.best):
             self.best = removed
-        children = []
+        children: list[int] = []
         for place, stack in enumerate(later):
             # What is below here cannot be larger than the best: leave it.
             possible = min(len(removed) + len(children) + len(later) - place, self._largest)

@@ -129,9 +129,8 @@ class SRCN(nn.Module):
         check_shape("state.context", state.context, (batch_size, self.context_size))
         if lengths is not None:
             check_shape("lengths", lengths, (batch_size,))
-        to_hidden, to_context = F.linear(inputs, self.weight_ih).split(
-            [self.hidden_size, self.context_size], dim=-1
-        )
+        sizes = [self.hidden_size, self.context_size]
+        to_hidden, to_context = torch.split(F.linear(inputs, self.weight_ih), sizes, dim=-1)
         context = self._context((1 - self.alpha) * to_context, state.context)
         hidden = self._hidden(to_hidden + F.linear(context, self.weight_sh), state.hidden)
         output = torch.cat([hidden, context], dim=-1)
@@ -143,13 +142,13 @@ class SRCN(nn.Module):
             last = all_steps[lengths, torch.arange(batch_size, device=lengths.device)]
             there = torch.arange(steps, device=lengths.device).unsqueeze(1) < lengths
             output = output * there.unsqueeze(-1)
-        final = SRCNState(*last.split([self.hidden_size, self.context_size], dim=-1))
+        final = SRCNState(*torch.split(last, sizes, dim=-1))
         return output.transpose(0, 1) if self.batch_first else output, final
 
     def _context(self, entering: Tensor, before: Tensor) -> Tensor:
         """Every s, [T, B, C], from (1 - alpha) B x of every step and s_{-1} [B, C]."""
         blocks = []
-        for block in entering.split(BLOCK):
+        for block in torch.split(entering, BLOCK):
             t = torch.arange(len(block), device=block.device)
             age = (t.unsqueeze(1) - t).clamp(min=0)
             # s_t = alpha^(t+1) s_{-1} + sum_{j<=t} alpha^(t-j) entering_j

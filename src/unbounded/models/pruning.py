@@ -103,9 +103,9 @@ def _slice_heads(weights: dict[str, Tensor], layer: MemoryRNN, kept: list[int]) 
         if name in weights:
             weights[name] = torch.cat(
                 [
-                    weights[name][layer.heads.rows(head.name)]
-                    .unflatten(0, (head.shape[0], -1))[kept]
-                    .flatten(0, 1)
+                    torch.unflatten(
+                        weights[name][layer.heads.rows(head.name)], 0, (head.shape[0], -1)
+                    )[kept].flatten(0, 1)
                     for head in layer.memory.heads
                 ]
             )
@@ -117,7 +117,7 @@ def _slice_inputs(
     """Drop the columns of removed stacks and add what they bring to symbols or bias."""
     name, bias = (f"sequence.layer.controller.{part}_ih" for part in ("weight", "bias"))
     symbols, cells = weights[name].tensor_split([layer.input_size], dim=1)
-    cells = cells.unflatten(1, tuple(readings.shape))
+    cells = torch.unflatten(cells, 1, tuple(readings.shape))
     constant = readings.to(cells).clone()
     constant[kept] = 0
     brought = (cells * constant).sum(dim=(1, 2))
