@@ -9,12 +9,15 @@ from unbounded.evaluation.actions import (
 )
 from unbounded.evaluation.metrics import sequence_scores
 from unbounded.evaluation.removal import Removal, remove_unused
-from unbounded.evaluation.report import make_report, row, sweep, table
+from unbounded.evaluation.report import make_report, row, stream_row, sweep, table
 from unbounded.evaluation.score import Score, score
 from unbounded.evaluation.streams import (
     LengthScore,
+    StreamScore,
     percent_of_lengths,
+    room_for,
     score_lengths,
+    score_streams,
     sequence_rights,
     stream_loss,
 )
@@ -24,6 +27,7 @@ __all__ = [
     "LengthScore",
     "Removal",
     "Score",
+    "StreamScore",
     "action_cells",
     "action_rows",
     "action_table",
@@ -31,12 +35,15 @@ __all__ = [
     "percent_of_lengths",
     "read_symbols",
     "remove_unused",
+    "room_for",
     "row",
     "score",
     "score_lengths",
+    "score_streams",
     "sequence_rights",
     "sequence_scores",
     "stream_loss",
+    "stream_row",
     "sweep",
     "table",
 ]

@@ -61,9 +61,10 @@ def run_fused(
         lengths,
         controller.weights,
         heads.weight,
-        heads.bias_or_zeros,
+        heads.bias,
         flatten_state(state),
         reference=reference,
+        **memory.kernel_options,
     )
     return hidden, _unflatten(final, controller.state_size, memory)
 
@@ -77,7 +78,7 @@ def _reference(
     lengths: Tensor | None,
     weights: ControllerWeights,
     head_weight: Tensor,
-    head_bias: Tensor,
+    head_bias: Tensor | None,
     initial: tuple[Tensor, ...],
 ) -> tuple[Tensor, tuple[Tensor, ...], Tensor]:
     """Compute what the kernel computes, in differentiable steps, for gradients of gradients."""
