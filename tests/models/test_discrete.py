@@ -9,8 +9,10 @@ import torch
 
 import unbounded as ub
 from tests.machines import counter
+from tests.tolerances import assert_close
 from unbounded.errors import ConfigError
 from unbounded.evaluation import score_lengths
+from unbounded.kernels import available
 from unbounded.models import SequenceModel, discretized, least_decided, scale_actions
 from unbounded.models.stream import StreamModel
 from unbounded.tasks import Batch, LengthRange, make_task
@@ -65,6 +67,34 @@ def test_a_discrete_machine_takes_one_action_to_the_full_weight(options, dtype):
     for name, weight in model.state_dict().items():
         assert torch.equal(weight, before[name]), name
     assert not any(parameter.requires_grad for parameter in machine.parameters())
+
+
+@pytest.mark.skipif(not available().ok, reason="no compiled kernels")
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_kernels_carry_out_decided_actions(options, dtype):
+    """After 200 steps their cells are still what was pushed, not a mixture."""
+    machine = discretized(make(dtype, **options))
+    inputs = tokens(200)
+    want, final = machine(inputs)
+    layer = machine.sequence.layer
+    layer.backend = "cpu"
+    got, state = machine(inputs)
+    assert_close(got, want, "logits")
+    assert_close(state.memory.cells, final.memory.cells, "cells")
+    assert torch.equal(state.memory.cells == -1, final.memory.cells == -1)
+    assert least_decided(machine, batch_of(inputs)) == 1.0
+
+
+@pytest.mark.skipif(not available().ok, reason="no compiled kernels")
+def test_a_discrete_counter_does_not_drift_on_the_kernels():
+    machine = discretized(counter(3, 1))
+    machine.sequence.layer.backend = "cpu"
+    inputs = torch.tensor([[0] * 3000 + [1] * 2000])
+    _, state = machine(inputs)
+    cells = state.memory.cells[0, 1]
+    assert cells[:1000].tolist() == [0.5] * 1000
+    assert cells[1000:].eq(-1).all()
 
 
 def test_to_discretize_twice_or_a_sharpened_model_is_to_do_it_once():
