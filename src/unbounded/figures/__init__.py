@@ -3,7 +3,7 @@
 This folder takes files, or rows of numbers that `unbounded.evaluation` made, and runs no model.
 """
 
-from unbounded.figures.actions import draw_action_table, draw_actions
+from unbounded.figures.actions import draw_action_table, draw_actions, read_actions
 from unbounded.figures.convergence import draw_convergence
 from unbounded.figures.curves import Curves, read_curves
 from unbounded.figures.figure1a import draw_worked_example
@@ -20,5 +20,6 @@ __all__ = [
     "draw_memory",
     "draw_run",
     "draw_worked_example",
+    "read_actions",
     "read_curves",
 ]

@@ -10,9 +10,12 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.patches import Patch
 
-from unbounded.errors import ConfigError
+from unbounded.errors import CheckpointError, ConfigError
 from unbounded.evaluation import ActionRow, action_cells
 from unbounded.figures.style import PALETTE, new_figure, plain, save, style
+from unbounded.layers import Trace, load_trace
+from unbounded.memories import SuperpositionList, SuperpositionStack
+from unbounded.memories.superposition import NO_OP
 
 #: NO-OP is pale, so that what changes a stack stands out.
 ACTION_COLOURS = {
@@ -24,6 +27,12 @@ ACTION_COLOURS = {
     "NO-OP": "#DDDDDD",
 }
 TOP_COLOURS = "PuOr"
+
+#: The actions of the memories that a trace names, without NO-OP.
+_ACTIONS = {
+    memory.__name__: memory.basic_actions for memory in (SuperpositionStack, SuperpositionList)
+}
+_FIELD = "instruction.action"
 
 #: A table of more rows would be read by nobody as a picture.
 MOST_TABLE_ROWS = 100
@@ -89,6 +98,50 @@ def draw_actions(
         return save(figure, folder, name)
 
 
+def has_actions(trace: Trace) -> bool:
+    """Whether a trace is of superposition stacks or lists."""
+    return trace.memory in _ACTIONS and _FIELD in trace.arrays
+
+
+def read_actions(path: Path, example: int = 0) -> list[ActionRow]:
+    """The actions and tops of one sequence of a trace file, for `draw_actions`.
+
+    A trace knows no predictions: these rows have the next symbol in their place, and no probability
+    (NaN).
+
+    Args:
+        path: a file that `unbounded.save_trace` wrote, of superposition stacks or lists.
+        example: index along the batch, 0..B-1.
+    Raises:
+        CheckpointError: the file is no such trace.
+        ConfigError: `example` is not in the batch.
+    """
+    trace = load_trace(path)
+    if not has_actions(trace):
+        raise CheckpointError(f"{path} is a trace of {trace.memory}, which has no actions")
+    if not 0 <= example < len(trace.lengths):
+        last = len(trace.lengths) - 1
+        raise ConfigError([f"example is {example}, but {path} holds examples 0 to {last}"])
+    steps = int(trace.lengths[example])
+    weights, actions = trace.arrays[_FIELD][example, :steps].max(dim=-1)
+    readings = trace.arrays["reading"][example, :steps]
+    tops = readings.view(steps, actions.shape[1], -1)[:, :, 0]
+    names = (*_ACTIONS[trace.memory], NO_OP)
+    if trace.symbols is None:
+        symbols = [str(step + 1) for step in range(steps)]
+    else:
+        symbols = list(trace.symbols[example][:steps])
+    return [
+        ActionRow(
+            *(symbols[t], following, following, float("nan")),
+            tuple(names[action] for action in actions[t].tolist()),
+            tuple(weights[t].tolist()),
+            tuple(tops[t].tolist()),
+        )
+        for t, following in enumerate([*symbols[1:], ""])
+    ]
+
+
 def draw_action_table(
     rows: Sequence[ActionRow], folder: Path, name: str = "action_table", *, title: str | None = None
 ) -> list[Path]:
@@ -142,8 +195,9 @@ def _symbols(axis: Axes, rows: Sequence[ActionRow], inches: float) -> None:
     every = max(1, int(np.ceil(len(rows) * _INCHES_A_LABEL / inches)))
     places = range(0, len(rows), every)
     axis.set_xticks(list(places), [plain(rows[place].current) for place in places])
-    axis.set_xlabel("input symbol of the step; a dot: the next symbol was not the likeliest")
     wrong = [t for t, row in enumerate(rows) if row.predicted != row.following]
+    dots = "; a dot: the next symbol was not the likeliest" if wrong else ""
+    axis.set_xlabel(f"input symbol of the step{dots}")
     axis.plot(
         wrong,
         [-0.07] * len(wrong),
