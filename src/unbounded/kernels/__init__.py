@@ -4,7 +4,7 @@ Dispatch in Python, C++ behind a plain C interface (csrc/).
 """
 
 from unbounded.kernels._checks import ControllerWeights
-from unbounded.kernels._dispatch import why_not
+from unbounded.kernels._dispatch import check_wanted, why_not
 from unbounded.kernels._generation import Stepper
 from unbounded.kernels._library import Availability, available
 from unbounded.kernels._recurrence import recurrence
@@ -18,6 +18,7 @@ __all__ = [
     "ControllerWeights",
     "Stepper",
     "available",
+    "check_wanted",
     "recurrence",
     "unroll",
     "why_not",
