@@ -6,7 +6,7 @@ Dispatch in Python, C++ behind a plain C interface (csrc/).
 from unbounded.kernels._checks import ControllerWeights
 from unbounded.kernels._dispatch import check_wanted, why_not
 from unbounded.kernels._generation import Stepper
-from unbounded.kernels._library import Availability, available
+from unbounded.kernels._library import Availability, available, without_memory
 from unbounded.kernels._recurrence import recurrence
 from unbounded.kernels._shapes import CONTROLLERS, STRUCTURES
 from unbounded.kernels._unroll import unroll
@@ -22,4 +22,5 @@ __all__ = [
     "recurrence",
     "unroll",
     "why_not",
+    "without_memory",
 ]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from unbounded.errors import BackendError
-from unbounded.kernels import _operators  # noqa: F401 - registers torch.ops.unbounded
+from unbounded.kernels import _operators, _operators_backward  # noqa: F401 - registers them
 
 _warned: set[str] = set()
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -148,9 +150,10 @@ def _asked_for() -> str:
     return "UNBOUNDED_ISA" if "UNBOUNDED_ISA" in os.environ else ""
 
 
+_ASKED_FOR: Final = _asked_for()
 #: Why the first use of the kernels is an error: they are missing, and the environment names them.
 #: Not at import, so that `unbounded doctor` can say what is missing.
-FAULT: Final = f"{_asked_for()} is set and {LOADED.reason}" if LOADED.reason and _asked_for() else ""
+FAULT: Final = f"{_ASKED_FOR} is set and {LOADED.reason}" if LOADED.reason and _ASKED_FOR else ""
 
 
 def _find_parallel_for() -> int | None:
@@ -172,8 +175,7 @@ _forked = False
 #: How csrc/split.h divides the work between threads: 0 lets its rule decide, 1 by batch rows, 2 by
 #: columns. Tests set it.
 division = 0
-#: Whether the memory's part of every step is left out, which reads 0 then: what is left is what the
-#: controller and the heads cost. For measuring only.
+#: Set by `without_memory`.
 skips_memory = False
 
 
@@ -217,6 +219,20 @@ def _prepare(call: Call) -> int | None:
     call.threads = threads()
     call.division, call.skips_memory = division, skips_memory
     return _PARALLEL_FOR if call.threads > 1 else None
+
+
+@contextlib.contextmanager
+def without_memory() -> Iterator[None]:
+    """Leave the memory's part out of every fused recurrence meanwhile, to measure its share.
+
+    What is read is 0 then, and the final memory is undefined. Not for use from several threads.
+    """
+    global skips_memory
+    skips_memory = True
+    try:
+        yield
+    finally:
+        skips_memory = False
 
 
 class Handle:

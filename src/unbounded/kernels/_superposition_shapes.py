@@ -8,9 +8,10 @@ from typing import Final, NamedTuple
 import torch
 from torch import Tensor
 
-from unbounded.errors import MemoryOverflowError
+from unbounded.errors import ChoiceError, MemoryOverflowError, ShapeError
+from unbounded.kernels._buffers import check_dtype, check_lengths, require
 from unbounded.kernels._library import VECTOR_BYTES, Call
-from unbounded.kernels._shapes import SUPERPOSITIONS
+from unbounded.kernels._shapes import CONTROLLERS, SUPERPOSITIONS
 
 #: Actions of each structure without NO-OP.
 BASIC_ACTIONS: Final = {"superposition_stack": 2, "superposition_list": 3}
@@ -95,3 +96,73 @@ class MixtureSizes(NamedTuple):
 def block_steps(steps: int) -> int:
     """Steps between the cells that are kept: their number and a block's length grow as sqrt(T)."""
     return max(_LEAST_BLOCK, math.isqrt(max(steps - 1, 0)) + 1)
+
+
+def sizes_of(
+    structure: str,
+    head_weight: Tensor,
+    reading0: Tensor,
+    memory0: Tensor,
+    capacity: int,
+    strict: bool,
+) -> MixtureSizes:
+    """The sizes of a call, from its tensors.
+
+    Raises:
+        ChoiceError: no such structure. ShapeError: the sizes do not go together.
+    """
+    if structure not in SUPERPOSITIONS:
+        raise ChoiceError("structure", structure, SUPERPOSITIONS)
+    if memory0.dim() != 3 or memory0.shape[1] == 0:
+        raise ShapeError(f"memory0: expected [B, S, N], got {list(memory0.shape)}.")
+    for name, tensor in (("reading0", reading0), ("head_weight", head_weight)):
+        if tensor.dim() != 2:
+            raise ShapeError(f"{name}: expected 2 axes, got {list(tensor.shape)}.")
+    # What the kernels are told must be what the tensors hold.
+    for name, size in (("reading0", reading0.shape[1]), ("head_weight", head_weight.shape[0])):
+        if size % memory0.shape[1]:
+            raise ShapeError(f"{name}: expected a multiple of {memory0.shape[1]}, got {size}.")
+    count = memory0.shape[1]
+    depth, actions = reading0.shape[1] // count, head_weight.shape[0] // count - 1
+    if depth == 0 or actions - BASIC_ACTIONS[structure] not in (0, 1):
+        raise ShapeError(
+            f"reading0, head_weight: {count} of {structure} cannot read {depth} cells with "
+            f"{actions} actions."
+        )
+    return MixtureSizes(structure, count, depth, actions, memory0.shape[2], capacity, strict)
+
+
+def check_call(
+    sizes: MixtureSizes,
+    controller: str,
+    x: Tensor,
+    lengths: Tensor | None,
+    head_weight: Tensor,
+    hidden0: Tensor,
+    tensors: dict[str, Tensor | None],
+) -> None:
+    """Raise unless the tensors of a call, by name, agree with its sizes and are contiguous."""
+    if controller not in CONTROLLERS:
+        raise ChoiceError("controller", controller, CONTROLLERS)
+    check_dtype("x", x)
+    if x.dim() != 3 or hidden0.dim() != 2:
+        raise ShapeError("x, hidden0: expected 3 axes and 2.")
+    steps, batch, inputs = x.shape
+    kind, hidden = CONTROLLERS[controller], hidden0.shape[1]
+    blocks, heads = kind.blocks * hidden, sizes.count * (sizes.actions + 1)
+    reading, cell = sizes.count * sizes.depth, hidden if kind.has_cell else 0
+    shapes = {
+        "x": (steps, batch, inputs),
+        "weight_ih": (blocks, inputs + reading),
+        "weight_hh": (blocks, hidden),
+        "bias_ih": (blocks,),
+        "bias_hh": (blocks,),
+        "head_weight": (heads, hidden),
+        "head_bias": (heads,),
+        "hidden0": (batch, hidden),
+        "cell0": (batch, cell),
+        "reading0": (batch, reading),
+        "memory0": (batch, sizes.count, sizes.cells),
+    }
+    require({"x": x, "head_weight": head_weight, "hidden0": hidden0, **tensors}, shapes, x)
+    check_lengths(lengths, steps, batch)

@@ -10,9 +10,10 @@ from torch import Tensor
 
 from unbounded.errors import BackendError, ChoiceError, DTypeError, ShapeError
 from unbounded.kernels._autograd import differentiate_reference, say_once
+from unbounded.kernels._buffers import require, require_unroll
 from unbounded.kernels._dispatch import why_not
 from unbounded.kernels._library import Call, run_unroll
-from unbounded.kernels._operators import define
+from unbounded.kernels._registry import define
 from unbounded.kernels._shapes import DTYPES, PARTS, STRUCTURES
 
 Results = tuple[Tensor, Tensor, Tensor]
@@ -48,6 +49,7 @@ def _call(structure: str, values: Tensor, push_pop: Tensor, tensors: dict[str, T
 
 
 def _unroll(structure: str, values: Tensor, push_pop: Tensor, strengths0: Tensor) -> list[Tensor]:
+    require_unroll(structure, values, push_pop, strengths0)
     readings, strengths, kept = _new_results(structure, values, push_pop)
     tensors = {"readings": readings, "strengths": strengths, "strengths0": strengths0, **kept}
     call = _call(structure, values, push_pop, tensors)
@@ -72,7 +74,22 @@ def _unroll_backward(
     grad_readings: Tensor,
     grad_strengths: Tensor | None,
 ) -> list[Tensor]:
-    rows = values.shape[1] - PARTS[structure] * push_pop.shape[1]
+    require_unroll(structure, values, push_pop, strengths0)
+    batch, all_rows, width = values.shape
+    steps, parts = push_pop.shape[1], PARTS[structure]
+    shapes = {
+        "deaths": (batch, steps, parts),
+        "kept": (batch, steps, parts),
+        "grave_rows": (batch, all_rows),
+        "grave_strengths": (batch, all_rows),
+        "live_range": (batch, 3),
+        "strengths": (batch, all_rows),
+        "grad_readings": (batch, steps, parts * width),
+        "grad_strengths": (batch, all_rows),
+    }
+    rest = (*kept, strengths, grad_readings, grad_strengths)
+    require(dict(zip(shapes, rest, strict=True)), shapes, values)
+    rows = all_rows - parts * steps
     made = {
         "grad_values": torch.zeros_like(values),
         "grad_instructions": torch.empty_like(push_pop),
