@@ -210,4 +210,4 @@ def restarts_table(data: Mapping[str, Any], found: Sequence[Measures]) -> str:
     text = f"{data['task']}, {len(lines)} restarts, the best by {data['chosen_by']}: {data['best']}"
     if SUCCESSES[kind]:
         over.append(f"{SUCCESSES[kind]}: {data['successes']} of {len(lines)}")
-    return "\n\n".join([text, grid(header, lines), "; ".join(over)])
+    return "\n\n".join([text, grid(header, lines, lined_up=True), "; ".join(over)])

@@ -14,7 +14,12 @@ from unbounded.experiments.config import RunConfig, from_dict, run_name, to_dict
 from unbounded.experiments.presets import preset_path, protocol_path
 from unbounded.experiments.published import PARTS, published, read_data
 
-_GRIDS = {"hidden_sizes": ("model", "hidden_size"), "learning_rates": ("training", "learning_rate")}
+#: Lists of a tier with the field of the config that takes their values.
+_GRIDS = {
+    "hidden_sizes": ("model", "hidden_size"),
+    "layers": ("model", "layers"),
+    "learning_rates": ("training", "learning_rate"),
+}
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,11 @@ class Trial:
     def name(self) -> str:
         """The name of its run folder; two phases of one run share it."""
         return run_name(self.config)
+
+    @property
+    def key(self) -> str:
+        """What no other trial of a tier has."""
+        return f"{self.cell}/{self.name}"
 
 
 @dataclass(frozen=True)
@@ -87,8 +97,8 @@ def make_tier(paper: str, name: str, data: dict[str, Any], corpus: str | None = 
 
     Args:
         paper, name: of the tier.
-        data: about, tasks, models, seeds; optionally hidden_sizes, learning_rates, batches, preset,
-            protocol, any of PARTS, and cells ("task/model" -> the same fields, models and tasks
+        data: about, tasks, models, seeds; optionally hidden_sizes, layers, learning_rates,
+            batches, preset, protocol, any of PARTS, and cells ("task/model" -> the same fields, models and tasks
             apart, for that cell alone), skip (cells that are left out) and needs_data (tasks that
             need a corpus).
         corpus: folder of a corpus.
@@ -135,8 +145,8 @@ def make_tier(paper: str, name: str, data: dict[str, Any], corpus: str | None = 
         base = _merged(_base(task, data), data, models[model].settings, own)
         if needs:
             base["task_options"]["data"] = corpus
-        for config in _grid(base, {**data, **own}):
-            trials.append(Trial(task, model, config, models[model].phase))
+        phase = models[model].phase
+        trials += [Trial(task, model, each, phase) for each in _grid(base, {**data, **own})]
     return Tier(paper, name, data["about"], tuple(trials))
 
 
