@@ -1,7 +1,14 @@
 """Metrics, decoding, length sweeps and reports."""
 
-from unbounded.evaluation.actions import ActionRow, action_rows, action_table
+from unbounded.evaluation.actions import (
+    ActionRow,
+    action_cells,
+    action_rows,
+    action_table,
+    read_symbols,
+)
 from unbounded.evaluation.metrics import sequence_scores
+from unbounded.evaluation.removal import Removal, remove_unused
 from unbounded.evaluation.report import make_report, row, stream_row, sweep, table
 from unbounded.evaluation.score import Score, score
 from unbounded.evaluation.streams import (
@@ -18,12 +25,16 @@ from unbounded.evaluation.streams import (
 __all__ = [
     "ActionRow",
     "LengthScore",
+    "Removal",
     "Score",
     "StreamScore",
+    "action_cells",
     "action_rows",
     "action_table",
     "make_report",
     "percent_of_lengths",
+    "read_symbols",
+    "remove_unused",
     "room_for",
     "row",
     "score",

@@ -98,9 +98,9 @@ def make_tier(paper: str, name: str, data: dict[str, Any], corpus: str | None = 
     Args:
         paper, name: of the tier.
         data: about, tasks, models, seeds; optionally hidden_sizes, layers, learning_rates,
-            batches, preset, protocol, any of PARTS, and cells ("task/model" -> the same fields, models and tasks
-            apart, for that cell alone), skip (cells that are left out) and needs_data (tasks that
-            need a corpus).
+            batches, preset, protocol, any of PARTS, and cells ("task/model" -> the same fields,
+            models and tasks apart, for that cell alone), skip (cells that are left out) and
+            needs_data (tasks that need a corpus).
         corpus: folder of a corpus.
     Raises:
         ConfigError: a cell is not of the tier, or a field is missing or unknown; all faults

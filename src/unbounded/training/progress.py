@@ -175,6 +175,12 @@ def describe(line: dict[str, Any]) -> str:
             f"{', the best so far' if line['better'] else ''}, learning rate "
             f"{line['learning_rate']:g}"
         )
+    if line["kind"] == "rounding":
+        return (
+            f"batch {line['batch']}: rounded, validation {line['validation_loss_discrete']:.4f} "
+            f"(best {line['best_validation_loss_discrete']:.4f}), sharpness "
+            f"{line['sharpness']:.3g}, least decided action {line['least_action_weight']:.4f}"
+        )
     return (
         f"batch {line['batch']}: coarse {line['accuracy_coarse']:.3f}, "
         f"fine {line['accuracy_fine']:.3f} on {line['count']} validation sequences of length "
