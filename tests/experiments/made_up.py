@@ -17,7 +17,7 @@ TINY: dict[str, Any] = {
     "learning_rates": [0.001],
     "seeds": [0, 1, 2],
     "batches": 4,
-    "model": {"memory_width": 4},
+    "cells": {"copy/queue": {"model": {"memory_width": 4}}},
     "training": {
         "stop": "converged",
         "report_every": 2,

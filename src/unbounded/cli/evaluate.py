@@ -49,6 +49,14 @@ def parser(arguments: Sequence[str]) -> Parser:
         "--seed", type=int | None, default=None, help="Of the sequences; by default the run's."
     )
     made.add_argument(
+        "--rounded", action="store_true", help="Of streams: score the machine that rounding made."
+    )
+    made.add_argument(
+        "--discretize",
+        action="store_true",
+        help="Of stacks and lists in superposition: take the likeliest action alone.",
+    )
+    made.add_argument(
         "--data", type=str | None, default=None, help="Folder of the corpus, if it has moved."
     )
     made.add_argument("--device", type=str, default="cpu", help="cpu or cuda.")
@@ -91,6 +99,8 @@ def run(arguments: Sequence[str]) -> int:
         seed=given.seed,
         every=given.every,
         data=given.data,
+        rounded=given.rounded,
+        discretize=given.discretize,
         device=given.device,
     )
     if out is None:
@@ -106,6 +116,8 @@ def run(arguments: Sequence[str]) -> int:
 def _name(report: dict[str, Any]) -> str:
     rows = report["rows"]
     head, tail = report["split"], f"seed{report['seed']}"
+    head += "-rounded" if report["weights"] == "model-rounded" else ""
+    head += "-discrete" if report["discretized"] else ""
     if report["kind"] == "text":
         return f"{head}-{tail}"
     lengths = "_".join(row["lengths"].replace(":", "-") for row in rows)

@@ -59,7 +59,7 @@ def _bare_parser(files: list[str]) -> Parser:
     made.add_argument("--config", action="config", help="A YAML file with any of the options.")
     made.add_class_arguments(RunConfig, None, skip={"task"})
     made.add_argument(
-        "--data", type=str | None, help="Folder of a corpus, for penn_treebank: task_options.data."
+        "--data", type=str | None, help="Folder of a corpus, for penn_treebank: machine.data."
     )
     made.add_argument("--runs", type=str, default="runs", help="Folder of the run folders.")
     made.add_argument(
@@ -87,7 +87,7 @@ def run(arguments: Sequence[str]) -> int:
     # Without the positional argument, jsonargparse forgets the task of preset and config file.
     given.task = given.task or _task(arguments)
     if given.data is not None:
-        given.task_options = {**given.task_options, "data": given.data}
+        given.machine.data = given.data
     config = _config(given)
     if config is None:
         faults.append(f"task: none was named. Valid: {', '.join(sorted(PRESETS))}.")

@@ -16,6 +16,7 @@ from unbounded.experiments.build import build_task, ranges
 from unbounded.experiments.config import RunConfig, from_dict, model_name
 from unbounded.experiments.folder import read_config
 from unbounded.experiments.kinds import Model, Place, Sweep, kind_of
+from unbounded.models.discrete import discretized
 from unbounded.tasks import LengthRange
 from unbounded.training.checkpoint import checkpoint_folders, verify
 
@@ -29,6 +30,8 @@ def evaluate_run(
     seed: int | None = None,
     every: int | None = None,
     data: str | None = None,
+    rounded: bool = False,
+    discretize: bool = False,
     device: str = "cpu",
 ) -> dict[str, Any]:
     """Score the model of a run folder over length ranges.
@@ -42,6 +45,8 @@ def evaluate_run(
         seed: of the examples; None for the run's own.
         every: of streams, the step from one n to the next; None for the run's own.
         data: folder of a text's files; None for where they were in training.
+        rounded: take the machine that rounding made.
+        discretize: take the likeliest action of each stack or list to the full weight.
         device: where to compute.
     Returns:
         The report.
@@ -64,9 +69,11 @@ def evaluate_run(
         if found:
             raise ConfigError(found)
     if data is not None:
-        config.task_options = {**config.task_options, "data": data}
+        config.machine.data = data
     task = build_task(config)
-    model, source = load_model(folder)
+    model, source = load_model(folder, rounded)
+    if discretize:
+        model = discretized(model)
     model.to(device).eval()
     judge = kind.judge(config, task, model, Place(torch.device(device)))
     sweep = Sweep(
@@ -85,6 +92,7 @@ def evaluate_run(
         seed=sweep.seed,
         model=model_name(config.model),
         weights=source,
+        discretized=discretize,
         rows=judge.rows(sweep),
     )
 
@@ -109,15 +117,22 @@ def load_config(folder: Path) -> RunConfig:
         raise CheckpointError(f"{folder / 'config.yaml'} is not a run's config: {error}") from error
 
 
-def load_model(folder: Path) -> tuple[Model, str]:
+def load_model(folder: Path, rounded: bool = False) -> tuple[Model, str]:
     """The model of a run folder, and the name of the folder inside it that the weights are from.
 
+    Args:
+        folder: of the run.
+        rounded: whether the rounded model is asked for.
     Raises:
         CheckpointError: there is no sound model; the message names each file that is not.
     """
     config = load_config(folder)
     make = kind_of(config.task).model
-    final = folder / "model"
+    final = folder / ("model-rounded" if rounded else "model")
+    if rounded and not final.is_dir():
+        raise CheckpointError(
+            f"{folder} has no rounded model; train it with --rounding.batches above 0"
+        )
     if final.is_dir():
         return _read(final, make), final.name
     faults = []

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from unbounded.errors import ConfigError
-from unbounded.experiments.build import checked
+from unbounded.experiments.build import build_task, checked
+from unbounded.experiments.kinds import kind_of
 from unbounded.experiments.pool import Outcome, run_trials
 from unbounded.experiments.published import published
 from unbounded.experiments.results import Summary, copy_report, read_results
@@ -15,7 +16,7 @@ from unbounded.experiments.table import table_markdown
 from unbounded.experiments.table_data import summaries, table_json
 from unbounded.experiments.tiers import Tier, Trial
 from unbounded.experiments.watching import watching
-from unbounded.figures import draw_convergence
+from unbounded.figures import draw_convergence, draw_lengths
 from unbounded.training.files import json_text, storage_faults, write_text
 
 Say = Callable[[str], None]
@@ -119,7 +120,10 @@ def write_table(tier: Tier, out: Path) -> tuple[str, list[Path]]:
 
 
 def draw_tasks(tier: Tier, out: Path) -> list[Path]:
-    """Draw a convergence figure for each task with a finished run into `out/figures`."""
+    """Draw figures for each task with a finished run into `out/figures`.
+
+    `convergence_TASK` is the course of training, `lengths_TASK` the accuracy by length of streams.
+    """
     cells, values = summaries(tier, read_results(tier.trials, out)), published(tier.paper)
     tasks: dict[str, dict[str, Summary]] = {}
     for cell, summary in cells.items():
@@ -134,6 +138,13 @@ def draw_tasks(tier: Tier, out: Path) -> list[Path]:
         if measured:
             name = f"convergence_{task}"
             paths += draw_convergence(measured, out / "figures", name, title=title)
+        lengths = {name: [run.per_n for run in each.chosen] for name, each in models.items()}
+        if any(any(runs) for runs in lengths.values()):
+            config = next(iter(models.values())).best.trial.config
+            trained = kind_of(task).train_lengths(config, build_task(config)).maximum
+            name = f"lengths_{task}"
+            figures = out / "figures"
+            paths += draw_lengths(lengths, figures, name, trained_to=trained, title=title)
     return paths
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from itertools import product
 from typing import Any
 
@@ -98,9 +99,10 @@ def make_tier(paper: str, name: str, data: dict[str, Any], corpus: str | None = 
     Args:
         paper, name: of the tier.
         data: about, tasks, models, seeds; optionally hidden_sizes, layers, learning_rates,
-            batches, preset, protocol, any of PARTS, and cells ("task/model" -> the same fields,
-            models and tasks apart, for that cell alone), skip (cells that are left out) and
-            needs_data (tasks that need a corpus).
+            batches, preset, protocol, any of PARTS, and cells (a pattern such as "copy/queue" or
+            "*/queue" -> the lists, batches and PARTS for the cells that it fits, the last one
+            last), skip (patterns of cells that are left out) and needs_data (tasks that need a
+            corpus).
         corpus: folder of a corpus.
     Raises:
         ConfigError: a cell is not of the tier, or a field is missing or unknown; all faults
@@ -123,8 +125,9 @@ def make_tier(paper: str, name: str, data: dict[str, Any], corpus: str | None = 
     ]
     for where in ("cells", "skip"):
         faults += [
-            f"tier {name!r}: {cell!r} under {where} is not one of its tasks and models"
-            for cell in sorted(set(data.get(where, ())) - cells)
+            f"tier {name!r}: {pattern!r} under {where} is not one of its tasks and models"
+            for pattern in sorted(data.get(where, ()))
+            if not any(fnmatchcase(cell, pattern) for cell in cells)
         ]
     faults += [
         f"tier {name!r}: unknown field {field!r} of cell {cell!r}"
@@ -139,14 +142,18 @@ def make_tier(paper: str, name: str, data: dict[str, Any], corpus: str | None = 
     for task, model in product(tasks, chosen):
         cell = f"{task}/{model}"
         needs = task in data.get("needs_data", ())
-        if cell in data.get("skip", ()) or (needs and corpus is None):
+        skipped = any(fnmatchcase(cell, pattern) for pattern in data.get("skip", ()))
+        if skipped or (needs and corpus is None):
             continue
-        own = data.get("cells", {}).get(cell, {})
-        base = _merged(_base(task, data), data, models[model].settings, own)
+        own = [
+            each for pattern, each in data.get("cells", {}).items() if fnmatchcase(cell, pattern)
+        ]
+        base = _merged(_base(task, data), data, models[model].settings, *own)
         if needs:
-            base["task_options"]["data"] = corpus
+            base["machine"]["data"] = corpus
+        lists = {key: value for each in (data, *own) for key, value in each.items()}
         phase = models[model].phase
-        trials += [Trial(task, model, each, phase) for each in _grid(base, {**data, **own})]
+        trials += [Trial(task, model, each, phase) for each in _grid(base, lists)]
     return Tier(paper, name, data["about"], tuple(trials))
 
 
