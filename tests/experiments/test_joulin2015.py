@@ -1,4 +1,4 @@
-"""The tables of Joulin & Mikolov 2015: published values, tiers, and what a table says of reports."""
+"""The tables of Joulin & Mikolov 2015: published values, tiers, and the tables of reports."""
 
 from __future__ import annotations
 

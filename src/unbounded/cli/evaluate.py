@@ -86,7 +86,7 @@ def run(arguments: Sequence[str]) -> int:
     out = None if given.out is None else Path(given.out)
     if out is not None and out.exists() and not given.overwrite:
         raise RunExistsError(f"{out} exists; --overwrite replaces it")
-    from unbounded.evaluation import table
+    from unbounded.evaluation import per_n_table, table
     from unbounded.experiments.evaluate import evaluate_run
     from unbounded.training.files import json_text, storage_faults, write_text
 
@@ -108,6 +108,8 @@ def run(arguments: Sequence[str]) -> int:
         with storage_faults(out.parent, "making folder"):
             out.parent.mkdir(exist_ok=True)
     write_text(out, json_text(report, indent=2) + "\n")
+    if report["kind"] == "streams":
+        print(f"{per_n_table(report)}\n")
     print(table(report))
     print(f"report: {out}")
     return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -76,15 +77,10 @@ def evaluate_run(
         model = discretized(model)
     model.to(device).eval()
     judge = kind.judge(config, task, model, Place(torch.device(device)))
-    sweep = Sweep(
-        split,
-        config.seed if seed is None else seed,
-        lengths if lengths is not None else named_lengths(config),
-        evaluation.count,
-        evaluation.every,
-        evaluation.streams,
-        evaluation.carry,
-    )
+    sweep = own_sweep(config)
+    sweep = replace(sweep, split=split, seed=config.seed if seed is None else seed)
+    if lengths is not None:
+        sweep = replace(sweep, lengths=lengths)
     return make_report(
         task=config.task,
         kind=kind.name,
@@ -97,9 +93,26 @@ def evaluate_run(
     )
 
 
-def named_lengths(config: RunConfig) -> tuple[LengthRange, ...] | None:
-    """The ranges that a config names for its report; None where it leaves them to the task."""
-    return None if config.evaluation.lengths is None else ranges(config.evaluation.lengths)
+def own_sweep(
+    config: RunConfig, looking: Callable[[str, int], None] = lambda name, count: None
+) -> Sweep:
+    """What a run's own report is made of, on the test split.
+
+    Args:
+        config: of the run.
+        looking: told each range and count before it is scored.
+    """
+    evaluation = config.evaluation
+    return Sweep(
+        "test",
+        config.seed,
+        None if evaluation.lengths is None else ranges(evaluation.lengths),
+        evaluation.count,
+        evaluation.every,
+        evaluation.streams,
+        evaluation.carry,
+        looking,
+    )
 
 
 def load_config(folder: Path) -> RunConfig:

@@ -15,7 +15,7 @@ from unbounded.evaluation import make_report
 from unbounded.evaluation.provenance import kernels
 from unbounded.experiments.build import build_model, build_task, checked
 from unbounded.experiments.config import RunConfig, model_name, run_name, to_dict
-from unbounded.experiments.evaluate import named_lengths
+from unbounded.experiments.evaluate import own_sweep
 from unbounded.experiments.folder import lock, read_config, read_report, save_model, write_config
 from unbounded.experiments.kinds import Judge, Model, Place, Sweep, kind_of
 from unbounded.experiments.parts import (
@@ -275,17 +275,7 @@ class _Run:
         return lambda model: self._kind.judge(self._config, self._task, model, place)
 
     def _sweep(self, batch: int, shown: Progress) -> Sweep:
-        evaluation = self._config.evaluation
-        return Sweep(
-            "test",
-            self._config.seed,
-            named_lengths(self._config),
-            evaluation.count,
-            evaluation.every,
-            evaluation.streams,
-            evaluation.carry,
-            lambda lengths, count: shown.looking(batch, lengths, count),
-        )
+        return own_sweep(self._config, lambda name, count: shown.looking(batch, name, count))
 
     def _report(self, state: LoopState, judge: Judge, shown: Progress) -> dict[str, Any]:
         config = self._config
