@@ -49,8 +49,8 @@ def weight_gradients(
     of_lanes = [
         grad_gates[..., lanes.start * hidden : lanes.stop * hidden] for lanes in kind.hidden_lanes
     ]
-    none = x.new_empty(0)
-    of_hidden = none
+    # An operator's results must not be one tensor.
+    of_hidden = x.new_empty(0)
     if weight_hh is not None:
         of_hidden = torch.cat([over_steps(lanes, kept["outputs"], hidden0) for lanes in of_lanes])
     of_input = torch.mm(flat_blocks.t(), x.flatten(0, 1))
@@ -58,7 +58,9 @@ def weight_gradients(
         torch.cat((of_input, over_steps(grad_blocks, kept["readings"], reading0)), 1),
         of_hidden,
         flat_blocks.sum(0),
-        torch.cat([lanes.sum((0, 1)) for lanes in of_lanes]) if controller == "gru" else none,
+        torch.cat([lanes.sum((0, 1)) for lanes in of_lanes])
+        if controller == "gru"
+        else x.new_empty(0),
         torch.mm(flat_instructions.t(), kept["outputs"].flatten(0, 1)),
         flat_instructions.sum(0),
     ]
