@@ -9,12 +9,13 @@ Data enters at the top of this list and leaves at the bottom; a folder imports o
     models/       tokens -> embedding -> layer -> logits
     training/     objective, loop, curricula, schedules, checkpoints
     evaluation/   metrics, decoding, length sweeps, reports (JSON)
-    figures/      draws saved reports and traces; knows no model
+    figures/      draws saved reports, traces and tables; runs no model
     experiments/  one preset a row of a published table
     cli/          one file a verb
 """
 
 from unbounded.layers import (
+    SRCN,
     ControllerRNN,
     DeepLSTM,
     ElmanController,
@@ -41,6 +42,7 @@ from unbounded.memories import (
 __version__ = "0.1.0"
 
 __all__ = [
+    "SRCN",
     "ControllerRNN",
     "DeepLSTM",
     "ElmanController",

@@ -44,15 +44,16 @@ def names() -> dict[str, dict[str, str]]:
     from unbounded.experiments.presets import PRESETS, summary
     from unbounded.experiments.published import PAPERS
     from unbounded.layers import CONTROLLERS
-    from unbounded.memories import MEMORIES
+    from unbounded.memories import MEMORIES, SUPERPOSITION_MEMORIES
     from unbounded.tasks import TASKS
     from unbounded.training import OPTIMIZERS, SCHEDULES
 
     return {
         "tasks": {name: _first_line(make) for name, make in TASKS.items()},
         "memories": {
-            "none": "No memory: a deep LSTM.",
+            "none": "No memory: a deep LSTM, or on streams a controller alone.",
             **{name: _first_line(memory) for name, memory in MEMORIES.items()},
+            **{name: _first_line(memory) for name, memory in SUPERPOSITION_MEMORIES.items()},
         },
         "controllers": {name: _first_line(each) for name, each in CONTROLLERS.items()},
         "optimizers": dict.fromkeys(OPTIMIZERS, ""),

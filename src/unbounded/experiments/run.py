@@ -9,19 +9,27 @@ from typing import Any
 
 import torch
 from accelerate import Accelerator
-from accelerate.state import AcceleratorState
 
-from unbounded.errors import CheckpointError, ConfigError
-from unbounded.evaluation import Score, make_report, score, sweep
+from unbounded.errors import ConfigError
+from unbounded.evaluation import make_report
 from unbounded.evaluation.provenance import kernels
-from unbounded.experiments.build import build_model, build_task, checked, ranges
+from unbounded.experiments.build import build_model, build_task, checked
 from unbounded.experiments.config import RunConfig, model_name, run_name, to_dict
+from unbounded.experiments.evaluate import named_lengths
 from unbounded.experiments.folder import lock, read_config, read_report, save_model, write_config
+from unbounded.experiments.kinds import Judge, Place, Sweep, kind_of
+from unbounded.experiments.parts import (
+    json_config,
+    make_accelerator,
+    make_extra,
+    make_plateau,
+    make_stop_rule,
+)
 from unbounded.experiments.tensorboard import tensorboard_listener
 from unbounded.experiments.traces import write_trace
 from unbounded.figures import draw_run
-from unbounded.models.transduction import TransductionModel
-from unbounded.tasks import LengthRange, Task
+from unbounded.tasks import Task
+from unbounded.training.carry import Carry
 from unbounded.training.checkpoint import Checkpoints
 from unbounded.training.files import json_text, storage_faults, write_text
 from unbounded.training.loop import TrainingLoop
@@ -30,8 +38,6 @@ from unbounded.training.optimizers import make_optimizer, make_schedule
 from unbounded.training.progress import Progress, progress
 from unbounded.training.signals import StopRequest, stop_requests
 from unbounded.training.state import LoopState
-from unbounded.training.stopping import Score as AnyScore
-from unbounded.training.stopping import StopRule, WhenConverged, WhenSolved, never
 
 
 @dataclass(frozen=True)
@@ -82,7 +88,7 @@ def train_run(
     if resume and overwrite:
         raise ConfigError(["resume and overwrite exclude each other; give one of them"])
     folder = root / run_name(config)
-    accelerator = _accelerator(config)
+    accelerator = make_accelerator(config)
     main, processes = accelerator.is_main_process, accelerator.num_processes
     if config.training.batch_size < processes:
         raise ConfigError(
@@ -99,9 +105,10 @@ def train_run(
         listener = tensorboard_listener(folder / "tensorboard") if tensorboard and main else None
         run = _Run(config, build_task(config), folder, accelerator, listener)
         training = config.training
+        unit = "sequences" if training.piece_steps is None else "streams"
         with (
             stop_requests() as request,
-            progress(training.batches, training.batch_size, quiet or not main) as shown,
+            progress(training.batches, training.batch_size, quiet or not main, unit) as shown,
         ):
             return RunResult(folder, run.complete(request, shown), fresh=True, first=main)
 
@@ -120,15 +127,9 @@ class _Run:
         self._task = task
         self._folder = folder
         self._log = MetricsLog(folder / "metrics.jsonl", listener)
-        training = config.training
-        self._train_lengths = (
-            LengthRange.parse(training.lengths) if training.lengths else task.train_lengths
-        )
-        self._validation_lengths = (
-            LengthRange.parse(training.validation_lengths)
-            if training.validation_lengths
-            else task.test_lengths
-        )
+        self._kind = kind_of(config.task)
+        self._train_lengths = self._kind.train_lengths(config, task)
+        self._validation_lengths = self._kind.validation_lengths(config, task)
 
     def complete(self, request: StopRequest, shown: Progress) -> dict[str, Any]:
         """Train, report, save the model and draw."""
@@ -150,11 +151,15 @@ class _Run:
         schedule = make_schedule(optimizer, name=training.schedule, batches=training.batches)
         prepared = accelerator.prepare(model, optimizer, schedule)
         self._model = accelerator.unwrap_model(prepared[0])
+        judge = self._judge(request)
+        plateau = make_plateau(training, self._model, prepared[1], prepared[2], judge)
+        carry = Carry()
         checkpoints = Checkpoints(
             self._folder / "checkpoints",
             accelerator,
-            config=_json_config(model),
+            config=json_config(model),
             run=self._folder.name,
+            extra=make_extra(training, plateau, carry),
         )
         state = checkpoints.load_newest(shown.say) or LoopState()
         if accelerator.is_main_process:
@@ -169,8 +174,8 @@ class _Run:
             accelerator,
             log=self._log,
             checkpoints=checkpoints,
-            assess=self._assess(request),
-            stop_rule=self._stop_rule(),
+            assess=judge.assess,
+            stop_rule=make_stop_rule(training, self._validation_lengths, plateau),
             progress=shown,
             request=request,
             seed=config.seed,
@@ -178,20 +183,29 @@ class _Run:
             batches=training.batches,
             minutes=training.minutes,
             clip=training.clip,
-            lengths=self._train_lengths,
+            clip_by=training.clip_by,
+            piece_steps=training.piece_steps,
+            carry=carry,
+            average=training.average,
+            update=training.update,
+            lengths=self._kind.curriculum(config, self._task),
             report_every=training.report_every,
             accuracy_every=training.accuracy_every,
-            accuracy_lengths=(self._train_lengths, self._validation_lengths),
+            accuracy_lengths=tuple(dict.fromkeys((self._train_lengths, self._validation_lengths))),
             accuracy_count=training.accuracy_count,
             checkpoint_every=training.checkpoint_every,
         )
         state = loop.run(state)
         shown.say(f"stopped after batch {state.batch}: {state.finished}")
-        report = self._report(state, request, shown)
+        if plateau is not None:
+            plateau.restore()
+        report = self._report(state, judge, shown)
         if accelerator.is_main_process:
             save_model(self._model, self._folder / "model")
-            trace = self._folder / "traces" / "example.safetensors"
-            write_trace(self._model, self._task, config.seed, trace)
+            example = self._kind.example(config, self._task)
+            if example is not None:
+                trace = self._folder / "traces" / "example.safetensors"
+                write_trace(self._model, self._task, example, trace)
             with storage_faults(self._folder / "figures", "drawing"):
                 draw_run(self._folder)
             # Last of all: a run that has its report is finished.
@@ -214,96 +228,43 @@ class _Run:
                     "its numbers may differ in the last bits"
                 )
 
-    def _assess(self, request: StopRequest) -> Any:
-        def assess(lengths: LengthRange, start: int, count: int) -> AnyScore:
-            return self._score("validation", lengths, start, count, request)
-
-        return assess
-
-    def _score(
-        self, split: str, lengths: LengthRange, start: int, count: int, request: StopRequest
-    ) -> Score:
+    def _judge(self, request: StopRequest) -> Judge:
         accelerator = self._accelerator
         alone = accelerator.num_processes == 1
-        return score(
-            self._model,
-            self._task,
-            seed=self._config.seed,
-            split=split,
-            lengths=lengths,
-            start=start,
-            count=count,
-            device=accelerator.device,
-            share=(accelerator.process_index, accelerator.num_processes),
-            total=lambda part: accelerator.reduce(part, reduction="sum"),
+        place = Place(
+            accelerator.device,
+            (accelerator.process_index, accelerator.num_processes),
+            lambda part: accelerator.reduce(part, reduction="sum"),
             # One of several processes giving up would leave the others waiting.
-            check=request.check if alone else None,
+            request.check if alone else None,
         )
+        return self._kind.judge(self._config, self._task, self._model, place)
 
-    def _stop_rule(self) -> StopRule:
-        training = self._config.training
-        if training.stop == "solved":
-            return WhenSolved(
-                self._validation_lengths,
-                every=training.validate_every,
-                count=training.validation_count,
-            )
-        if training.stop == "converged":
-            return WhenConverged(
-                every=training.report_every,
-                bound=training.converged_perplexity,
-                times=training.converged_reports,
-            )
-        return never
-
-    def _report(self, state: LoopState, request: StopRequest, shown: Progress) -> dict[str, Any]:
-        evaluation = self._config.evaluation
-        chosen = evaluation.lengths
-        if chosen is None:
-            lengths = default_lengths(self._train_lengths, self._task.test_lengths)
-        else:
-            lengths = ranges(chosen)
+    def _report(self, state: LoopState, judge: Judge, shown: Progress) -> dict[str, Any]:
+        config, evaluation = self._config, self._config.evaluation
         self._model.eval()
-
-        def score_range(each: LengthRange) -> Score:
-            shown.looking(state.batch, str(each), evaluation.count)
-            return self._score("test", each, 0, evaluation.count, request)
-
+        sweep = Sweep(
+            "test",
+            config.seed,
+            named_lengths(config),
+            evaluation.count,
+            evaluation.every,
+            evaluation.streams,
+            evaluation.carry,
+            lambda lengths, count: shown.looking(state.batch, lengths, count),
+        )
         return make_report(
-            task=self._config.task,
+            task=config.task,
+            kind=self._kind.name,
             split="test",
-            seed=self._config.seed,
-            model=model_name(self._config.model),
-            rows=sweep(lengths, score_range),
+            seed=config.seed,
+            model=model_name(config.model),
+            rows=judge.rows(sweep),
             batches=state.batch,
             minutes=state.elapsed_s / 60,
             stopped=state.finished,
             perplexity_train=state.perplexity,
             parameters=sum(p.numel() for p in self._model.parameters() if p.requires_grad),
-            config=to_dict(self._config),
+            config=to_dict(config),
+            **judge.facts(),
         )
-
-
-def default_lengths(train: LengthRange, test: LengthRange) -> tuple[LengthRange, ...]:
-    """The training range, the test range, and one as long again: 8:64, 65:128, 129:256."""
-    return (train, test, LengthRange(test.maximum + 1, 2 * test.maximum))
-
-
-def _accelerator(config: RunConfig) -> Accelerator:
-    device = config.machine.device
-    if device == "cuda" and not torch.cuda.is_available():
-        raise ConfigError(["machine.device: cuda was asked for and torch finds no CUDA device"])
-    # accelerate keeps the first run's choice of device and precision for the whole process.
-    AcceleratorState._reset_state(reset_partial_state=True)
-    return Accelerator(
-        cpu=device == "cpu",
-        mixed_precision=config.training.precision,
-        step_scheduler_with_optimizer=False,
-    )
-
-
-def _json_config(model: TransductionModel) -> dict[str, Any]:
-    config = model._hub_mixin_config
-    if not isinstance(config, dict):
-        raise CheckpointError("the model has no config of plain values to save")
-    return config
