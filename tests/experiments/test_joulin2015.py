@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from tests.experiments.tiny_streams import tiny_corpus
-from unbounded.errors import CheckpointError
+from unbounded.errors import CheckpointError, ConfigError
 from unbounded.experiments.build import faults
 from unbounded.experiments.config import to_dict
 from unbounded.experiments.published import published
 from unbounded.experiments.reproduce import draw_tasks, plan, reproduce, write_table
 from unbounded.experiments.results import copy_report
-from unbounded.experiments.tiers import Tier, Trial, load_tier, make_tier
+from unbounded.experiments.tiers import Tier, Trial, load_tier, make_tier, select
 
 PAPER = published("joulin2015")
 TINY: dict[str, Any] = {
@@ -109,10 +109,14 @@ def test_no_trial_has_a_fault(name: str, tmp_path: Path) -> None:
         assert len({t.config.seed for t in tier.trials if t.cell == cell}) >= (
             1 if "treebank" in cell else 5
         )
+    # Without the corpus its rows are in the table, and left out of the training.
     without = load_tier("joulin2015", name)
-    assert set(tier.cells) - set(without.cells) == {
-        f"penn_treebank/{model}" for model in ("rnn", "lstm", "stack-rnn", "srcn")
-    }
+    assert without.cells == tier.cells
+    untrained = set(tier.cells) - {trial.cell for trial in select(without, None)}
+    assert untrained == {f"penn_treebank/{model}" for model in ("rnn", "lstm", "stack-rnn", "srcn")}
+    assert len(select(tier, None)) == len(tier.trials)
+    with pytest.raises(ConfigError, match="needs the folder of its corpus; give --data DIR"):
+        select(without, "penn_treebank")
 
 
 def test_what_is_rounded_is_the_run_that_was_trained() -> None:
@@ -134,12 +138,12 @@ def test_where_a_corpus_lies_is_no_part_of_what_a_run_is(tmp_path: Path) -> None
 
 def test_the_table_to_the_digit(tmp_path: Path) -> None:
     tier = tiny_tier()
-    stack = [trial for trial in tier.trials if trial.model == "stack-rnn"]
+    stack = [trial for trial in tier.trials if trial.cell == "anbmc_sum/stack-rnn"]
     for trial, percent, nats in zip(stack, (100, 40, 80), (0.3, 0.1, 0.2), strict=True):
         write(tmp_path, trial, percent, nats)
     text, _ = write_table(tier, tmp_path)
     assert "## Table 2: lengths mastered" in text
-    assert "3 of 6 runs are finished" in text
+    assert "3 of 12 runs are finished" in text
     assert (
         "| a^n b^m c^(n+m) | Stack RNN | 43.3 | 40.0 | 80.0 | 40.0–100.0 | 1 of 3 | 10 | 3 |"
     ) in text

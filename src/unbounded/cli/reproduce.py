@@ -44,7 +44,7 @@ def reproduce(
         only: train one task, one model or one TASK/MODEL; the table still shows the whole tier.
         runs: folder of the run folders.
         out: folder of the results; None for results/PAPER (tier laptop) or results/PAPER-TIER.
-        data: folder of Penn Treebank, for tables that need it; None leaves these rows out.
+        data: folder of Penn Treebank, for tables that need it; None leaves these rows as they are.
         dry_run: show what would be trained and stop.
         table_only: write the table and figures from the reports in OUT, without training.
     Returns:

@@ -31,12 +31,14 @@ class Trial:
         task, model: names as in the published table.
         config: what is trained; its hash and seed name the run folder.
         phase: "trained", or "rounded" for what the run is after rounding.
+        lacks_data: whether it cannot be trained, for want of a corpus.
     """
 
     task: str
     model: str
     config: RunConfig
     phase: str = "trained"
+    lacks_data: bool = False
 
     @property
     def cell(self) -> str:
@@ -80,7 +82,8 @@ def load_tier(paper: str, name: str, data: str | None = None) -> Tier:
 
     Args:
         paper, name: of the tier.
-        data: folder of the paper's corpus, where a task needs one; None leaves these tasks out.
+        data: folder of the paper's corpus, where a task needs one; None leaves these tasks
+            untrained.
     Raises:
         ChoiceError: no such paper or no such tier of it.
     """
@@ -143,7 +146,7 @@ def make_tier(paper: str, name: str, data: dict[str, Any], corpus: str | None = 
         cell = f"{task}/{model}"
         needs = task in data.get("needs_data", ())
         skipped = any(fnmatchcase(cell, pattern) for pattern in data.get("skip", ()))
-        if skipped or (needs and corpus is None):
+        if skipped:
             continue
         own = [
             each for pattern, each in data.get("cells", {}).items() if fnmatchcase(cell, pattern)
@@ -153,24 +156,31 @@ def make_tier(paper: str, name: str, data: dict[str, Any], corpus: str | None = 
             base["machine"]["data"] = corpus
         lists = {key: value for each in (data, *own) for key, value in each.items()}
         phase = models[model].phase
-        trials += [Trial(task, model, each, phase) for each in _grid(base, lists)]
+        lacks = needs and corpus is None
+        trials += [Trial(task, model, each, phase, lacks) for each in _grid(base, lists)]
     return Tier(paper, name, data["about"], tuple(trials))
 
 
 def select(tier: Tier, only: str | None) -> tuple[Trial, ...]:
-    """The trials of one task ("copy"), one model ("queue") or one cell ("copy/queue").
+    """The trials of one task ("copy"), one model ("queue") or one cell ("copy/queue"), or all.
+
+    Those that lack their corpus are left out.
 
     Raises:
         ChoiceError: the tier has none of that name.
+        ConfigError: all of them lack their corpus.
     """
-    if only is None:
-        return tier.trials
-    trials = tuple(trial for trial in tier.trials if only in (trial.cell, trial.task, trial.model))
+    trials = tuple(
+        trial for trial in tier.trials if only in (None, trial.cell, trial.task, trial.model)
+    )
     if not trials:
         tasks = {trial.task for trial in tier.trials}
         models = {trial.model for trial in tier.trials}
         raise ChoiceError(f"part of tier {tier.name}", only, {*tasks, *models, *tier.cells})
-    return trials
+    ready = tuple(trial for trial in trials if not trial.lacks_data)
+    if not ready:
+        raise ConfigError([f"data: {only} needs the folder of its corpus; give --data DIR"])
+    return ready
 
 
 def _base(task: str, data: Mapping[str, Any]) -> dict[str, Any]:
