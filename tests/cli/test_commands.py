@@ -131,6 +131,18 @@ def test_a_text_needs_its_folder(capsys: Capture, tmp_path: Path) -> None:
     assert "unknown option 'data' of task 'anbn'" in said
 
 
+def test_restarts_on_the_command_line(capsys: Capture, tmp_path: Path) -> None:
+    arguments = tiny_arguments(tmp_path, batches=2, accuracy_every=0, report_every=1)
+    assert main([*arguments, "--restarts", "2", "--quiet"]) == 0
+    out = capsys.readouterr().out
+    assert "copy, 2 restarts, the best by training perplexity: copy-queue-lstm-" in out
+    assert "test coarse 1.00: " in out
+    said = failing(capsys, "train", "copy", "--restarts", "0", "--jobs", "2")
+    assert "restarts: expected at least 1, got 0" in said
+    said = failing(capsys, "train", "copy", "--jobs", "2")
+    assert "jobs: one run is one job; give --restarts too" in said
+
+
 def test_the_task_may_stand_anywhere(capsys: Capture) -> None:
     with pytest.raises(SystemExit):
         main(["train", "--seed", "3", "--resume", "reversal", "--print_config"])

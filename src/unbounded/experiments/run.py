@@ -15,9 +15,9 @@ from unbounded.evaluation import make_report
 from unbounded.evaluation.provenance import kernels
 from unbounded.experiments.build import build_model, build_task, checked
 from unbounded.experiments.config import RunConfig, model_name, run_name, to_dict
-from unbounded.experiments.evaluate import named_lengths
+from unbounded.experiments.evaluate import own_sweep
 from unbounded.experiments.folder import lock, read_config, read_report, save_model, write_config
-from unbounded.experiments.kinds import Judge, Place, Sweep, kind_of
+from unbounded.experiments.kinds import Judge, Model, Place, Sweep, kind_of
 from unbounded.experiments.parts import (
     json_config,
     make_accelerator,
@@ -25,6 +25,7 @@ from unbounded.experiments.parts import (
     make_plateau,
     make_stop_rule,
 )
+from unbounded.experiments.rounding import MakeJudge, round_model
 from unbounded.experiments.tensorboard import tensorboard_listener
 from unbounded.experiments.traces import write_trace
 from unbounded.figures import draw_run
@@ -97,6 +98,8 @@ def train_run(
                 f"among {processes} processes"
             ]
         )
+    if processes > 1 and config.rounding.batches:
+        raise ConfigError(["rounding.batches: rounding is done by one process; give 0 for several"])
     with lock(folder, resume=resume, overwrite=overwrite) if main else nullcontext():
         accelerator.wait_for_everyone()
         report = read_report(folder)
@@ -106,11 +109,15 @@ def train_run(
         run = _Run(config, build_task(config), folder, accelerator, listener)
         training = config.training
         unit = "sequences" if training.piece_steps is None else "streams"
-        with (
-            stop_requests() as request,
-            progress(training.batches, training.batch_size, quiet or not main, unit) as shown,
-        ):
-            return RunResult(folder, run.complete(request, shown), fresh=True, first=main)
+        silent, size = quiet or not main, training.batch_size
+        with stop_requests() as request:
+            with progress(training.batches, size, silent, unit) as shown:
+                report = run.train(request, shown)
+            if config.rounding.batches:
+                with progress(config.rounding.batches, size, silent, unit) as shown:
+                    report["rounded"] = run.round(request, shown)
+            run.finish(report)
+        return RunResult(folder, report, fresh=True, first=main)
 
 
 class _Run:
@@ -131,8 +138,8 @@ class _Run:
         self._train_lengths = self._kind.train_lengths(config, task)
         self._validation_lengths = self._kind.validation_lengths(config, task)
 
-    def complete(self, request: StopRequest, shown: Progress) -> dict[str, Any]:
-        """Train, report, save the model and draw."""
+    def train(self, request: StopRequest, shown: Progress) -> dict[str, Any]:
+        """Train, and save the model; its report."""
         config, training = self._config, self._config.training
         if config.machine.threads is not None:
             torch.set_num_threads(config.machine.threads)
@@ -151,7 +158,7 @@ class _Run:
         schedule = make_schedule(optimizer, name=training.schedule, batches=training.batches)
         prepared = accelerator.prepare(model, optimizer, schedule)
         self._model = accelerator.unwrap_model(prepared[0])
-        judge = self._judge(request)
+        judge = self._judge(request)(self._model)
         plateau = make_plateau(training, self._model, prepared[1], prepared[2], judge)
         carry = Carry()
         checkpoints = Checkpoints(
@@ -201,16 +208,43 @@ class _Run:
             plateau.restore()
         report = self._report(state, judge, shown)
         if accelerator.is_main_process:
-            save_model(self._model, self._folder / "model")
-            example = self._kind.example(config, self._task)
-            if example is not None:
-                trace = self._folder / "traces" / "example.safetensors"
-                write_trace(self._model, self._task, example, trace)
+            self._keep(self._model, "model", "example")
+        return report
+
+    def round(self, request: StopRequest, shown: Progress) -> dict[str, Any]:
+        """Round the model that was trained, and save it; what the report says of it."""
+        # The config has been checked: only streams and their models are rounded.
+        task: Any = self._task
+        machine, facts = round_model(
+            self._config,
+            task,
+            self._model,
+            self._folder / "rounding",
+            make_accelerator(self._config),
+            self._judge(request),
+            progress=shown,
+            request=request,
+        )
+        judge = self._judge(request)(machine)
+        rows = judge.rows(self._sweep(facts["batches"], shown))
+        self._keep(machine, "model-rounded", "rounded")
+        return {**facts, "rows": rows, **judge.facts()}
+
+    def finish(self, report: dict[str, Any]) -> None:
+        """Draw, and write the report."""
+        if self._accelerator.is_main_process:
             with storage_faults(self._folder / "figures", "drawing"):
                 draw_run(self._folder)
             # Last of all: a run that has its report is finished.
             write_text(self._folder / "report.json", json_text(report, indent=2) + "\n")
-        return report
+
+    def _keep(self, model: Model, name: str, example: str) -> None:
+        """Save a model, and the trace of what it does with an example."""
+        save_model(model, self._folder / name)
+        batch = self._kind.example(self._config, self._task)
+        if batch is not None:
+            path = self._folder / "traces" / f"{example}.safetensors"
+            write_trace(model, self._task, batch, path)
 
     def _begin(self, shown: Progress) -> None:
         before = read_config(self._folder)
@@ -228,7 +262,7 @@ class _Run:
                     "its numbers may differ in the last bits"
                 )
 
-    def _judge(self, request: StopRequest) -> Judge:
+    def _judge(self, request: StopRequest) -> MakeJudge:
         accelerator = self._accelerator
         alone = accelerator.num_processes == 1
         place = Place(
@@ -238,28 +272,21 @@ class _Run:
             # One of several processes giving up would leave the others waiting.
             request.check if alone else None,
         )
-        return self._kind.judge(self._config, self._task, self._model, place)
+        return lambda model: self._kind.judge(self._config, self._task, model, place)
+
+    def _sweep(self, batch: int, shown: Progress) -> Sweep:
+        return own_sweep(self._config, lambda name, count: shown.looking(batch, name, count))
 
     def _report(self, state: LoopState, judge: Judge, shown: Progress) -> dict[str, Any]:
-        config, evaluation = self._config, self._config.evaluation
+        config = self._config
         self._model.eval()
-        sweep = Sweep(
-            "test",
-            config.seed,
-            named_lengths(config),
-            evaluation.count,
-            evaluation.every,
-            evaluation.streams,
-            evaluation.carry,
-            lambda lengths, count: shown.looking(state.batch, lengths, count),
-        )
         return make_report(
             task=config.task,
             kind=self._kind.name,
             split="test",
             seed=config.seed,
             model=model_name(config.model),
-            rows=judge.rows(sweep),
+            rows=judge.rows(self._sweep(state.batch, shown)),
             batches=state.batch,
             minutes=state.elapsed_s / 60,
             stopped=state.finished,
