@@ -63,6 +63,10 @@ class RunExistsError(UnboundedError, FileExistsError):
     """A run folder exists and overwriting it was not asked for."""
 
 
+class RunBusyError(RunExistsError):
+    """Another process is at work in the run folder."""
+
+
 class NonFiniteError(UnboundedError, ArithmeticError):
     """A loss or tensor became NaN or infinite; the message names the step and the tensor."""
 

@@ -12,7 +12,7 @@ from unbounded.experiments import plain_yaml
 from unbounded.experiments.build import build_model, build_task, checked, faults, ranges
 from unbounded.experiments.config import RunConfig, from_dict, model_name, run_name, to_dict
 from unbounded.experiments.presets import PRESETS, preset_path
-from unbounded.experiments.run import default_lengths
+from unbounded.experiments.scoring import default_lengths
 from unbounded.tasks import TASKS, LengthRange
 
 

@@ -5,47 +5,15 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from unbounded.errors import CheckpointError, RunExistsError, StorageError
+from unbounded.errors import CheckpointError, StorageError
 from unbounded.experiments import plain_yaml
 from unbounded.models.transduction import TransductionModel
 from unbounded.training.files import storage_faults, write_text
-
-_LOCK = ".lock"
-
-
-@contextmanager
-def lock(folder: Path, *, resume: bool, overwrite: bool) -> Iterator[None]:
-    """Hold a run folder for this process; make it, or empty it, as asked.
-
-    The lock goes with the process, also when it is killed.
-
-    Raises:
-        RunExistsError: the folder is there and neither was asked for, or another process holds it.
-        StorageError: the disk refused.
-    """
-    if folder.exists() and not (resume or overwrite):
-        raise RunExistsError(
-            f"run folder {folder} exists; --resume goes on with it, --overwrite replaces it"
-        )
-    with storage_faults(folder, "making run folder"):
-        folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        if not _acquire(descriptor):
-            raise RunExistsError(f"another process is at work in {folder}; wait for it or stop it")
-        if overwrite:
-            with storage_faults(folder, "replacing"):
-                _empty(folder)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def write_config(folder: Path, config: dict[str, Any], used: dict[str, Any]) -> None:
@@ -105,25 +73,3 @@ def save_model(model: TransductionModel, folder: Path) -> None:
             raise StorageError(f"saving model {folder} failed: {error}") from error
         shutil.rmtree(folder, ignore_errors=True)
         os.rename(partial, folder)
-
-
-def _acquire(descriptor: int) -> bool:
-    try:
-        import fcntl
-    except ImportError:
-        return True
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _empty(folder: Path) -> None:
-    for path in folder.iterdir():
-        if path.name == _LOCK:
-            continue
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink()

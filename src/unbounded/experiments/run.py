@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,16 +13,17 @@ from accelerate import Accelerator
 from accelerate.state import AcceleratorState
 
 from unbounded.errors import CheckpointError, ConfigError
-from unbounded.evaluation import Score, make_report, score, sweep
 from unbounded.evaluation.provenance import kernels
-from unbounded.experiments.build import build_model, build_task, checked, ranges
-from unbounded.experiments.config import RunConfig, model_name, run_name, to_dict
-from unbounded.experiments.folder import lock, read_config, read_report, save_model, write_config
+from unbounded.experiments.build import build_model, build_task, checked
+from unbounded.experiments.claim import admit, lock, made
+from unbounded.experiments.config import RunConfig, TrainingConfig, run_name, to_dict
+from unbounded.experiments.folder import read_config, read_report, save_model, write_config
+from unbounded.experiments.scoring import Scorer, train_lengths, validation_lengths
 from unbounded.experiments.tensorboard import tensorboard_listener
 from unbounded.experiments.traces import write_trace
 from unbounded.figures import draw_run
 from unbounded.models.transduction import TransductionModel
-from unbounded.tasks import LengthRange, Task
+from unbounded.tasks import LengthRange
 from unbounded.training.checkpoint import Checkpoints
 from unbounded.training.files import json_text, storage_faults, write_text
 from unbounded.training.loop import TrainingLoop
@@ -30,7 +32,6 @@ from unbounded.training.optimizers import make_optimizer, make_schedule
 from unbounded.training.progress import Progress, progress
 from unbounded.training.signals import StopRequest, stop_requests
 from unbounded.training.state import LoopState
-from unbounded.training.stopping import Score as AnyScore
 from unbounded.training.stopping import StopRule, WhenConverged, WhenSolved, never
 
 
@@ -67,12 +68,14 @@ def train_run(
         root: the folder that run folders lie in.
         resume: go on where the folder's newest checkpoint stands; begin when there is none; give
             back the report when the run is finished.
-        overwrite: delete a folder of that name first.
+        overwrite: replace the run of that name; it is deleted when the new one has its first
+            checkpoint, and stays when that does not come to it.
         quiet: show nothing.
         tensorboard: also write the metrics for TensorBoard, in the folder's tensorboard/.
     Raises:
         ConfigError: the config has faults; all of them together.
-        RunExistsError: the folder is there and neither `resume` nor `overwrite` was given.
+        RunExistsError: the folder is there and neither `resume` nor `overwrite` was given, or it
+            is no run's; RunBusyError: another process is at work in it.
         CheckpointError: no checkpoint of the folder can be used.
         StorageError: the disk refused.
         NonFiniteError: the loss went bad.
@@ -84,63 +87,59 @@ def train_run(
     folder = root / run_name(config)
     accelerator = _accelerator(config)
     main, processes = accelerator.is_main_process, accelerator.num_processes
-    if config.training.batch_size < processes:
+    training = config.training
+    if training.batch_size < processes:
         raise ConfigError(
             [
-                f"training.batch_size: {config.training.batch_size} sequences cannot be shared "
+                f"training.batch_size: {training.batch_size} sequences cannot be shared "
                 f"among {processes} processes"
             ]
         )
-    with lock(folder, resume=resume, overwrite=overwrite) if main else nullcontext():
+    with lock(folder) if main else nullcontext():
+        if main:
+            admit(folder, resume=resume, overwrite=overwrite)
         accelerator.wait_for_everyone()
-        report = read_report(folder)
+        report = None if overwrite else read_report(folder)
         if report is not None:
             return RunResult(folder, report, fresh=False, first=main)
         listener = tensorboard_listener(folder / "tensorboard") if tensorboard and main else None
-        run = _Run(config, build_task(config), folder, accelerator, listener)
-        training = config.training
-        with (
-            stop_requests() as request,
-            progress(training.batches, training.batch_size, quiet or not main) as shown,
-        ):
-            return RunResult(folder, run.complete(request, shown), fresh=True, first=main)
+        # All that can fail for want of a sound config or of room comes before an old run is moved.
+        run = _Run(config, folder, accelerator, listener)
+        with _made(folder, overwrite, main) as saved:
+            accelerator.wait_for_everyone()
+            with (
+                stop_requests() as request,
+                progress(training.batches, training.batch_size, quiet or not main) as shown,
+            ):
+                report = run.complete(request, shown, saved)
+        return RunResult(folder, report, fresh=True, first=main)
+
+
+def _made(folder: Path, overwrite: bool, main: bool) -> AbstractContextManager[Callable[[], None]]:
+    return made(folder, overwrite=overwrite) if main else nullcontext(lambda: None)
 
 
 class _Run:
+    """A run that is built: task, model, optimizer and schedule, and not a file yet."""
+
     def __init__(
         self,
         config: RunConfig,
-        task: Task,
         folder: Path,
         accelerator: Accelerator,
         listener: Listener | None,
     ) -> None:
-        self._accelerator = accelerator
-        self._config = config
-        self._task = task
-        self._folder = folder
-        self._log = MetricsLog(folder / "metrics.jsonl", listener)
-        training = config.training
-        self._train_lengths = (
-            LengthRange.parse(training.lengths) if training.lengths else task.train_lengths
-        )
-        self._validation_lengths = (
-            LengthRange.parse(training.validation_lengths)
-            if training.validation_lengths
-            else task.test_lengths
-        )
-
-    def complete(self, request: StopRequest, shown: Progress) -> dict[str, Any]:
-        """Train, report, save the model and draw."""
-        config, training = self._config, self._config.training
         if config.machine.threads is not None:
             torch.set_num_threads(config.machine.threads)
-        accelerator = self._accelerator
-        if accelerator.is_main_process:
-            self._begin(shown)
+        self._accelerator = accelerator
+        self._config = config
+        self._folder = folder
+        self._log = MetricsLog(folder / "metrics.jsonl", listener)
+        self._task = build_task(config)
         torch.manual_seed(config.seed)
-        model = build_model(config, self._task)
-        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        self._model = build_model(config, self._task)
+        training = config.training
+        trained = [parameter for parameter in self._model.parameters() if parameter.requires_grad]
         optimizer = make_optimizer(
             trained,
             name=training.optimizer,
@@ -148,29 +147,42 @@ class _Run:
             epsilon=training.epsilon,
         )
         schedule = make_schedule(optimizer, name=training.schedule, batches=training.batches)
-        prepared = accelerator.prepare(model, optimizer, schedule)
-        self._model = accelerator.unwrap_model(prepared[0])
+        self._prepared = accelerator.prepare(self._model, optimizer, schedule)
+        self._model = accelerator.unwrap_model(self._prepared[0])
+
+    def complete(
+        self, request: StopRequest, shown: Progress, saved: Callable[[], None]
+    ) -> dict[str, Any]:
+        """Train, report, save the model and draw; call `saved` after each checkpoint."""
+        config, training = self._config, self._config.training
+        accelerator = self._accelerator
+        if accelerator.is_main_process:
+            self._begin(shown)
         checkpoints = Checkpoints(
             self._folder / "checkpoints",
             accelerator,
-            config=_json_config(model),
+            config=_json_config(self._model),
             run=self._folder.name,
+            saved=saved,
         )
         state = checkpoints.load_newest(shown.say) or LoopState()
         if accelerator.is_main_process:
             self._log.cut(state.metrics_lines)
         if state.batch:
             shown.say(f"going on after batch {state.batch}")
+        scorer = Scorer(config, self._task, self._model, accelerator, request)
+        lengths = train_lengths(config, self._task)
+        model, optimizer, schedule = self._prepared
         loop = TrainingLoop(
             self._task,
-            prepared[0],
-            prepared[1],
-            prepared[2],
+            model,
+            optimizer,
+            schedule,
             accelerator,
             log=self._log,
             checkpoints=checkpoints,
-            assess=self._assess(request),
-            stop_rule=self._stop_rule(),
+            assess=scorer.assess,
+            stop_rule=_stop_rule(training, validation_lengths(config, self._task)),
             progress=shown,
             request=request,
             seed=config.seed,
@@ -178,16 +190,16 @@ class _Run:
             batches=training.batches,
             minutes=training.minutes,
             clip=training.clip,
-            lengths=self._train_lengths,
+            lengths=lengths,
             report_every=training.report_every,
             accuracy_every=training.accuracy_every,
-            accuracy_lengths=(self._train_lengths, self._validation_lengths),
+            accuracy_lengths=(lengths, validation_lengths(config, self._task)),
             accuracy_count=training.accuracy_count,
             checkpoint_every=training.checkpoint_every,
         )
         state = loop.run(state)
         shown.say(f"stopped after batch {state.batch}: {state.finished}")
-        report = self._report(state, request, shown)
+        report = scorer.report(state, shown)
         if accelerator.is_main_process:
             save_model(self._model, self._folder / "model")
             trace = self._folder / "traces" / "example.safetensors"
@@ -214,79 +226,17 @@ class _Run:
                     "its numbers may differ in the last bits"
                 )
 
-    def _assess(self, request: StopRequest) -> Any:
-        def assess(lengths: LengthRange, start: int, count: int) -> AnyScore:
-            return self._score("validation", lengths, start, count, request)
 
-        return assess
-
-    def _score(
-        self, split: str, lengths: LengthRange, start: int, count: int, request: StopRequest
-    ) -> Score:
-        accelerator = self._accelerator
-        alone = accelerator.num_processes == 1
-        return score(
-            self._model,
-            self._task,
-            seed=self._config.seed,
-            split=split,
-            lengths=lengths,
-            start=start,
-            count=count,
-            device=accelerator.device,
-            share=(accelerator.process_index, accelerator.num_processes),
-            total=lambda part: accelerator.reduce(part, reduction="sum"),
-            # One of several processes giving up would leave the others waiting.
-            check=request.check if alone else None,
+def _stop_rule(training: TrainingConfig, lengths: LengthRange) -> StopRule:
+    if training.stop == "solved":
+        return WhenSolved(lengths, every=training.validate_every, count=training.validation_count)
+    if training.stop == "converged":
+        return WhenConverged(
+            every=training.report_every,
+            bound=training.converged_perplexity,
+            times=training.converged_reports,
         )
-
-    def _stop_rule(self) -> StopRule:
-        training = self._config.training
-        if training.stop == "solved":
-            return WhenSolved(
-                self._validation_lengths,
-                every=training.validate_every,
-                count=training.validation_count,
-            )
-        if training.stop == "converged":
-            return WhenConverged(
-                every=training.report_every,
-                bound=training.converged_perplexity,
-                times=training.converged_reports,
-            )
-        return never
-
-    def _report(self, state: LoopState, request: StopRequest, shown: Progress) -> dict[str, Any]:
-        evaluation = self._config.evaluation
-        chosen = evaluation.lengths
-        if chosen is None:
-            lengths = default_lengths(self._train_lengths, self._task.test_lengths)
-        else:
-            lengths = ranges(chosen)
-        self._model.eval()
-
-        def score_range(each: LengthRange) -> Score:
-            shown.looking(state.batch, str(each), evaluation.count)
-            return self._score("test", each, 0, evaluation.count, request)
-
-        return make_report(
-            task=self._config.task,
-            split="test",
-            seed=self._config.seed,
-            model=model_name(self._config.model),
-            rows=sweep(lengths, score_range),
-            batches=state.batch,
-            minutes=state.elapsed_s / 60,
-            stopped=state.finished,
-            perplexity_train=state.perplexity,
-            parameters=sum(p.numel() for p in self._model.parameters() if p.requires_grad),
-            config=to_dict(self._config),
-        )
-
-
-def default_lengths(train: LengthRange, test: LengthRange) -> tuple[LengthRange, ...]:
-    """The training range, the test range, and one as long again: 8:64, 65:128, 129:256."""
-    return (train, test, LengthRange(test.maximum + 1, 2 * test.maximum))
+    return never
 
 
 def _accelerator(config: RunConfig) -> Accelerator:

@@ -8,12 +8,10 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from unbounded.errors import UnboundedError
-from unbounded.experiments.config import RunConfig, from_dict, run_name
+from unbounded.errors import RunBusyError, UnboundedError
+from unbounded.experiments.config import from_dict
 from unbounded.training.signals import Interrupted
 
 EXIT_FAILED = 1
@@ -35,37 +33,17 @@ def main(arguments: list[str]) -> int:
     # Only now: torch and accelerate take seconds to load, and a parent may be gone by then.
     from unbounded.experiments.run import train_run
 
-    with _alone(runs, config) as alone:
-        if not alone:
-            print(f"another process is training {run_name(config)}", file=sys.stderr)
-            return EXIT_BUSY
-        try:
-            train_run(config, root=runs, resume=True)
-        except Interrupted as interrupted:
-            return interrupted.exit_code
-        except UnboundedError as error:
-            print(f"{type(error).__name__}: {error}", file=sys.stderr)
-            return EXIT_FAILED
+    try:
+        train_run(config, root=runs, resume=True)
+    except Interrupted as interrupted:
+        return interrupted.exit_code
+    except RunBusyError as error:
+        print(error, file=sys.stderr)
+        return EXIT_BUSY
+    except UnboundedError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return EXIT_FAILED
     return 0
-
-
-@contextmanager
-def _alone(runs: Path, config: RunConfig) -> Iterator[bool]:
-    """Whether this process is the only one that trains this run; holds it inside the block."""
-    if sys.platform == "win32":
-        yield True
-        return
-    import fcntl
-
-    locks = runs / ".locks"
-    locks.mkdir(parents=True, exist_ok=True)
-    with (locks / run_name(config)).open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
-        yield True
 
 
 def _stop_with_parent() -> None:

@@ -54,6 +54,7 @@ class Checkpoints:
         config: the model's config, kept beside its weights.
         run: what identifies the run; a checkpoint of another run is foreign.
         keep: how many of the newest stay, at least 1.
+        saved: called after each checkpoint that is written.
         extra: has tensors of its own to keep, in extra.safetensors; None has none.
     """
 
@@ -65,6 +66,7 @@ class Checkpoints:
         config: dict[str, Any],
         run: str,
         keep: int = 2,
+        saved: Callable[[], None] | None = None,
         extra: Extra | None = None,
     ) -> None:
         self.folder = folder
@@ -72,6 +74,7 @@ class Checkpoints:
         self._config = config
         self._run = run
         self._keep = keep
+        self._saved = saved
         self._extra = extra
 
     def save(self, state: LoopState) -> Path:
@@ -104,6 +107,8 @@ class Checkpoints:
                 for old in checkpoint_folders(self.folder)[self._keep :]:
                     shutil.rmtree(old)
             self._accelerator.wait_for_everyone()
+        if self._saved is not None:
+            self._saved()
         return final
 
     def load_newest(self, tell: Callable[[str], None]) -> LoopState | None:
