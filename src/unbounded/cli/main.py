@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from types import ModuleType
 from typing import Final
 
 from unbounded import __version__
+from unbounded.cli.output import outliving
 from unbounded.errors import ChoiceError, NonFiniteError, UnboundedError
 
 #: Each verb with what it does; its module in this folder has the same name.
@@ -22,6 +23,9 @@ VERBS: Final[dict[str, str]] = {
     "bench": "time the fused kernels beside torch, the reference and jax",
     "doctor": "show what is installed and whether it can be used",
 }
+
+#: The verbs whose work goes on when their output is no longer read.
+WORKING: Final = ("train", "reproduce")
 
 _HELP = """usage: unbounded VERB [options]
 
@@ -50,17 +54,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        return _run(given)
+        with outliving(work=bool(given) and given[0] in WORKING):
+            return _run(given)
     except BrokenPipeError:
-        # The reader of our output has gone (head, less); there is nobody left to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return 0  # the reader of our output has gone (head, less): nobody wants the rest
     except KeyboardInterrupt:
         return _fail("stopped by Ctrl-C", 130)
     except NonFiniteError as error:
         return _fail(str(error), 3)
     except UnboundedError as error:
         return _fail(str(error), 2)
+    except (MemoryError, RuntimeError) as error:
+        if not _out_of_memory(error):
+            raise
+        reason = str(error).split("\n", 1)[0]
+        return _fail(f"there is not enough memory for these sizes: {reason}", 2)
 
 
 def _run(given: list[str]) -> int:
@@ -92,6 +100,15 @@ def verb_module(verb: str) -> ModuleType:
     return importlib.import_module(f"unbounded.cli.{'list_' if verb == 'list' else verb}")
 
 
+def _out_of_memory(error: Exception) -> bool:
+    # torch has no class of its own for memory of the CPU.
+    text = str(error)
+    return isinstance(error, MemoryError) or any(
+        part in text for part in ("can't allocate memory", "out of memory")
+    )
+
+
 def _fail(message: str, code: int) -> int:
-    print(f"unbounded: {message}", file=sys.stderr)
+    with suppress(OSError):
+        print(f"unbounded: {message}", file=sys.stderr)
     return code
