@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import signal
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
-from types import ModuleType
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from threading import Event, current_thread, main_thread
+from types import FrameType, ModuleType
 from typing import Final
 
 from unbounded import __version__
@@ -40,7 +42,7 @@ example:
   unbounded train copy
 
 exit codes: 0 done; 2 bad input or a full disk; 3 training diverged (NaN or infinite);
-130 stopped by Ctrl-C; 143 stopped by SIGTERM.
+130 stopped by Ctrl-C; 143 by SIGTERM; 129 by the end of the terminal (SIGHUP).
 """
 
 
@@ -53,22 +55,49 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code: 0 done, 2 bad input, 3 a NaN or infinite loss, 130 or 143 stopped.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
-    try:
-        with outliving(work=bool(given) and given[0] in WORKING):
-            return _run(given)
-    except BrokenPipeError:
-        return 0  # the reader of our output has gone (head, less): nobody wants the rest
-    except KeyboardInterrupt:
-        return _fail("stopped by Ctrl-C", 130)
-    except NonFiniteError as error:
-        return _fail(str(error), 3)
-    except UnboundedError as error:
-        return _fail(str(error), 2)
-    except (MemoryError, RuntimeError) as error:
-        if not _out_of_memory(error):
-            raise
+    with _ctrl_c() as stopped:
+        try:
+            with outliving(work=bool(given) and given[0] in WORKING):
+                return _run(given)
+        except BrokenPipeError:
+            return 0  # the reader of our output has gone (head, less): nobody wants the rest
+        except KeyboardInterrupt:
+            return _fail("stopped by Ctrl-C", 130)
+        except Exception as error:
+            # Ctrl-C while a library is being imported comes out as whatever that makes of it.
+            if stopped.is_set():
+                return _fail("stopped by Ctrl-C", 130)
+            return _foreseen(error)
+
+
+def _foreseen(error: Exception) -> int:
+    """The exit code of an error with a message for the user; any other is raised again."""
+    if isinstance(error, UnboundedError):
+        return _fail(str(error), 3 if isinstance(error, NonFiniteError) else 2)
+    if _out_of_memory(error):
         reason = str(error).split("\n", 1)[0]
         return _fail(f"there is not enough memory for these sizes: {reason}", 2)
+    raise error
+
+
+@contextmanager
+def _ctrl_c() -> Iterator[Event]:
+    """An event that tells whether Ctrl-C came inside the block, where it has its usual effect."""
+    stopped = Event()
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler or current_thread() is not main_thread():
+        yield stopped
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        stopped.set()
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, stop)
+    try:
+        yield stopped
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _run(given: list[str]) -> int:

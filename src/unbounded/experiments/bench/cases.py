@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from unbounded.errors import ChoiceError, ConfigError
-from unbounded.layers import CONTROLLERS
-from unbounded.memories import MEMORIES
+
+if TYPE_CHECKING:
+    from unbounded.memories import Memory
 
 GATES = {"lstm": 4, "gru": 3, "elman": 1}
 DTYPES = ("float32", "float64")
@@ -51,19 +53,28 @@ class Case:
     @property
     def reading(self) -> int:
         """R, size of the reading."""
-        return MEMORIES[self.memory](self.width).reading_size
+        return self._memory.reading_size
+
+    @property
+    def _memory(self) -> Memory[Any, Any]:
+        from unbounded.memories import MEMORIES  # only here: the command's --help needs no torch
+
+        return MEMORIES[self.memory](self.width)
 
     @property
     def gflop(self) -> float:
         """Operations of the matrix products, forward and backward (three products each), in 1e9."""
         gates = GATES[self.controller] * self.hidden
-        heads = sum(head.size for head in MEMORIES[self.memory](self.width).heads)
+        heads = sum(head.size for head in self._memory.heads)
         products = gates * (self.input + self.reading + self.hidden)
         products += (heads + self.output) * self.hidden
         return 3 * 2 * products * self.steps * self.batch / 1e9
 
     def check(self) -> None:
         """Raise ConfigError, with all faults, unless the case can be run."""
+        from unbounded.layers import CONTROLLERS
+        from unbounded.memories import MEMORIES
+
         faults = [
             f"{name}: expected an integer >= 1, got {value!r}"
             for name, value in vars(self).items()
