@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from unbounded.errors import RunBusyError, RunExistsError
+from unbounded.errors import CheckpointError, RunBusyError, RunExistsError
 from unbounded.training.checkpoint import checkpoint_folders
 from unbounded.training.files import storage_faults
+
+_SHOWN = 10
 
 
 @contextmanager
@@ -55,6 +57,27 @@ def admit(folder: Path, *, resume: bool, overwrite: bool) -> None:
         raise RunExistsError(
             f"run folder {folder} exists; --resume goes on with it, --overwrite replaces it"
         )
+
+
+def check_begun(folder: Path) -> None:
+    """Check that there is a run to go on with.
+
+    Raises:
+        CheckpointError: there is none; the message names the runs there are.
+    """
+    if (folder / "config.yaml").is_file():
+        return
+    task = folder.name.partition("-")[0]
+    runs = sorted(path.parent.name for path in folder.parent.glob("*/config.yaml"))
+    # Another option makes another name: most likely it is a run of the same task that was meant.
+    runs.sort(key=lambda name: not name.startswith(f"{task}-"))
+    listed = "".join(f"\n  {name}" for name in runs[:_SHOWN])
+    more = f"\n  and {len(runs) - _SHOWN} more" if len(runs) > _SHOWN else ""
+    there = f"Runs in {folder.parent}:{listed}{more}" if runs else f"{folder.parent} holds no run."
+    raise CheckpointError(
+        f"there is no run to resume: {folder} is not there. The name comes from the options, so "
+        f"give those the run began with, or leave --resume out. {there}"
+    )
 
 
 @contextmanager

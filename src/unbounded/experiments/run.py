@@ -15,8 +15,8 @@ from accelerate.state import AcceleratorState
 from unbounded.errors import CheckpointError, ConfigError
 from unbounded.evaluation.provenance import kernels
 from unbounded.experiments.build import build_model, build_task, checked
-from unbounded.experiments.claim import admit, lock, made
-from unbounded.experiments.config import RunConfig, TrainingConfig, run_name, to_dict
+from unbounded.experiments.claim import admit, check_begun, lock, made
+from unbounded.experiments.config import RunConfig, TrainingConfig, model_name, run_name, to_dict
 from unbounded.experiments.folder import read_config, read_report, save_model, write_config
 from unbounded.experiments.scoring import Scorer, train_lengths, validation_lengths
 from unbounded.experiments.tensorboard import tensorboard_listener
@@ -57,6 +57,7 @@ def train_run(
     *,
     root: Path,
     resume: bool = False,
+    anew: bool = True,
     overwrite: bool = False,
     quiet: bool = False,
     tensorboard: bool = False,
@@ -66,8 +67,9 @@ def train_run(
     Args:
         config: the run.
         root: the folder that run folders lie in.
-        resume: go on where the folder's newest checkpoint stands; begin when there is none; give
-            back the report when the run is finished.
+        resume: go on where the folder's newest checkpoint stands; give back the report when the
+            run is finished.
+        anew: with `resume`, begin a run that is not there; False makes that an error.
         overwrite: replace the run of that name; it is deleted when the new one has its first
             checkpoint, and stays when that does not come to it.
         quiet: show nothing.
@@ -76,7 +78,7 @@ def train_run(
         ConfigError: the config has faults; all of them together.
         RunExistsError: the folder is there and neither `resume` nor `overwrite` was given, or it
             is no run's; RunBusyError: another process is at work in it.
-        CheckpointError: no checkpoint of the folder can be used.
+        CheckpointError: no checkpoint of the folder can be used, or there is no run to resume.
         StorageError: the disk refused.
         NonFiniteError: the loss went bad.
         Interrupted: stopped by a signal; the run is saved.
@@ -98,6 +100,8 @@ def train_run(
     with lock(folder) if main else nullcontext():
         if main:
             admit(folder, resume=resume, overwrite=overwrite)
+            if resume and not anew:
+                check_begun(folder)
         accelerator.wait_for_everyone()
         report = None if overwrite else read_report(folder)
         if report is not None:
@@ -167,7 +171,7 @@ class _Run:
         )
         state = checkpoints.load_newest(shown.say) or LoopState()
         if accelerator.is_main_process:
-            self._log.cut(state.metrics_lines)
+            self._cut_log(state, shown)
         if state.batch:
             shown.say(f"going on after batch {state.batch}")
         scorer = Scorer(config, self._task, self._model, accelerator, request)
@@ -215,6 +219,10 @@ class _Run:
         here: dict[str, Any] = {"threads": torch.get_num_threads(), "kernels": kernels()}
         if self._config.machine.backend == "reference":
             here["kernels"] = "none"
+        shown.say(
+            f"training {model_name(self._config.model)} on {self._config.task} in {self._folder}; "
+            f"kernels: {here['kernels']}, threads: {here['threads']}"
+        )
         if before is None:
             write_config(self._folder, to_dict(self._config), here)
             return
@@ -225,6 +233,16 @@ class _Run:
                     f"warning: this run began with {name} {used[name]} and goes on with {value}; "
                     "its numbers may differ in the last bits"
                 )
+
+    def _cut_log(self, state: LoopState, shown: Progress) -> None:
+        kept = self._log.cut(state.metrics_lines)
+        if kept < state.metrics_lines:
+            shown.say(
+                f"warning: {self._log.path} has {kept} of the {state.metrics_lines} lines that the "
+                "checkpoint counts; the others are missing from figures, and training is not "
+                "touched by it"
+            )
+        state.metrics_lines = kept
 
 
 def _stop_rule(training: TrainingConfig, lengths: LengthRange) -> StopRule:
