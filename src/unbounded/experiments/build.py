@@ -30,7 +30,7 @@ def faults(config: RunConfig) -> list[str]:
     _number(found, "seed", config.seed, 0, 2**63 - 1)
     _model_faults(found, config.model)
     _training_faults(found, config.training)
-    _number(found, "evaluation.count", config.evaluation.count, 1)
+    _number(found, "evaluation.count", config.evaluation.count, 1, 1_000_000_000)
     _try(found, "evaluation.lengths", lambda: ranges(config.evaluation.lengths or ()))
     machine = config.machine
     _choice(found, "machine.device", "device", machine.device, DEVICES)
@@ -115,7 +115,7 @@ def _model_faults(found: list[str], model: ModelConfig) -> None:
     _choice(found, "model.memory", "memory", model.memory, MEMORY_NAMES)
     _choice(found, "model.controller", "controller", model.controller, CONTROLLERS)
     for name in ("hidden_size", "memory_width", "embedding_size", "layers"):
-        _number(found, f"model.{name}", getattr(model, name), 1)
+        _number(found, f"model.{name}", getattr(model, name), 1, 1_000_000)
     _number(found, "model.pop_bias", model.pop_bias, -1e6, 1e6)
     for name, valid in (
         ("initialization", INITIALIZATIONS),
@@ -139,7 +139,6 @@ def _training_faults(found: list[str], training: TrainingConfig) -> None:
     _choice(found, "training.stop", "stop rule", training.stop, STOPS)
     _choice(found, "training.precision", "precision", training.precision, PRECISIONS)
     whole = (
-        "batch_size",
         "batches",
         "validate_every",
         "validation_count",
@@ -149,7 +148,8 @@ def _training_faults(found: list[str], training: TrainingConfig) -> None:
         "converged_reports",
     )
     for name in whole:
-        _number(found, f"training.{name}", getattr(training, name), 1)
+        _number(found, f"training.{name}", getattr(training, name), 1, 1_000_000_000)
+    _number(found, "training.batch_size", training.batch_size, 1, 1_000_000)
     _number(found, "training.accuracy_every", training.accuracy_every, 0)
     _number(found, "training.learning_rate", training.learning_rate, 0, 1e3, above=True)
     if training.epsilon is not None:
@@ -177,8 +177,9 @@ def _number(
     low = value > least if above else value >= least
     if not (low and value <= most and math.isfinite(value)):
         bound = f"above {least:g}" if above else f"at least {least:g}"
-        limit = "" if most == math.inf else f" and at most {most:g}"
-        found.append(f"{name}: expected a number {bound}{limit}, got {value!r}")
+        if low and value > most:
+            bound = f"at most {most:.15g}"
+        found.append(f"{name}: expected a number {bound}, got {value!r}")
 
 
 def _choice(found: list[str], name: str, kind: str, given: str, valid: Iterable[str]) -> None:
