@@ -141,7 +141,9 @@ class Checkpoints:
             raise
         except Exception as error:
             # safetensors and torch's zip writer report a refused write as errors of their own.
-            raise OSError(f"{type(error).__name__}: {error}") from error
+            free = shutil.disk_usage(self.folder).free // 2**20
+            reason = f"{type(error).__name__}: {error}".split("\n", 1)[0]
+            raise OSError(f"the disk has {free} MiB free and refused a file ({reason})") from error
         if self._accelerator.is_main_process:
             (partial / "loop.json").write_text(json_text(state.to_json(), indent=1))
             (partial / "config.json").write_text(json_text(self._config, indent=1))
