@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import functools
+import warnings
 from collections.abc import Iterable
 
 
@@ -53,6 +55,12 @@ class BackendError(UnboundedError, RuntimeError):
 
 class BackendWarning(UserWarning):
     """The fused kernel does not apply and the reference is taken; said once for each reason."""
+
+
+@functools.cache
+def say_once(message: str, category: type[Warning]) -> None:
+    """Warn the first time this message is given; `say_once.cache_clear()` forgets them all."""
+    warnings.warn(message, category, stacklevel=3)
 
 
 class CheckpointError(UnboundedError, RuntimeError):

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unbounded.errors import BackendError, ChoiceError, DTypeError, ShapeError
-from unbounded.kernels._autograd import differentiate_reference, say_once
+from unbounded.errors import BackendError, ChoiceError, DTypeError, ShapeError, say_once
+from unbounded.kernels._autograd import differentiate_reference
 from unbounded.kernels._dispatch import why_not
 from unbounded.kernels._library import Call, run_unroll
 from unbounded.kernels._operators import define
@@ -160,7 +160,8 @@ class Unroll(torch.autograd.Function):
                 )
             say_once(
                 "backward with create_graph=True: the fused unroll has no double backward, so the "
-                "gradients come from the reference path"
+                "gradients come from the reference path",
+                RuntimeWarning,
             )
             instruction, values0 = _taken_apart(ctx.structure, values, push_pop)
             readings, _, final = ctx.reference(ctx.structure, instruction, (values0, strengths0))

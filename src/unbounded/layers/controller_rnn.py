@@ -5,7 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from unbounded.checks import check_floating, check_like, check_positive, check_shape
+from unbounded.checks import (
+    FROM_LIST,
+    check_floating,
+    check_like,
+    check_positive,
+    check_shape,
+    check_tensor,
+)
 from unbounded.errors import ShapeError
 from unbounded.layers.controllers import ControllerState
 from unbounded.layers.memory_rnn import ControllerFactory, make_controller
@@ -68,6 +75,9 @@ class ControllerRNN(nn.Module):
         Raises:
             ShapeError, DTypeError, DeviceError: an argument disagrees; the message names it.
         """
+        check_tensor("x", x)
+        if lengths is not None:
+            check_tensor("lengths", lengths, FROM_LIST)
         axes = ("B", "T") if self.batch_first else ("T", "B")
         check_shape("x", x, (*axes, self.input_size))
         check_floating("x", x)

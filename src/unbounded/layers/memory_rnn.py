@@ -9,7 +9,14 @@ from typing import Any, Literal, overload
 import torch
 from torch import Tensor, nn
 
-from unbounded.checks import check_floating, check_like, check_positive, check_shape
+from unbounded.checks import (
+    FROM_LIST,
+    check_floating,
+    check_like,
+    check_positive,
+    check_shape,
+    check_tensor,
+)
 from unbounded.errors import ChoiceError, DTypeError, ShapeError
 from unbounded.layers.controllers import CONTROLLERS, Controller, WeightedController
 from unbounded.layers.fused import run_fused, why_not_fused
@@ -65,6 +72,11 @@ class MemoryRNN(nn.Module):
         if output_size is not None:
             check_positive("output_size", output_size)
         check_backend(backend)
+        if isinstance(memory, type):
+            raise DTypeError(
+                f"memory: expected a Memory, for example NeuralStack(width=64), got the class "
+                f"{memory.__name__}. Make one of it: {memory.__name__}(...)."
+            )
         if not isinstance(memory, Memory):
             raise ChoiceError("memory", memory, ["a Memory, for example NeuralStack(width=64)"])
         self.input_size, self.hidden_size, self.memory = input_size, hidden_size, memory
@@ -183,6 +195,7 @@ class MemoryRNN(nn.Module):
             ShapeError, DTypeError, DeviceError: an argument disagrees; the message names it.
             BackendError: the backend asked for cannot serve this call.
         """
+        check_tensor("x", x)
         unbatched = x.dim() == 2
         steps_first = self._steps_first(x, unbatched)
         if torch.is_autocast_enabled(x.device.type):
@@ -257,6 +270,7 @@ class MemoryRNN(nn.Module):
         check_like("x", x, "the layer's parameters", self.heads.weight)
         if lengths is None:
             return
+        check_tensor("lengths", lengths, FROM_LIST)
         check_shape("lengths", lengths, (batch_size,))
         if lengths.dtype != torch.int64:
             raise DTypeError(f"lengths: expected dtype int64, got {lengths.dtype}.")
