@@ -10,6 +10,9 @@ struct UnboundedCall {
   int64_t saves;    // forward: keep what the backward pass needs
   int64_t threads;  // at most so many
   int64_t weight_ih_stride;
+  // Superposition: structures, cells read of each, actions, most cells or 0, steps between the
+  // states that are kept.
+  int64_t count, depth, actions, limit, block;
   const int64_t* lengths;   // [B] or null
   const void* weight_ih;    // [blocks H, R], the reading's columns
   const void* weight_hh;    // [blocks H, H] or null
@@ -37,6 +40,13 @@ struct UnboundedCall {
   void* grave_strengths;  // [B, N]
   int32_t* live_range;    // [B, 3]: lowest and highest position in use, graves
 
+  // Superposition; S is padded to whole registers in planes and checkpoints.
+  const void* memory0;  // [B, S, N0]
+  void* memory_last;    // [B, S, N]
+  void* planes;         // [T or 1, B, actions + 1, S]: weights of the actions, then values
+  void* checkpoints;    // [B, blocks, rows, S], when saving
+  int32_t* overflow;    // [B]: 1 where cells were lost, or null if they may be
+
   const void* grad_outputs;  // [T, B, H] or null; unroll: of the readings [B, T, R]
   const void* grad_hidden_last;
   const void* grad_cell_last;
@@ -49,4 +59,6 @@ struct UnboundedCall {
   void* grad_cell0;
   void* grad_reading0;
   void* grad_strengths0;  // [B, N0]
+  const void* grad_memory_last;  // [B, S, N] or null
+  void* grad_memory0;            // [B, S, N0] or null
 };

@@ -28,19 +28,31 @@ void clear_values(T* to, int64_t count) {
   if (count > 0) std::memset(to, 0, sizeof(T) * size_t(count));
 }
 
+// What a memory adds to a step: sets of value, push and pop, if it has such; the size of a reading;
+// rows of the heads' linear map.
+struct MemorySizes {
+  int64_t parts, reading, heads;
+};
+
 template <class T>
 struct Frame {
   static constexpr int panel = panel_width<T>;
 
   UnboundedCall c;
   int64_t parts;       // of the memory
+  int64_t reading;
+  int64_t heads;
   int64_t lane_count;  // of the controller
 
-  Frame(const UnboundedCall& call, int64_t memory_parts, int64_t controller_lanes)
-      : c(call), parts(memory_parts), lane_count(controller_lanes) {}
+  Frame(const UnboundedCall& call, MemorySizes memory, int64_t controller_lanes)
+      : c(call),
+        parts(memory.parts),
+        reading(memory.reading),
+        heads(memory.heads),
+        lane_count(controller_lanes) {}
 
-  int64_t reading_size() const { return parts * c.width; }
-  int64_t head_count() const { return parts * (c.width + 2); }
+  int64_t reading_size() const { return reading; }
+  int64_t head_count() const { return heads; }
   int64_t inner() const { return lane_count * c.hidden; }
   int64_t unit_groups() const { return padded<T>(c.hidden) / panel; }
   int64_t head_groups() const { return padded<T>(head_count()) / panel; }

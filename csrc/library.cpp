@@ -1,6 +1,8 @@
 // The C face of the library: sessions forward, one call backward, chosen by three names.
 #include <new>
 
+#include "mixture_part.h"
+#include "mixture_unroll.h"
 #include "recurrence.h"
 #include "unroll.h"
 
@@ -19,6 +21,10 @@ int with_memory(int structure, Work& work) {
       return work.template go<T, Controller, Queue>();
     case 2:
       return work.template go<T, Controller, Deque>();
+    case 3:
+      return work.template go<T, Controller, SuperpositionStack>();
+    case 4:
+      return work.template go<T, Controller, SuperpositionList>();
   }
   return unknown_choice;
 }
@@ -64,7 +70,7 @@ struct RunBackward {
 
   template <class T, class Controller, class Memory>
   int go() {
-    const Frame<T> frame(call, Memory::parts, Controller::lane_count);
+    const Frame<T> frame(call, SizesOf<Memory>::of(call), Controller::lane_count);
     ControllerBackwardOf<T, Controller> controller(frame);
     MemoryBackwardOf<T, Memory> memory(frame);
     return RecurrenceBackward<T>(frame, controller, memory).run(parallel_for) ? done : no_memory;
@@ -93,8 +99,9 @@ using namespace unbounded;
 
 #define UNBOUNDED_EXPORT extern "C" __attribute__((visibility("default")))
 
-UNBOUNDED_EXPORT int unbounded_interface_version() { return 2; }
+UNBOUNDED_EXPORT int unbounded_interface_version() { return 3; }
 UNBOUNDED_EXPORT int64_t unbounded_call_bytes() { return sizeof(UnboundedCall); }
+UNBOUNDED_EXPORT int64_t unbounded_vector_bytes() { return UNBOUNDED_VECTOR_BYTES; }
 UNBOUNDED_EXPORT const char* unbounded_instruction_set() { return UNBOUNDED_ISA_NAME; }
 
 // The best of the builds that this processor can run.

@@ -33,6 +33,13 @@ class MemoryBackward {
   virtual void end(int64_t b) = 0;
 };
 
+template <class Memory>
+struct SizesOf {
+  static MemorySizes of(const UnboundedCall& c) {
+    return {Memory::parts, Memory::parts * c.width, Memory::parts * (c.width + 2)};
+  }
+};
+
 template <class T, class Memory>
 class MemoryForwardOf final : public MemoryForward<T> {
   static constexpr int parts = Memory::parts;

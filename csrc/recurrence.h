@@ -30,7 +30,7 @@ class Recurrence final : public Session {
  public:
   template <class Controller, class Memory>
   static Recurrence* make(const UnboundedCall& call) {
-    auto* made = new (std::nothrow) Recurrence(call, Memory::parts, Controller::lane_count);
+    auto* made = new (std::nothrow) Recurrence(call, SizesOf<Memory>::of(call), Controller::lane_count);
     if (made == nullptr) return nullptr;
     made->controller_.reset(new (std::nothrow) ControllerForwardOf<T, Controller>(made->f));
     made->memory_.reset(new (std::nothrow) MemoryForwardOf<T, Memory>(made->f));
@@ -76,8 +76,8 @@ class Recurrence final : public Session {
   T* head_panels_ = nullptr;  // [head group][hidden][panel]
   T* products_ = nullptr;     // [B][padded head count]
 
-  Recurrence(const UnboundedCall& call, int64_t parts, int64_t lane_count)
-      : f(call, parts, lane_count) {}
+  Recurrence(const UnboundedCall& call, MemorySizes memory, int64_t lane_count)
+      : f(call, memory, lane_count) {}
 
   void take_parts() {
     controller_->take_parts(space_, most_threads_);

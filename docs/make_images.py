@@ -2,13 +2,16 @@
 
 RUN is the folder of a trained run, e.g. the one `unbounded train copy` names at its end. Its trace
 and metrics become docs/images/memory and docs/images/convergence; the worked example of Figure 1a
-comes from carrying out its three instructions. The README's table is filled from
-results/grefenstette2015/table.json. Without RUN only Figure 1a and the table are made.
+comes from carrying out its three instructions, and the pictures of actions from a counter whose
+weights tests/machines.py has. The README's table is filled from
+results/grefenstette2015/table.json. Without RUN the first two pictures are not made.
 """
 
 from __future__ import annotations
 
 import json
+import math
+import runpy
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,9 +21,20 @@ from typing import Any
 import torch
 
 import unbounded as ub
+from unbounded.evaluation import action_rows, read_symbols, score_lengths
 from unbounded.experiments.published import MODEL_TITLES, TASK_TITLES
-from unbounded.figures import draw_convergence, draw_memory, draw_worked_example, read_curves
+from unbounded.figures import (
+    draw_action_table,
+    draw_actions,
+    draw_convergence,
+    draw_lengths,
+    draw_memory,
+    draw_worked_example,
+    read_curves,
+)
 from unbounded.layers.recurrence import Recorder
+from unbounded.models import discretized, scale_actions
+from unbounded.tasks import LengthRange, StreamTask, make_task
 
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"
@@ -48,6 +62,33 @@ def figure1a_trace(path: Path) -> None:
     lengths = torch.tensor([len(PUSH)])
     symbols = [[f"v{step + 1}" for step in range(len(PUSH))]]
     ub.save_trace(path, ub.Trace("NeuralStack", recorder.arrays(), lengths, symbols))
+
+
+def counter_images() -> list[Path]:
+    """Draw what a counter of a^n b^n does, and how far it counts as its actions are decided."""
+    counter = runpy.run_path(str(ROOT / "tests" / "machines.py"))["counter"]
+    task = make_task("anbn", sequences=20)
+    assert isinstance(task, StreamTask)
+    rows = action_rows(discretized(counter()), task, read_symbols(task, "ab aaaabbbb aabb a"))
+    title = "A counter of $a^n b^n$"
+    written = draw_actions(rows, IMAGES, title=title)
+    written += draw_action_table(rows, IMAGES, title=title)
+    groups = {}
+    for sharpness in (0.4, 0.5, 0.6):
+        soft = counter()
+        scale_actions(soft, sharpness)
+        groups[f"PUSH and POP decided to {1 / (1 + math.exp(-9 * sharpness)):.3f}"] = soft
+    groups["discretized"] = discretized(counter())
+    accuracies = {
+        label: [
+            {
+                score.n: score.accuracy
+                for score in score_lengths(model, task, LengthRange(2, 60), seed=0)
+            }
+        ]
+        for label, model in groups.items()
+    }
+    return written + draw_lengths(accuracies, IMAGES, title=title)
 
 
 def results_table(table: dict[str, Any]) -> str:
@@ -101,6 +142,7 @@ def main(arguments: Sequence[str]) -> int:
         trace = Path(folder) / "figure1a.safetensors"
         figure1a_trace(trace)
         written += draw_worked_example(trace, IMAGES)
+    written += counter_images()
     if arguments:
         run = Path(arguments[0])
         example = run / "traces" / "example.safetensors"

@@ -9,7 +9,7 @@ Data enters at the top of this list and leaves at the bottom; a folder imports o
     models/       tokens -> embedding -> layer -> logits
     training/     objective, loop, curricula, schedules, checkpoints
     evaluation/   metrics, decoding, length sweeps, reports (JSON)
-    figures/      draws saved reports and traces; knows no model
+    figures/      draws saved reports, traces and tables; runs no model
     experiments/  one preset a row of a published table
     cli/          one file a verb
 
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from unbounded.layers import (
+        SRCN,
         ControllerRNN,
         DeepLSTM,
         ElmanController,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "SRCN",
     "ControllerRNN",
     "DeepLSTM",
     "ElmanController",

@@ -64,7 +64,7 @@ def test_unknown_task(capsys: Capture) -> None:
 
 
 def test_no_task(capsys: Capture) -> None:
-    assert "task: none was named. Valid: bigram_flip, copy" in failing(capsys, "train")
+    assert "task: none was named. Valid: anb2n, " in failing(capsys, "train")
 
 
 def test_all_faults_of_a_command_line_together(capsys: Capture, tmp_path: Path) -> None:
@@ -107,6 +107,31 @@ def test_precedence_is_preset_file_option(capsys: Capture, tmp_path: Path) -> No
     assert "memory: stack" in out  # the preset of reversal
     assert "memory_width: 9" in out  # the file
     assert "hidden_size: 5" in out  # the option
+
+
+def test_a_protocol_changes_the_preset_and_options_change_both(capsys: Capture) -> None:
+    with pytest.raises(SystemExit):
+        main(["train", "anbn", "--protocol", "paper", "--training.clip", "7", "--print_config"])
+    out = capsys.readouterr().out
+    assert "optimizer: sgd" in out
+    assert "hidden_size: 40" in out
+    assert "clip: 7.0" in out
+    said = failing(capsys, "train", "anbn", "--protocol=papers")
+    assert "unknown protocol 'papers'. Did you mean 'paper'?" in said
+
+
+def test_a_text_needs_its_folder(capsys: Capture, tmp_path: Path) -> None:
+    said = failing(capsys, "train", "penn_treebank", "--runs", str(tmp_path / "runs"))
+    assert "task: data: give the folder of ptb.train.txt" in said
+    said = failing(capsys, "train", "penn_treebank", "--data", str(tmp_path))
+    assert "ptb.train.txt: No such file" in said
+    for name in ("train", "valid", "test"):
+        (tmp_path / f"ptb.{name}.txt").write_text("a b\n")
+    said = failing(capsys, "train", "penn_treebank", "--data", str(tmp_path))
+    assert "expected 929589 tokens with <eos>, got 3" in said
+    assert not (tmp_path / "runs").exists()
+    said = failing(capsys, "train", "anbn", "--data", str(tmp_path))
+    assert "unknown option 'data' of task 'anbn'" in said
 
 
 def test_the_task_may_stand_anywhere(capsys: Capture) -> None:
@@ -281,7 +306,8 @@ def test_list_names_everything(capsys: Capture) -> None:
         assert f"  {name} " in out or f"  {name}\n" in out
     assert main(["list", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["presets"].keys() < found["tasks"].keys()
+    assert found["presets"].keys() == found["tasks"].keys()
+    assert "superposition_stack" in found["memories"]
 
 
 def test_sample_is_wired(capsys: Capture) -> None:
@@ -360,7 +386,7 @@ def test_public_names_are_imported_when_they_are_used() -> None:
 
 def test_the_names_that_are_listed_are_those_there_are() -> None:
     from unbounded.layers import CONTROLLERS
-    from unbounded.memories import MEMORIES
+    from unbounded.memories import MEMORIES, SUPERPOSITION_MEMORIES
     from unbounded.tasks import TASKS
     from unbounded.training import OPTIMIZERS, SCHEDULES
 
@@ -369,7 +395,8 @@ def test_the_names_that_are_listed_are_those_there_are() -> None:
 
     hint = "write it into cli/names.py"
     assert NAMES["tasks"] == lines(TASKS), hint
-    assert NAMES["memories"] == {"none": "No memory: a deep LSTM.", **lines(MEMORIES)}, hint
+    memories = {**lines(MEMORIES), **lines(SUPERPOSITION_MEMORIES)}
+    assert dict(list(NAMES["memories"].items())[1:]) == memories, hint
     assert NAMES["controllers"] == lines(CONTROLLERS), hint
     assert list(NAMES["optimizers"]) == list(OPTIMIZERS), hint
     assert list(NAMES["schedules"]) == list(SCHEDULES), hint

@@ -6,9 +6,10 @@ import pytest
 import torch
 
 import unbounded as ub
+from tests import machines
 from unbounded.errors import ChoiceError, ConfigError
-from unbounded.evaluation import action_rows, action_table
-from unbounded.models import SequenceModel
+from unbounded.evaluation import action_rows, action_table, read_symbols
+from unbounded.models import SequenceModel, discretized
 from unbounded.models.stream import StreamModel
 from unbounded.tasks import make_task
 
@@ -55,8 +56,40 @@ def test_a_list_shows_the_cell_at_its_head():
     assert set(rows[0].actions) <= {"RIGHT", "LEFT", "INSERT"}
 
 
+def test_a_stream_model_and_what_is_not_decided():
+    """The counter that predicts the end of a word too; its actions are soft, then one-hot."""
+    model, task = machines.counter(2, 1), make_task("anbn")
+    with torch.no_grad():
+        model.sequence.layer.heads.weight[:] *= 0.3
+    text = read_symbols(task, "ab aabb aaabbb a")
+    soft = action_table(action_rows(model, task, text)).splitlines()
+    assert soft[1].split()[:4] == ["a", "b", "a", "0.00"]
+    assert " PUSH 0.94 " in soft[1]
+    rows = action_rows(discretized(model), task, text)
+    assert [row.following for row in rows] == list("baabbaaabbba")
+    assert [row.predicted for row in rows] == list("aaaabaaaabba")
+    assert [row.actions[1] for row in rows] == [
+        {"a": "PUSH", "b": "POP"}[row.current] for row in rows
+    ]
+    assert all(row.weights == (1.0, 1.0) for row in rows)
+    assert [row.tops[1] for row in rows] == [*(0.5, -1), *(0.5, 0.5, 0.5, -1), *[0.5] * 5, -1]
+    assert "PUSH 0" not in action_table(rows)
+
+
+def test_a_text_is_read_symbol_by_symbol():
+    assert read_symbols(make_task("binary_addition"), " 101 + 1=\n011. ") == list("101+1=011.")
+    words = make_task("copy", symbols=3)
+    assert read_symbols(words, "s0  s2 s1") == ["s0", "s2", "s1"]
+    with pytest.raises(ChoiceError, match=r"unknown symbol of task anbn 'c'.*Valid: a, b"):
+        read_symbols(make_task("anbn"), "aabbc")
+    with pytest.raises(ConfigError, match=r"symbol 2, 'dog', is not among the \d+ of copy"):
+        read_symbols(make_task("copy"), "s0 dog")
+
+
 def test_bad_input():
     task = make_task("anbn")
+    with pytest.raises(ConfigError, match="it knows 2 symbols, task anbncn has 3"):
+        action_rows(counter(), make_task("anbncn"), "abc")
     with pytest.raises(ChoiceError, match="unknown symbol of task anbn 'x'"):
         action_rows(counter(), task, "abx")
     with pytest.raises(ConfigError, match="symbols: expected at least two, got 1"):

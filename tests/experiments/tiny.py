@@ -19,7 +19,7 @@ from unbounded.experiments.config import (
 from unbounded.training.checkpoint import checkpoint_folders
 from unbounded.training.metrics_log import read_metrics
 
-WALL_CLOCK = {"elapsed_s", "sequences_per_s", "minutes"}
+WALL_CLOCK = {"elapsed_s", "sequences_per_s", "symbols_per_s", "minutes"}
 
 
 def tiny(**training: Any) -> RunConfig:

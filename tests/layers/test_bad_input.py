@@ -51,7 +51,9 @@ def test_lengths(lengths, error, message):
 
 
 @pytest.mark.parametrize(
-    "other", [ub.DeepLSTM(3, 5, 1), ub.ControllerRNN(3, 5)], ids=["deep", "controller"]
+    "other",
+    [ub.DeepLSTM(3, 5, 1), ub.ControllerRNN(3, 5), ub.SRCN(3, 5, 2)],
+    ids=["deep", "controller", "srcn"],
 )
 def test_what_is_no_tensor_for_the_layers_without_a_memory(other):
     with pytest.raises(DTypeError, match="lengths: expected a tensor, got list"):

@@ -109,6 +109,40 @@ def test_chunks_with_the_state_carried_equal_the_whole(name, controller):
     assert torch.equal(state.memory.cells, final.memory.cells)
 
 
+@pytest.mark.parametrize("name", MEMORIES)
+@pytest.mark.parametrize("controller", [CONTROLLER, "lstm"])
+def test_chunked_backpropagation_equals_the_whole_if_nothing_is_detached(name, controller):
+    layer, x, weights = make(name, controller), random(9, 2, 3), random(9, 2, 5, seed=2)
+    (layer(x)[0] * weights).sum().backward()
+    want = {key: parameter.grad.clone() for key, parameter in layer.named_parameters()}
+    layer.zero_grad()
+    loss, state = 0.0, None
+    for piece, weight in zip(x.split(4), weights.split(4), strict=True):
+        output, state = layer(piece, state)
+        loss = loss + (output * weight).sum()
+    loss.backward()
+    for key, parameter in layer.named_parameters():
+        assert_close(parameter.grad, want[key], f"gradient of {key}")
+
+
+@pytest.mark.parametrize("name", MEMORIES)
+def test_truncated_backpropagation_equals_the_whole_where_no_memory_crosses_the_cut(name):
+    """R = 0 and memories emptied at the cut: nothing is left that a gradient could pass by."""
+    layer, x, weights = make(name), random(8, 2, 3), random(8, 2, 5, seed=2)
+    gradients = []
+    for cut in (lambda state: state, ub.detach_state):
+        layer.zero_grad()
+        losses, state = [], None
+        for piece, weight in zip(x.split(4), weights.split(4), strict=True):
+            output, state = layer(piece, state)
+            state = layer.empty_memory(cut(state))
+            losses.append((output * weight).sum())
+        sum(losses).backward()
+        gradients.append([parameter.grad.clone() for parameter in layer.parameters()])
+    for whole, truncated in zip(*gradients, strict=True):
+        assert_close(truncated, whole, "gradient")
+
+
 def test_detaching_cuts_the_gradient_and_nothing_else():
     layer = make()
     x = random(6, 2, 3).requires_grad_()

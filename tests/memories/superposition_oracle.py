@@ -40,11 +40,16 @@ def list_step(cells, action, value):
     return new
 
 
-def run(step, direction, actions, values, depth):
-    """Readings of one structure: actions [T][A], values [T]; places 0, direction, ... are read."""
+def run(step, direction, actions, values, depth, capacity=None):
+    """Readings of one structure: actions [T][A], values [T]; places 0, direction, ... are read.
+
+    With a capacity the places from there on, on either side, are lost after each step.
+    """
     cells: dict[int, float] = {}
     readings = []
     for action, value in zip(actions, values, strict=True):
         cells = step(cells, action, value)
+        if capacity is not None:
+            cells = {place: cell for place, cell in cells.items() if abs(place) < capacity}
         readings.append([cells.get(direction * j, -1.0) for j in range(depth)])
     return readings, cells

@@ -46,10 +46,13 @@ def one_hot(memory, names, values):
     steps=st.integers(1, 10),
     count=st.integers(1, 3),
     depth=st.integers(1, 4),
+    room=st.one_of(st.none(), st.integers(0, 3)),
 )
-@settings(max_examples=15, deadline=None)
-def test_agrees_with_the_oracle(name, noop, seed, steps, count, depth):
-    memory = MEMORIES[name](count, depth, noop)
+@settings(max_examples=25, deadline=None)
+def test_agrees_with_the_oracle(name, noop, seed, steps, count, depth, room):
+    capacity = None if room is None else depth + room
+    overflow = "error" if room is None else MEMORIES[name].overflows[1]
+    memory = MEMORIES[name](count, depth, noop, capacity=capacity, overflow=overflow)
     told = instructions(memory, 2, steps, seed=seed)
     readings, state = memory.unroll(told)
     assert readings.shape == (2, steps, count * depth)
@@ -57,7 +60,11 @@ def test_agrees_with_the_oracle(name, noop, seed, steps, count, depth):
     for b in range(2):
         for s in range(count):
             want, cells = oracle.run(
-                step, direction, told.action[b, :, s].tolist(), told.value[b, :, s].tolist(), depth
+                *(step, direction),
+                told.action[b, :, s].tolist(),
+                told.value[b, :, s].tolist(),
+                depth,
+                capacity,
             )
             got = readings[b].view(steps, count, depth)[:, s]
             assert_close(got, torch.tensor(want, dtype=DOUBLE), "readings")

@@ -49,9 +49,9 @@ def test_a_thousand_sequences_at_once(memory):
     prompt, lengths = torch.randint(9, (1000, 6)), torch.randint(1, 7, (1000,))
     output_to_input = torch.tensor([5, 6, 7, 8])
     got = generate(model, prompt, lengths, output_to_input, end_token=3, max_length=8)
-    assert got.shape == (1000, 8)
-    assert len(got.unique(dim=0)) > 10
-    for b in (0, 1, 500, 998, 999):
+    assert len(got) == 1000
+    assert len(got.unique(dim=0)) > 1
+    for b in range(0, 1000, 37):
         alone = generate(model, prompt[b : b + 1], lengths[b : b + 1], output_to_input, 3, 8)[0]
         assert got[b, : len(alone)].tolist() == alone.tolist()
         assert (got[b, len(alone) :] == 3).all()

@@ -23,6 +23,12 @@ SIZES = [
         {"memory": "none", "controller": "lstm", "hidden_size": 50, "layers": 2},
         4 * 50 * 52 + 200 + 4 * 50 * 100 + 200 + 100,
     ),
+    # A, B, P, R, then U and V of the output.
+    ({"memory": "none", "controller": "srcn"}, 80 + 80 + 40 * 40 + 40 * 40 + 80 + 80),
+    (
+        {"memory": "none", "controller": "srcn", "hidden_size": 30, "context_size": 10},
+        60 + 20 + 300 + 900 + 60 + 20,
+    ),
 ]
 
 
@@ -74,8 +80,14 @@ def test_a_shorter_sequence_keeps_its_state():
 def test_bad_input():
     with pytest.raises(ChoiceError, match=r"unknown memory 'stack'.*Valid: none, superposition"):
         StreamModel(vocabulary=2, memory="stack")
-    with pytest.raises(ChoiceError, match="unknown controller 'rnn'"):
+    with pytest.raises(ChoiceError, match=r"unknown controller with memory='super.* 'rnn'"):
         StreamModel(vocabulary=2, controller="rnn")
+    with pytest.raises(ChoiceError, match=r"unknown controller .*Valid: elman, gru, lstm\."):
+        StreamModel(vocabulary=2, controller="srcn")
+    with pytest.raises(ChoiceError, match=r"Did you mean 'srcn'\? Valid: elman, gru, lstm, srcn"):
+        StreamModel(vocabulary=2, memory="none", controller="scrn")
+    with pytest.raises(ConfigError, match="context_size: only controller='srcn' has it"):
+        StreamModel(vocabulary=2, context_size=10)
     with pytest.raises(ConfigError, match="layers: only an LSTM without a memory"):
         StreamModel(vocabulary=2, layers=2)
     with pytest.raises(ConfigError, match="recurrent: without it and a memory"):

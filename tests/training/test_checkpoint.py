@@ -201,9 +201,7 @@ def test_a_write_that_a_library_reports_says_how_much_is_free(
         raise RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 64 vs 0")
 
     monkeypatch.setattr(Accelerator, "save_state", refuse)
-    with pytest.raises(
-        StorageError, match=r"failed: the disk has \d+ MiB free and refused a"
-    ):
+    with pytest.raises(StorageError, match=r"failed: the disk has \d+ MiB free and refused a"):
         train_run(tiny(**CONFIG), root=tmp_path, quiet=True)
 
 

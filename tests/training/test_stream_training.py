@@ -157,11 +157,29 @@ def test_clipping_by_value_cuts_each_element(tmp_path: Path) -> None:
         Run(tmp_path, task, stack_rnn(2), clip_by="values")
 
 
+def test_the_sum_of_a_step_is_so_many_times_the_mean(tmp_path: Path) -> None:
+    """Plain SGD on one piece: the same direction, longer by the steps that count."""
+    task = make_task("anbn", sequences=3)
+    assert isinstance(task, StreamTask)
+    before, moved = weights(stack_rnn(2)), []
+    for average in (True, False):
+        options: dict[str, Any] = {"batches": 1, "average": average, "clip": 1e9}
+        run = Run(tmp_path / str(average), task, stack_rnn(2), **options)
+        run.train()
+        moved.append(weights(run.model) - before)
+    counted = int(task.batch(0, "train", 0, 3, LengthRange(2, 4)).mask.sum())
+    assert torch.allclose(moved[1], counted * moved[0], rtol=1e-3, atol=1e-5)
+
+
 def test_the_curriculum_adds_a_length_at_a_time() -> None:
     assert [str(Growing(LengthRange(2, 4))(batch)) for batch in range(4)] == [
         *("2:2", "2:3", "2:4", "2:4"),
     ]
     assert str(Growing(LengthRange(2, 19), every=10)(25)) == "2:4"
+    wider = Growing(LengthRange(2, 5), first=4)
+    assert [str(wider(batch)) for batch in range(3)] == ["2:4", "2:5", "2:5"]
+    with pytest.raises(ConfigError, match="first: expected a length of 2:5, got 6"):
+        Growing(LengthRange(2, 5), first=6)
     with pytest.raises(ConfigError, match="every: expected an integer >= 1, got 0"):
         Growing(LengthRange(2, 4), every=0)
 

@@ -13,12 +13,13 @@ from unbounded.errors import ChoiceError, ConfigError, RunExistsError
 _DESCRIPTION = """Score a trained run on fresh sequences of one or more length ranges.
 
 Coarse is the share of sequences that are right to the end, fine the mean share of a target
-that is right before its first error. Without --lengths the ranges are the two of the run's task,
-training and test: 8:64 and 65:128 for copy as it is. The report goes to RUN/evaluations/, in a file
-of its own each time, or to --out.
+that is right before its first error. Streams are scored n by n: an n is mastered when all its
+sequences are right. The report goes to RUN/evaluations/, in a file of its own each time, or to
+--out.
 
 examples:
   unbounded evaluate runs/copy-queue-lstm-*-seed1
+  unbounded evaluate RUN --lengths 2:60,100:1000 --every 10
   unbounded evaluate RUN --lengths 65:128,129:256,257:512 --count 1000
 """
 _T = TypeVar("_T")
@@ -32,12 +33,24 @@ def parser(arguments: Sequence[str]) -> Parser:
         "--lengths",
         type=str | None,
         default=None,
-        help="Ranges such as 65:128,129:256; by default the task's training and test range.",
+        help="Ranges such as 65:128,129:256; by default those of the run's own report.",
     )
     made.add_argument("--split", type=str, default="test", help="train, validation or test.")
-    made.add_argument("--count", type=int, default=1000, help="Sequences a range.")
+    made.add_argument(
+        "--count",
+        type=int | None,
+        default=None,
+        help="Sequences a range, or of streams for each n; by default as many as in the run's own "
+        "report.",
+    )
+    made.add_argument(
+        "--every", type=int | None, default=None, help="Of streams: score every so manyth n."
+    )
     made.add_argument(
         "--seed", type=int | None, default=None, help="Of the sequences; by default the run's."
+    )
+    made.add_argument(
+        "--data", type=str | None, default=None, help="Folder of the corpus, if it has moved."
     )
     made.add_argument("--device", type=str, default="cpu", help="cpu or cuda.")
     made.add_argument("--out", type=str | None, default=None, help="File for the JSON report.")
@@ -53,7 +66,7 @@ def run(arguments: Sequence[str]) -> int:
 
     if given.split not in SPLITS:
         faults.append(f"--split: {ChoiceError('split', given.split, SPLITS)}")
-    if given.count < 1:
+    if given.count is not None and given.count < 1:
         faults.append(f"--count: expected at least 1, got {given.count}")
     if given.seed is not None and given.seed < 0:
         faults.append(f"--seed: expected at least 0, got {given.seed}")
@@ -78,6 +91,8 @@ def run(arguments: Sequence[str]) -> int:
         split=given.split,
         count=given.count,
         seed=given.seed,
+        every=given.every,
+        data=given.data,
         device=given.device,
     )
     if out is None:
@@ -93,8 +108,14 @@ def run(arguments: Sequence[str]) -> int:
 
 def _name(report: dict[str, Any]) -> str:
     rows = report["rows"]
+    head, tail = report["split"], f"seed{report['seed']}"
+    if report["kind"] == "text":
+        return f"{head}-{tail}"
     lengths = "_".join(row["lengths"].replace(":", "-") for row in rows)
-    return f"{report['split']}-{lengths}-n{rows[0]['count']}-seed{report['seed']}"
+    if report["kind"] == "streams":
+        scored = sum(row["lengths_scored"] for row in rows)
+        return f"{head}-{lengths}-n{rows[0]['count'] // rows[0]['lengths_scored']}x{scored}-{tail}"
+    return f"{head}-{lengths}-n{rows[0]['count']}-{tail}"
 
 
 def _unused(path: Path) -> Path:

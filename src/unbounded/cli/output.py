@@ -79,7 +79,7 @@ def outliving(work: bool) -> Iterator[None]:
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
         err = _Output(sys.stderr or nowhere, "standard error", needed=False, tell=None)
         out = _Output(sys.stdout or nowhere, "standard output", not work, tell=err)  # type: ignore[arg-type]
-        with redirect_stdout(out), redirect_stderr(err):  # type: ignore[type-var]
+        with redirect_stdout(out), redirect_stderr(err):
             try:
                 yield
             finally:

@@ -15,16 +15,20 @@ from unbounded.cli.parsing import Parser, parse
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.experiments import plain_yaml
 from unbounded.experiments.config import RunConfig, from_dict
-from unbounded.experiments.presets import PRESETS, preset_path
+from unbounded.experiments.presets import PRESETS, PROTOCOLS, preset_path, protocol_path
 
 _DESCRIPTION = """Train a model on a task until it is solved or out of budget.
 
 Without further options this is the task's preset. What is set is, in rising precedence: the
-preset, --config FILE, the other options. The run lives in RUNS/TASK-MODEL-HASH-seedN, with
-checkpoints, metrics, report and figures; after Ctrl-C, SIGTERM or a crash --resume goes on.
+preset, what --protocol changes in it, --config FILE, the other options. The run lives in
+RUNS/TASK-MODEL-HASH-seedN, with checkpoints, metrics, report and figures; after Ctrl-C, SIGTERM or
+a crash --resume goes on.
 
 examples:
   unbounded train copy
+  unbounded train anbn
+  unbounded train anbn --protocol paper --training.update symbol
+  unbounded train penn_treebank --data DIR
   unbounded train reversal --model.memory deque --training.learning_rate 1e-3 --seed 2
   unbounded train copy --print_config > mine.yaml && unbounded train --config mine.yaml
 """
@@ -35,17 +39,28 @@ def parser(arguments: Sequence[str]) -> Parser:
     """The parser of this verb; the task among the arguments chooses the defaults.
 
     Raises:
-        ChoiceError: there is no such task.
+        ChoiceError: there is no such task or protocol.
     """
-    task = _task(arguments)
-    return _bare_parser([] if task is None else [str(preset_path(task))])
+    task, protocol = _task(arguments), _protocol(arguments)
+    if task is None:
+        return _bare_parser([])
+    files = [preset_path(task)]
+    if protocol is not None:
+        files.append(protocol_path(protocol, task))
+    return _bare_parser([str(file) for file in files])
 
 
 def _bare_parser(files: list[str]) -> Parser:
     made = Parser(prog="unbounded train", description=_DESCRIPTION, default_config_files=files)
     made.add_argument("task", nargs="?", type=str, help="What to learn; see `unbounded list`.")
+    made.add_argument(
+        "--protocol", type=str | None, help="paper: train as the task's paper did, not as fast."
+    )
     made.add_argument("--config", action="config", help="A YAML file with any of the options.")
     made.add_class_arguments(RunConfig, None, skip={"task"})
+    made.add_argument(
+        "--data", type=str | None, help="Folder of a corpus, for penn_treebank: task_options.data."
+    )
     made.add_argument("--runs", type=str, default="runs", help="Folder of the run folders.")
     made.add_argument("--resume", action="store_true", help="Go on with an existing run.")
     made.add_argument("--overwrite", action="store_true", help="Replace an existing run.")
@@ -64,6 +79,8 @@ def run(arguments: Sequence[str]) -> int:
 
     # Without the positional argument, jsonargparse forgets the task of preset and config file.
     given.task = given.task or _task(arguments)
+    if given.data is not None:
+        given.task_options = {**given.task_options, "data": given.data}
     config = _config(given)
     if config is None:
         faults.append(f"task: none was named. Valid: {', '.join(sorted(PRESETS))}.")
@@ -133,6 +150,18 @@ def _task(arguments: Sequence[str]) -> str | None:
     if named is not None and named not in PRESETS:
         raise ChoiceError("task", named, PRESETS)
     return None if named is None else str(named)
+
+
+def _protocol(arguments: Sequence[str]) -> str | None:
+    """The protocol named on the command line, before anything is parsed."""
+    for number, argument in enumerate(arguments):
+        option, _, value = argument.partition("=")
+        if option == "--protocol":
+            named = value or "".join(arguments[number + 1 : number + 2])
+            if named not in PROTOCOLS:
+                raise ChoiceError("protocol", named, PROTOCOLS)
+            return named
+    return None
 
 
 def _named(arguments: Sequence[str]) -> str | None:

@@ -9,12 +9,16 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import torch
+from torch import Tensor, nn
 
-from unbounded.errors import ConfigError
-from unbounded.layers import MemoryRNN
-from unbounded.memories import SuperpositionMemory
-from unbounded.models import SequenceModel
-from unbounded.tasks import StreamTask
+from unbounded.errors import ChoiceError, ConfigError
+from unbounded.models.discrete import sequence_model, superposition_layer
+from unbounded.tasks import Task
+
+#: An action with at least this weight is shown without it: it is decided.
+DECIDED = 0.995
+#: A larger alphabet is not listed in a message.
+_LISTED = 50
 
 
 class ActionRow(NamedTuple):
@@ -38,31 +42,57 @@ class ActionRow(NamedTuple):
     tops: tuple[float, ...]
 
 
-def action_rows(model: SequenceModel, task: StreamTask, symbols: Iterable[str]) -> list[ActionRow]:
+def read_symbols(task: Task, text: str) -> list[str]:
+    """The symbols of a text as a person types it.
+
+    Args:
+        task: knows the alphabet. If all its symbols are single characters, the text is read
+            character by character and blanks only make it easier to read; otherwise blanks part
+            one symbol from the next.
+        text: for example "aab bba" or "101+1=011.".
+    Raises:
+        ChoiceError, ConfigError: a symbol is not in the alphabet.
+    """
+    words = (
+        "".join(text.split()) if all(len(s) == 1 for s in task.input_vocabulary) else text.split()
+    )
+    _encode(task, words)
+    return list(words)
+
+
+def action_rows(model: nn.Module, task: Task, symbols: Iterable[str]) -> list[ActionRow]:
     """Run a model over symbols, from an empty memory, and say what it does at each step.
 
     Args:
-        model: its layer is a MemoryRNN with superposition stacks or lists.
+        model: a StreamModel or SequenceModel with superposition stacks or lists, discretized
+            (`unbounded.models.discretized`) or not.
         task: knows the alphabet.
-        symbols: at least two; a string is read letter by letter. The last one is only predicted.
+        symbols: at least two, as `read_symbols` gives them; a string is read letter by letter. The
+            last one is only predicted.
     Raises:
-        ConfigError: the model has another memory, or there are fewer than two symbols.
+        ConfigError: the model has another memory or alphabet, or there are fewer than two symbols.
         ChoiceError: a symbol is not in the alphabet.
     """
-    layer = model.layer
-    if not isinstance(layer, MemoryRNN) or not isinstance(layer.memory, SuperpositionMemory):
-        raise ConfigError(["model: expected a MemoryRNN with superposition stacks or lists"])
-    tokens = task.encode(symbols)
+    layer, memory = superposition_layer(model)
+    sequence = sequence_model(model)
+    if sequence.input_vocabulary != len(task.input_vocabulary):
+        raise ConfigError(
+            [
+                f"model: it knows {sequence.input_vocabulary} symbols, task {task.name} has "
+                f"{len(task.input_vocabulary)}"
+            ]
+        )
+    tokens = _encode(task, symbols)
     if len(tokens) < 2:
         raise ConfigError([f"symbols: expected at least two, got {len(tokens)}"])
-    device = model.output.weight.device
+    device = sequence.output.weight.device
     with torch.no_grad():
-        embedded = model.embed(tokens[None, :-1].to(device))
+        embedded = sequence.embed(tokens[None, :-1].to(device))
         hidden, _, trace = layer(embedded, return_trace=True)
-        chances = torch.softmax(model.output(hidden)[0], dim=-1).cpu()
+        chances = torch.softmax(sequence.output(hidden)[0], dim=-1).cpu()
     weights, actions = trace.arrays["instruction.action"][0].max(dim=-1)
-    read = trace.arrays["reading"][0].unflatten(-1, (layer.memory.count, layer.memory.depth))
-    names, alphabet = layer.memory.actions, task.output_vocabulary
+    read = trace.arrays["reading"][0].unflatten(-1, (memory.count, memory.depth))
+    names, alphabet = memory.actions, task.output_vocabulary
     following = tokens[1:]
     return [
         ActionRow(
@@ -78,27 +108,54 @@ def action_rows(model: SequenceModel, task: StreamTask, symbols: Iterable[str]) 
     ]
 
 
-def action_table(rows: Sequence[ActionRow]) -> str:
-    """The rows as aligned text, with the columns of the paper's Table 3."""
+def action_cells(rows: Sequence[ActionRow]) -> list[tuple[str, ...]]:
+    """The rows as text, headings first, with the columns of the paper's Table 3.
+
+    An action that is not decided has its weight beside it.
+    """
     count = len(rows[0].actions) if rows else 0
     places = range(1, count + 1)
-    lines = [
-        (
-            *("current", "next", "predicted", "p(next)"),
-            *(f"action {place}" for place in places),
-            *(f"top {place}" for place in places),
-        )
+    headings = (
+        *("current", "next", "predicted", "p(next)"),
+        *(f"action {place}" for place in places),
+        *(f"top {place}" for place in places),
+    )
+    return [
+        headings,
+        *(
+            (
+                *(row.current, row.following, row.predicted, f"{row.probability:.2f}"),
+                *(
+                    action if weight >= DECIDED else f"{action} {weight:.2f}"
+                    for action, weight in zip(row.actions, row.weights, strict=True)
+                ),
+                *(f"{top:.2f}" for top in row.tops),
+            )
+            for row in rows
+        ),
     ]
-    lines += [
-        (
-            *(row.current, row.following, row.predicted, f"{row.probability:.2f}"),
-            *row.actions,
-            *(f"{top:.2f}" for top in row.tops),
-        )
-        for row in rows
-    ]
+
+
+def action_table(rows: Sequence[ActionRow]) -> str:
+    """The rows as aligned text, with the columns of the paper's Table 3."""
+    lines = action_cells(rows)
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in lines
     )
+
+
+def _encode(task: Task, symbols: Iterable[str]) -> Tensor:
+    """Tokens of symbols, int64 [T]."""
+    alphabet = task.input_vocabulary
+    places = {symbol: place for place, symbol in enumerate(alphabet)}
+    given = list(symbols)
+    for number, symbol in enumerate(given, start=1):
+        if symbol not in places and len(alphabet) <= _LISTED:
+            raise ChoiceError(f"symbol of task {task.name}", symbol, alphabet)
+        if symbol not in places:
+            raise ConfigError(
+                [f"symbol {number}, {symbol!r}, is not among the {len(alphabet)} of {task.name}"]
+            )
+    return torch.tensor([places[symbol] for symbol in given], dtype=torch.int64)

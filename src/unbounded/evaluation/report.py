@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from unbounded.evaluation.provenance import provenance
-from unbounded.evaluation.score import Score
+from unbounded.evaluation.score import Score, wilson
+from unbounded.evaluation.streams import LengthScore, percent_of_lengths
 from unbounded.tasks import LengthRange
 
 FORMAT = "unbounded-report"
@@ -39,6 +40,40 @@ def row(lengths: LengthRange, score: Score) -> dict[str, Any]:
     }
 
 
+def stream_row(lengths: LengthRange, every: int, scores: Sequence[LengthScore]) -> dict[str, Any]:
+    """One row of a report on streams: a range of n, with the score of each.
+
+    Args:
+        lengths: the range.
+        every: the step from one n to the next.
+        scores: one for each n, at least one.
+    """
+    right, count = sum(each.right for each in scores), sum(each.count for each in scores)
+    mastered = sum(each.right == each.count for each in scores)
+    return {
+        "lengths": str(lengths),
+        "every": every,
+        "count": count,
+        "right": right,
+        "accuracy_coarse": right / count,
+        "accuracy_coarse_95": list(wilson(right, count)),
+        "lengths_scored": len(scores),
+        "lengths_mastered": mastered,
+        "percent_of_lengths": percent_of_lengths(scores),
+        "percent_of_lengths_95": [100 * end for end in wilson(mastered, len(scores))],
+        "per_n": [
+            {
+                "n": each.n,
+                "count": each.count,
+                "right": each.right,
+                "accuracy": each.accuracy,
+                "accuracy_95": list(wilson(each.right, each.count)),
+            }
+            for each in scores
+        ],
+    }
+
+
 def make_report(
     *, task: str, split: str, seed: int, rows: Sequence[Mapping[str, Any]], **facts: Any
 ) -> dict[str, Any]:
@@ -57,23 +92,86 @@ def make_report(
 
 def table(report: Mapping[str, Any]) -> str:
     """The rows of a report as aligned text."""
-    lines = [("lengths", "sequences", "coarse", "95 % interval", "fine", "+-")]
-    for each in report["rows"]:
-        low, high = each["accuracy_coarse_95"]
+    make = _TABLES[report.get("kind", "pairs")]
+    lines = make(report["rows"])
+    head = f"{report['task']}, split {report['split']}, seed {report['seed']}"
+    texts = [head, *_aligned(lines)]
+    if report.get("kind") == "streams":
+        for each in report["rows"]:
+            texts += _missed(each)
+    return "\n".join(texts)
+
+
+def _pairs_table(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+    head = ("lengths", "sequences", "coarse", "95 % interval", "fine", "+-")
+    return [
+        head,
+        *(
+            (
+                each["lengths"],
+                str(each["count"]),
+                f"{each['accuracy_coarse']:.3f}",
+                _interval(each["accuracy_coarse_95"]),
+                f"{each['accuracy_fine']:.3f}",
+                f"{each['accuracy_fine_error']:.3f}",
+            )
+            for each in rows
+        ),
+    ]
+
+
+def _streams_table(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+    lines: list[tuple[str, ...]] = [
+        ("n", "sequences", "right", "95 % interval", "mastered n", "percent", "95 % interval")
+    ]
+    for each in rows:
+        low, high = each["percent_of_lengths_95"]
         lines.append(
             (
                 each["lengths"],
                 str(each["count"]),
                 f"{each['accuracy_coarse']:.3f}",
-                f"{low:.3f}-{high:.3f}",
-                f"{each['accuracy_fine']:.3f}",
-                f"{each['accuracy_fine_error']:.3f}",
+                _interval(each["accuracy_coarse_95"]),
+                f"{each['lengths_mastered']} of {each['lengths_scored']}",
+                f"{each['percent_of_lengths']:.1f}",
+                f"{low:.1f}-{high:.1f}",
             )
         )
+    return lines
+
+
+def _text_table(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+    lines: list[tuple[str, ...]] = [("split", "tokens", "nats per token", "perplexity")]
+    for each in rows:
+        nats, perplexity = each["nats_per_token"], each["perplexity"]
+        lines.append((each["split"], str(each["tokens"]), f"{nats:.4f}", f"{perplexity:.2f}"))
+    return lines
+
+
+_TABLES = {"pairs": _pairs_table, "streams": _streams_table, "text": _text_table}
+_MOST_MISSED = 12
+
+
+def _missed(each: Mapping[str, Any]) -> list[str]:
+    """The first n of a row that are not mastered, with how many of their sequences are right."""
+    missed = [score for score in each["per_n"] if score["right"] < score["count"]]
+    if not missed:
+        return []
+    named = [f"{score['n']} ({score['right']}/{score['count']})" for score in missed]
+    more = f" and {len(named) - _MOST_MISSED} more" if len(named) > _MOST_MISSED else ""
+    return [f"not mastered of {each['lengths']}: {', '.join(named[:_MOST_MISSED])}{more}"]
+
+
+def _interval(ends: Sequence[float]) -> str:
+    low, high = ends
+    return f"{low:.3f}-{high:.3f}"
+
+
+def _aligned(lines: Sequence[tuple[str, ...]]) -> list[str]:
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     texts = [
         "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True))
         for line in lines
     ]
     texts.insert(1, "-" * len(texts[0]))
-    return "\n".join([f"{report['task']}, split {report['split']}, seed {report['seed']}", *texts])
+    return texts

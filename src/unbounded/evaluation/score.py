@@ -37,10 +37,15 @@ class Score:
 
     def interval(self, confidence: float = 0.95) -> tuple[float, float]:
         """Wilson's interval for `coarse`."""
-        from scipy.stats import binomtest
+        return wilson(self.right, self.count, confidence)
 
-        low, high = binomtest(self.right, self.count).proportion_ci(confidence, method="wilson")
-        return float(low), float(high)
+
+def wilson(right: int, count: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Wilson's interval for the share of `right` among `count`."""
+    from scipy.stats import binomtest
+
+    low, high = binomtest(right, count).proportion_ci(confidence, method="wilson")
+    return float(low), float(high)
 
 
 def score(

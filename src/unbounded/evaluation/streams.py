@@ -5,15 +5,18 @@ Source: Joulin & Mikolov 2015, arXiv:1503.01007, section 5.1, and the authors' p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from unbounded.errors import ConfigError, ShapeError
-from unbounded.tasks import Batch, LengthRange, StreamTask, pieces
+from unbounded.memories import SuperpositionMemory
+from unbounded.tasks import Batch, JudgedStreams, LengthRange, StreamTask, pieces
 from unbounded.training import masked_cross_entropy
 
 
@@ -33,6 +36,27 @@ class LengthScore:
 
     @property
     def accuracy(self) -> float:
+        """Share of sequences that are right, in [0, 1]."""
+        return self.right / self.count
+
+
+@dataclass(frozen=True)
+class StreamScore:
+    """How well what is determined is predicted.
+
+    Fields:
+        count, right: sequences scored, and those of which every judged symbol is right.
+        fine: share of the judged symbols that are right.
+        nats: mean cross entropy of the judged symbols, in nats; 0 for a model that knows them.
+    """
+
+    count: int
+    right: int
+    fine: float
+    nats: float
+
+    @property
+    def coarse(self) -> float:
         """Share of sequences that are right, in [0, 1]."""
         return self.right / self.count
 
@@ -85,10 +109,57 @@ def percent_of_lengths(scores: Iterable[LengthScore], share: float = 1.0) -> flo
     return 100 * sum(mastered) / len(mastered)
 
 
+def score_streams(
+    model: nn.Module,
+    streams: JudgedStreams,
+    *,
+    piece_steps: int = 1000,
+    device: torch.device | str = "cpu",
+    check: Callable[[], None] | None = None,
+) -> StreamScore:
+    """Score a model on streams of any n.
+
+    Args:
+        model: called as model(inputs, state), gives logits [B, T, V] and the next state.
+        streams: what is scored; the memory has room for its longest sequence (`room_for`).
+        piece_steps, device, check: as for `score_lengths`.
+    """
+    batch, judged = streams.batch, streams.judged
+    with torch.no_grad(), room_for(model, streams.longest):
+        predicted, nats, _ = _predict(model, batch, None, piece_steps, device, check)
+    rights = sequence_rights(predicted, batch.targets, judged, streams.scored)
+    counted = (judged >= 0) & (judged < streams.scored)
+    hits = (predicted == batch.targets)[counted]
+    fine, mean = float(hits.double().mean()), float(nats[counted].double().mean())
+    return StreamScore(rights.numel(), int(rights.sum()), fine, mean)
+
+
+@contextmanager
+def room_for(model: nn.Module, symbols: int) -> Iterator[None]:
+    """Let superposition memories of a lower capacity hold that many cells inside the block.
+
+    A capacity that was enough for the lengths of training must not decide how a longer sequence is
+    scored. Memories without a capacity, and other models, are left as they are.
+    """
+    memories = [each.memory for each in model.modules() if hasattr(each, "memory")]
+    limited = [
+        (memory, memory.capacity)
+        for memory in memories
+        if isinstance(memory, SuperpositionMemory) and memory.capacity is not None
+    ]
+    try:
+        for memory, capacity in limited:
+            memory.capacity = max(capacity, symbols)
+        yield
+    finally:
+        for memory, capacity in limited:
+            memory.capacity = capacity
+
+
 def score_lengths(
     model: nn.Module,
     task: StreamTask,
-    lengths: LengthRange,
+    lengths: Iterable[int],
     *,
     seed: int,
     split: str = "test",
@@ -102,12 +173,13 @@ def score_lengths(
 
     The authors' test is task.with_sequences(200), one stream and carry=True over n = 2, 3, ...:
     199 scored sequences for each n. The model's mode (train or eval) is the caller's. A memory
-    that grows without a capacity grows over a whole stream.
+    that grows without a capacity grows over a whole stream; one with a capacity has room for the
+    longest sequence (`room_for`).
 
     Args:
         model: called as model(inputs, state), gives logits [B, T, V] and the next state.
         task: yields the streams; its `sequences` less one are scored in each.
-        lengths: every n to score.
+        lengths: every n to score, such as a LengthRange.
         seed: of the sequences.
         split: "train", "validation" or "test".
         streams: parallel streams for each n.
@@ -123,7 +195,10 @@ def score_lengths(
             judged = task.judged(seed, split, 0, streams, LengthRange(n, n))
             if not carry:
                 state = None
-            predicted, state = _predict(model, judged.batch, state, piece_steps, device, check)
+            with room_for(model, judged.longest):
+                predicted, _, state = _predict(
+                    model, judged.batch, state, piece_steps, device, check
+                )
             rights = sequence_rights(predicted, judged.batch.targets, judged.judged, judged.scored)
             scores.append(LengthScore(n, int(rights.sum()), rights.numel()))
     return scores
@@ -167,15 +242,17 @@ def _predict(
     piece_steps: int,
     device: torch.device | str,
     check: Callable[[], None] | None,
-) -> tuple[Tensor, Any]:
-    """The likeliest tokens [B, T] and the state at the streams' ends."""
+) -> tuple[Tensor, Tensor, Any]:
+    """The likeliest tokens and the nats of the targets, [B, T], and the state at the ends."""
     # Where streams differ in length, the state at a shorter one's end is kept by its length.
     ragged = bool((batch.lengths != batch.inputs.shape[1]).any())
-    predictions = []
+    predictions, costs = [], []
     for piece in pieces(batch, piece_steps):
         if check is not None:
             check()
         lengths = (piece.lengths.to(device),) if ragged else ()
         logits, state = model(piece.inputs.to(device), state, *lengths)
         predictions.append(logits.argmax(dim=-1).cpu())
-    return torch.cat(predictions, dim=1), state
+        targets = piece.targets.to(device)
+        costs.append(F.cross_entropy(logits.mT, targets, reduction="none").cpu())
+    return torch.cat(predictions, dim=1), torch.cat(costs, dim=1), state

@@ -12,11 +12,13 @@ from typing import Any
 
 @dataclass
 class ModelConfig:
-    """The model.
+    """The model. Which fields mean something depends on the task and on the memory.
 
     Args:
-        memory: stack, queue, deque, or none for a deep LSTM.
-        controller: lstm, gru or elman, beside a memory.
+        memory: stack, queue, deque, or none for a deep LSTM; on streams and texts
+            superposition_stack, superposition_list, or none for the controller alone.
+        controller: lstm, gru or elman, beside a memory; on streams elman is the paper's, with a
+            sigmoid and without biases.
         hidden_size: units of the controller or of each LSTM layer.
         memory_width: size of the stored vectors.
         embedding_size: size of the embeddings.
@@ -26,6 +28,13 @@ class ModelConfig:
         pop_bias: initial bias of the pop heads.
         initialization: of matrices and gate biases: glorot, or torch for PyTorch's own.
         output_initialization: of the output embedding: normal for N(0, 1), or torch.
+        recurrent: whether an elman controller of streams has the recurrent matrix R.
+        count: superposition stacks or lists side by side.
+        depth: topmost cells of each that are read.
+        noop: whether NO-OP is among their actions.
+        capacity: most cells of each, null to let them grow without end.
+        overflow: what a full one does with a cell that is lost: error, drop_bottom (stacks) or
+            drop_ends (lists).
     """
 
     memory: str = "queue"
@@ -39,6 +48,12 @@ class ModelConfig:
     pop_bias: float = -1.0
     initialization: str = "glorot"
     output_initialization: str = "normal"
+    recurrent: bool = False
+    count: int = 10
+    depth: int = 2
+    noop: bool = False
+    capacity: int | None = None
+    overflow: str = "error"
 
 
 @dataclass
@@ -50,15 +65,18 @@ class TrainingConfig:
         learning_rate: above 0; the paper's grid is 5e-3, 1e-3, 5e-4, 1e-4, 5e-5.
         epsilon: added to the denominator of a step; null for 1e-4 (rmsprop) or 1e-8 (adam).
         schedule: constant, or linear to fall to 0 at the end of the budget.
-        batch_size: sequences a batch, over all processes.
+        batch_size: sequences a batch, over all processes; of streams and texts, how many run in
+            parallel.
         batches: budget in batches.
         minutes: budget in minutes of training, null for none.
-        clip: bound on the norm of the gradient.
+        clip: bound on the gradient.
+        clip_by: what is bounded: its norm, or the value of each element.
         precision: 32 bit throughout (no), or bf16 or fp16 mixed.
         stop: solved (validation sequences all right), converged (training perplexity low), or
             budget.
         lengths: training range such as 8:64, null for the task's own.
-        validation_lengths: range of the stop rule, null for the task's test range.
+        validation_lengths: range of the stop rule, null for the task's test range, or on streams
+            for the training range.
         validate_every: batches between looks of the stop rule "solved".
         validation_count: sequences that must all be right, twice in a row.
         report_every: batches over which training perplexity is averaged.
@@ -67,6 +85,18 @@ class TrainingConfig:
         checkpoint_every: batches between checkpoints.
         converged_perplexity: bound of the stop rule "converged".
         converged_reports: reports in a row at or below that bound.
+        piece_steps: steps of a piece of a stream, the reach of truncated BPTT; null for the whole.
+        update: piece for a gradient step after each piece, or symbol for one after each symbol,
+            as in the authors' program of the Stack RNN.
+        average: whether the loss of a step is the mean over what counts in it, or the sum.
+        curriculum: none, or growing to begin with the shortest length.
+        curriculum_every: batches after which the next length is added.
+        curriculum_first: longest length of the first batches, null for the shortest there is.
+        plateau_every: batches between looks at the validation loss, 0 for none; where it is no
+            better, the learning rate falls and the best weights come back.
+        plateau_hold: batches at the beginning during which nothing falls.
+        plateau_factor: what the learning rate is multiplied by.
+        plateau_least: learning rate below which the run is over.
     """
 
     optimizer: str = "rmsprop"
@@ -77,6 +107,7 @@ class TrainingConfig:
     batches: int = 20000
     minutes: float | None = None
     clip: float = 1.0
+    clip_by: str = "norm"
     precision: str = "no"
     stop: str = "solved"
     lengths: str | None = None
@@ -89,6 +120,16 @@ class TrainingConfig:
     checkpoint_every: int = 500
     converged_perplexity: float = 1.001
     converged_reports: int = 3
+    piece_steps: int | None = None
+    update: str = "piece"
+    average: bool = True
+    curriculum: str = "none"
+    curriculum_every: int = 1
+    curriculum_first: int | None = None
+    plateau_every: int = 0
+    plateau_hold: int = 0
+    plateau_factor: float = 0.5
+    plateau_least: float = 1e-5
 
 
 @dataclass
@@ -96,12 +137,19 @@ class EvaluationConfig:
     """The table at the end, on the test split.
 
     Args:
-        count: sequences a range.
-        lengths: ranges such as 65:128; null for the training range, the test range and 129:256.
+        count: sequences a range, or of streams for each n.
+        lengths: ranges such as 65:128; null for the training range, the test range and 129:256,
+            or on streams for the test range.
+        every: of streams, the step from one n of a range to the next.
+        streams: parallel streams that share the sequences of one n; of a text, parallel strips.
+        carry: whether the memory goes on from one n to the next, as in the authors' program.
     """
 
     count: int = 1000
     lengths: list[str] | None = None
+    every: int = 1
+    streams: int = 1
+    carry: bool = False
 
 
 @dataclass
@@ -192,7 +240,7 @@ def _differences(data: Mapping[str, Any], default: Mapping[str, Any]) -> dict[st
 def model_name(config: ModelConfig) -> str:
     """A short name: queue-lstm, or lstm-4 for four layers without a memory."""
     if config.memory == "none":
-        return f"lstm-{config.layers}"
+        return f"{config.controller}-{config.layers}"
     return f"{config.memory}-{config.controller}"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,11 @@ import torch
 from safetensors.torch import load_file
 
 from unbounded.errors import CheckpointError, ConfigError
-from unbounded.evaluation import Score, make_report, score, sweep
-from unbounded.experiments.build import build_task
+from unbounded.evaluation import make_report
+from unbounded.experiments.build import build_task, ranges
 from unbounded.experiments.config import RunConfig, from_dict, model_name
 from unbounded.experiments.folder import read_config
-from unbounded.models.transduction import TransductionModel
+from unbounded.experiments.kinds import Model, Place, Sweep, kind_of
 from unbounded.tasks import LengthRange
 from unbounded.training.checkpoint import checkpoint_folders, verify
 
@@ -23,53 +23,75 @@ from unbounded.training.checkpoint import checkpoint_folders, verify
 def evaluate_run(
     folder: Path,
     *,
-    lengths: Sequence[LengthRange] | None,
-    split: str,
-    count: int,
+    lengths: Sequence[LengthRange] | None = None,
+    split: str = "test",
+    count: int | None = None,
     seed: int | None = None,
+    every: int | None = None,
+    data: str | None = None,
     device: str = "cpu",
 ) -> dict[str, Any]:
     """Score the model of a run folder over length ranges.
 
     Args:
         folder: the run's folder; a finished run's model, or else its newest sound checkpoint.
-        lengths: the ranges; None for the training and the test range of the task.
+        lengths: the ranges; None for those of the run's own report, where it names none for the
+            task's.
         split: "train", "validation" or "test".
-        count: sequences a range.
+        count: sequences a range, or of streams for each n; None for the run's own.
         seed: of the examples; None for the run's own.
+        every: of streams, the step from one n to the next; None for the run's own.
+        data: folder of a text's files; None for where they were in training.
         device: where to compute.
     Returns:
         The report.
     Raises:
         CheckpointError: the folder is no run, or holds no model that can be used.
+        ConfigError: an option has no meaning for the run's task, or CUDA is not there.
     """
     if device.startswith("cuda") and not torch.cuda.is_available():
         raise ConfigError(["device: cuda was asked for and torch finds no CUDA device"])
     config = load_config(folder)
+    kind = kind_of(config.task)
+    evaluation = config.evaluation
+    if every is not None:
+        evaluation.every = every
+    if count is not None:
+        evaluation.count = count
+    if every is not None or count is not None:
+        # What does not fit the run's kind of task is named as in a config.
+        found = [fault for fault in kind.faults(config) if fault.startswith("evaluation.")]
+        if found:
+            raise ConfigError(found)
+    if data is not None:
+        config.task_options = {**config.task_options, "data": data}
     task = build_task(config)
     model, source = load_model(folder)
     model.to(device).eval()
-    chosen_seed = config.seed if seed is None else seed
-
-    def score_range(each: LengthRange) -> Score:
-        return score(
-            model,
-            task,
-            seed=chosen_seed,
-            split=split,
-            lengths=each,
-            count=count,
-            device=torch.device(device),
-        )
-
+    judge = kind.judge(config, task, model, Place(torch.device(device)))
+    sweep = Sweep(
+        split,
+        config.seed if seed is None else seed,
+        lengths if lengths is not None else named_lengths(config),
+        evaluation.count,
+        evaluation.every,
+        evaluation.streams,
+        evaluation.carry,
+    )
     return make_report(
         task=config.task,
+        kind=kind.name,
         split=split,
-        seed=chosen_seed,
+        seed=sweep.seed,
         model=model_name(config.model),
         weights=source,
-        rows=sweep(lengths or (task.train_lengths, task.test_lengths), score_range),
+        rows=judge.rows(sweep),
     )
+
+
+def named_lengths(config: RunConfig) -> tuple[LengthRange, ...] | None:
+    """The ranges that a config names for its report; None where it leaves them to the task."""
+    return None if config.evaluation.lengths is None else ranges(config.evaluation.lengths)
 
 
 def load_config(folder: Path) -> RunConfig:
@@ -87,30 +109,32 @@ def load_config(folder: Path) -> RunConfig:
         raise CheckpointError(f"{folder / 'config.yaml'} is not a run's config: {error}") from error
 
 
-def load_model(folder: Path) -> tuple[TransductionModel, str]:
+def load_model(folder: Path) -> tuple[Model, str]:
     """The model of a run folder, and the name of the folder inside it that the weights are from.
 
     Raises:
         CheckpointError: there is no sound model; the message names each file that is not.
     """
+    config = load_config(folder)
+    make = kind_of(config.task).model
     final = folder / "model"
     if final.is_dir():
-        return _read(final), final.name
+        return _read(final, make), final.name
     faults = []
     for checkpoint in checkpoint_folders(folder / "checkpoints"):
         try:
             verify(checkpoint)
-            return _read(checkpoint), f"checkpoints/{checkpoint.name}"
+            return _read(checkpoint, make), f"checkpoints/{checkpoint.name}"
         except CheckpointError as error:
             faults.append(str(error))
     listed = "".join(f"\n  {fault}" for fault in faults)
     raise CheckpointError(f"{folder} has no model that can be used{':' if faults else ''}{listed}")
 
 
-def _read(folder: Path) -> TransductionModel:
+def _read(folder: Path, make: Callable[..., Model]) -> Model:
     path = folder / "config.json"
     try:
-        model = TransductionModel(**json.loads(path.read_text(encoding="utf-8")))
+        model = make(**json.loads(path.read_text(encoding="utf-8")))
         path = folder / "model.safetensors"
         weights = load_file(path)
         # Several processes save the model inside its wrapper.

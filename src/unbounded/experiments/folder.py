@@ -12,7 +12,7 @@ import yaml
 
 from unbounded.errors import CheckpointError, StorageError
 from unbounded.experiments import plain_yaml
-from unbounded.models.transduction import TransductionModel
+from unbounded.experiments.kinds import Model
 from unbounded.training.files import storage_faults, write_text
 
 
@@ -57,7 +57,7 @@ def read_report(folder: Path) -> dict[str, Any] | None:
     return data
 
 
-def save_model(model: TransductionModel, folder: Path) -> None:
+def save_model(model: Model, folder: Path) -> None:
     """`save_pretrained` into a folder that appears whole or not at all.
 
     Raises:

@@ -10,20 +10,28 @@ from typing import Any
 
 import torch
 from accelerate import Accelerator
-from accelerate.state import AcceleratorState
 
-from unbounded.errors import CheckpointError, ConfigError
+from unbounded.errors import ConfigError
+from unbounded.evaluation import make_report
 from unbounded.evaluation.provenance import kernels
 from unbounded.experiments.build import build_model, build_task, checked
 from unbounded.experiments.claim import admit, check_begun, lock, made
-from unbounded.experiments.config import RunConfig, TrainingConfig, model_name, run_name, to_dict
+from unbounded.experiments.config import RunConfig, model_name, run_name, to_dict
+from unbounded.experiments.evaluate import named_lengths
 from unbounded.experiments.folder import read_config, read_report, save_model, write_config
-from unbounded.experiments.scoring import Scorer, train_lengths, validation_lengths
+from unbounded.experiments.kinds import Judge, Sweep, kind_of
+from unbounded.experiments.parts import (
+    json_config,
+    make_accelerator,
+    make_extra,
+    make_place,
+    make_plateau,
+    make_stop_rule,
+)
 from unbounded.experiments.tensorboard import tensorboard_listener
 from unbounded.experiments.traces import write_trace
 from unbounded.figures import draw_run
-from unbounded.models.transduction import TransductionModel
-from unbounded.tasks import LengthRange
+from unbounded.training.carry import Carry
 from unbounded.training.checkpoint import Checkpoints
 from unbounded.training.files import json_text, storage_faults, write_text
 from unbounded.training.loop import TrainingLoop
@@ -32,7 +40,6 @@ from unbounded.training.optimizers import make_optimizer, make_schedule
 from unbounded.training.progress import Progress, progress
 from unbounded.training.signals import StopRequest, stop_requests
 from unbounded.training.state import LoopState
-from unbounded.training.stopping import StopRule, WhenConverged, WhenSolved, never
 
 
 @dataclass(frozen=True)
@@ -87,13 +94,12 @@ def train_run(
     if resume and overwrite:
         raise ConfigError(["resume and overwrite exclude each other; give one of them"])
     folder = root / run_name(config)
-    accelerator = _accelerator(config)
+    accelerator = make_accelerator(config)
     main, processes = accelerator.is_main_process, accelerator.num_processes
-    training = config.training
-    if training.batch_size < processes:
+    if config.training.batch_size < processes:
         raise ConfigError(
             [
-                f"training.batch_size: {training.batch_size} sequences cannot be shared "
+                f"training.batch_size: {config.training.batch_size} sequences cannot be shared "
                 f"among {processes} processes"
             ]
         )
@@ -109,11 +115,13 @@ def train_run(
         listener = tensorboard_listener(folder / "tensorboard") if tensorboard and main else None
         # All that can fail for want of a sound config or of room comes before an old run is moved.
         run = _Run(config, folder, accelerator, listener)
+        training = config.training
+        unit = "sequences" if training.piece_steps is None else "streams"
         with _made(folder, overwrite, main) as saved:
             accelerator.wait_for_everyone()
             with (
                 stop_requests() as request,
-                progress(training.batches, training.batch_size, quiet or not main) as shown,
+                progress(training.batches, training.batch_size, quiet or not main, unit) as shown,
             ):
                 report = run.complete(request, shown, saved)
         return RunResult(folder, report, fresh=True, first=main)
@@ -140,10 +148,14 @@ class _Run:
         self._folder = folder
         self._log = MetricsLog(folder / "metrics.jsonl", listener)
         self._task = build_task(config)
+        self._kind = kind_of(config.task)
+        self._train_lengths = self._kind.train_lengths(config, self._task)
+        self._validation_lengths = self._kind.validation_lengths(config, self._task)
         torch.manual_seed(config.seed)
-        self._model = build_model(config, self._task)
+        model = build_model(config, self._task)
+        self._model_config = json_config(model)
         training = config.training
-        trained = [parameter for parameter in self._model.parameters() if parameter.requires_grad]
+        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
         optimizer = make_optimizer(
             trained,
             name=training.optimizer,
@@ -151,7 +163,7 @@ class _Run:
             epsilon=training.epsilon,
         )
         schedule = make_schedule(optimizer, name=training.schedule, batches=training.batches)
-        self._prepared = accelerator.prepare(self._model, optimizer, schedule)
+        self._prepared = accelerator.prepare(model, optimizer, schedule)
         self._model = accelerator.unwrap_model(self._prepared[0])
 
     def complete(
@@ -159,34 +171,35 @@ class _Run:
     ) -> dict[str, Any]:
         """Train, report, save the model and draw; call `saved` after each checkpoint."""
         config, training = self._config, self._config.training
-        accelerator = self._accelerator
+        accelerator, prepared = self._accelerator, self._prepared
         if accelerator.is_main_process:
             self._begin(shown)
+        judge = self._judge(request)
+        plateau = make_plateau(training, self._model, prepared[1], prepared[2], judge)
+        carry = Carry()
         checkpoints = Checkpoints(
             self._folder / "checkpoints",
             accelerator,
-            config=_json_config(self._model),
+            config=self._model_config,
             run=self._folder.name,
             saved=saved,
+            extra=make_extra(training, plateau, carry),
         )
         state = checkpoints.load_newest(shown.say) or LoopState()
         if accelerator.is_main_process:
             self._cut_log(state, shown)
         if state.batch:
             shown.say(f"going on after batch {state.batch}")
-        scorer = Scorer(config, self._task, self._model, accelerator, request)
-        lengths = train_lengths(config, self._task)
-        model, optimizer, schedule = self._prepared
         loop = TrainingLoop(
             self._task,
-            model,
-            optimizer,
-            schedule,
+            prepared[0],
+            prepared[1],
+            prepared[2],
             accelerator,
             log=self._log,
             checkpoints=checkpoints,
-            assess=scorer.assess,
-            stop_rule=_stop_rule(training, validation_lengths(config, self._task)),
+            assess=judge.assess,
+            stop_rule=make_stop_rule(training, self._validation_lengths, plateau),
             progress=shown,
             request=request,
             seed=config.seed,
@@ -194,20 +207,29 @@ class _Run:
             batches=training.batches,
             minutes=training.minutes,
             clip=training.clip,
-            lengths=lengths,
+            clip_by=training.clip_by,
+            piece_steps=training.piece_steps,
+            carry=carry,
+            average=training.average,
+            update=training.update,
+            lengths=self._kind.curriculum(config, self._task),
             report_every=training.report_every,
             accuracy_every=training.accuracy_every,
-            accuracy_lengths=(lengths, validation_lengths(config, self._task)),
+            accuracy_lengths=tuple(dict.fromkeys((self._train_lengths, self._validation_lengths))),
             accuracy_count=training.accuracy_count,
             checkpoint_every=training.checkpoint_every,
         )
         state = loop.run(state)
         shown.say(f"stopped after batch {state.batch}: {state.finished}")
-        report = scorer.report(state, shown)
+        if plateau is not None:
+            plateau.restore()
+        report = self._report(state, judge, shown)
         if accelerator.is_main_process:
             save_model(self._model, self._folder / "model")
-            trace = self._folder / "traces" / "example.safetensors"
-            write_trace(self._model, self._task, config.seed, trace)
+            example = self._kind.example(config, self._task)
+            if example is not None:
+                trace = self._folder / "traces" / "example.safetensors"
+                write_trace(self._model, self._task, example, trace)
             with storage_faults(self._folder / "figures", "drawing"):
                 draw_run(self._folder)
             # Last of all: a run that has its report is finished.
@@ -239,39 +261,39 @@ class _Run:
         if kept < state.metrics_lines:
             shown.say(
                 f"warning: {self._log.path} has {kept} of the {state.metrics_lines} lines that the "
-                "checkpoint counts; the others are missing from figures, and training is not "
-                "touched by it"
+                "checkpoint counts; the figures will lack the others, the weights lack nothing"
             )
         state.metrics_lines = kept
 
+    def _judge(self, request: StopRequest) -> Judge:
+        place = make_place(self._accelerator, request)
+        return self._kind.judge(self._config, self._task, self._model, place)
 
-def _stop_rule(training: TrainingConfig, lengths: LengthRange) -> StopRule:
-    if training.stop == "solved":
-        return WhenSolved(lengths, every=training.validate_every, count=training.validation_count)
-    if training.stop == "converged":
-        return WhenConverged(
-            every=training.report_every,
-            bound=training.converged_perplexity,
-            times=training.converged_reports,
+    def _report(self, state: LoopState, judge: Judge, shown: Progress) -> dict[str, Any]:
+        config, evaluation = self._config, self._config.evaluation
+        self._model.eval()
+        sweep = Sweep(
+            "test",
+            config.seed,
+            named_lengths(config),
+            evaluation.count,
+            evaluation.every,
+            evaluation.streams,
+            evaluation.carry,
+            lambda lengths, count: shown.looking(state.batch, lengths, count),
         )
-    return never
-
-
-def _accelerator(config: RunConfig) -> Accelerator:
-    device = config.machine.device
-    if device == "cuda" and not torch.cuda.is_available():
-        raise ConfigError(["machine.device: cuda was asked for and torch finds no CUDA device"])
-    # accelerate keeps the first run's choice of device and precision for the whole process.
-    AcceleratorState._reset_state(reset_partial_state=True)
-    return Accelerator(
-        cpu=device == "cpu",
-        mixed_precision=config.training.precision,
-        step_scheduler_with_optimizer=False,
-    )
-
-
-def _json_config(model: TransductionModel) -> dict[str, Any]:
-    config = model._hub_mixin_config
-    if not isinstance(config, dict):
-        raise CheckpointError("the model has no config of plain values to save")
-    return config
+        return make_report(
+            task=config.task,
+            kind=self._kind.name,
+            split="test",
+            seed=config.seed,
+            model=model_name(config.model),
+            rows=judge.rows(sweep),
+            batches=state.batch,
+            minutes=state.elapsed_s / 60,
+            stopped=state.finished,
+            perplexity_train=state.perplexity,
+            parameters=sum(p.numel() for p in self._model.parameters() if p.requires_grad),
+            config=to_dict(config),
+            **judge.facts(),
+        )

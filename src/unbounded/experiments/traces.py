@@ -6,24 +6,21 @@ from pathlib import Path
 
 import torch
 
+from unbounded.experiments.kinds.base import Model
 from unbounded.layers import MemoryRNN, save_trace
-from unbounded.models.transduction import TransductionModel
-from unbounded.tasks import LengthRange, Task
+from unbounded.tasks import Batch, Task
 from unbounded.training.files import storage_faults
 
-#: A picture of more symbols than these cannot be read.
-READABLE = 16
 
-
-def write_trace(model: TransductionModel, task: Task, seed: int, path: Path) -> None:
-    """Write what the memory does on the first test example of readable length.
+def write_trace(model: Model, task: Task, batch: Batch, path: Path) -> None:
+    """Write what the memory does with an example.
 
     Nothing is written for a model without a memory.
 
     Args:
         model: on the CPU or a device, in any mode.
-        task: yields the example, from the shorter end of its training range.
-        seed: of the example.
+        task: names the symbols.
+        batch: one example.
         path: the file; its folder is made.
     Raises:
         StorageError: the disk refused.
@@ -31,9 +28,6 @@ def write_trace(model: TransductionModel, task: Task, seed: int, path: Path) -> 
     layer = model.sequence.layer
     if not isinstance(layer, MemoryRNN):
         return
-    shortest = task.train_lengths.minimum
-    lengths = LengthRange(shortest, min(task.train_lengths.maximum, max(READABLE, shortest)))
-    batch = task.batch(seed, "test", 0, 1, lengths)
     symbols = [[task.input_vocabulary[token] for token in batch.inputs[0].tolist()]]
     device = next(model.parameters()).device
     with torch.no_grad():

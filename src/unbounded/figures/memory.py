@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.image import AxesImage
 
 from unbounded.errors import ChoiceError
-from unbounded.figures.style import READ_COLOURS, STRENGTH_COLOURS, new_figure, save, style
+from unbounded.figures.style import READ_COLOURS, STRENGTH_COLOURS, new_figure, plain, save, style
 from unbounded.figures.traces import Array, SequenceTrace, read_sequence
 
 ROWS = ("all", "used")
@@ -115,16 +115,11 @@ def _symbol_ticks(axis: Axes, which: str, symbols: Sequence[str], inches: float)
     """Name as many cells as fit without overlap; the first is always named."""
     every = max(1, int(np.ceil(len(symbols) * _INCHES_A_LABEL / inches)))
     places = list(range(0, len(symbols), every))
-    names = [_plain(symbols[place]) for place in places]
+    names = [plain(symbols[place]) for place in places]
     if which == "y":
         axis.set_yticks(places, names, fontsize=8)
     else:
         axis.set_xticks(places, names, fontsize=8, rotation=90)
-
-
-def _plain(symbol: str) -> str:
-    """A symbol as text: matplotlib would read dollar signs as mathematics."""
-    return symbol.replace("$", r"\$")
 
 
 def _strips(trace: SequenceTrace) -> list[tuple[str, Array]]:

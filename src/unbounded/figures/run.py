@@ -5,16 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 from unbounded.errors import CheckpointError
+from unbounded.figures.actions import draw_actions, has_actions, read_actions
 from unbounded.figures.convergence import draw_convergence
 from unbounded.figures.curves import read_curves
 from unbounded.figures.memory import draw_memory
+from unbounded.layers import load_trace
 
 
 def draw_run(run_folder: Path) -> list[Path]:
     """Draw a run's curves and its traces into `run_folder/figures`.
 
     metrics.jsonl becomes `convergence`; each `traces/NAME.safetensors` becomes `NAME`, a picture of
-    the memory at work. What is not there is not drawn; existing pictures are replaced.
+    the memory at work, or of its actions where it has stacks or lists in superposition. What is not
+    there is not drawn; existing pictures are replaced.
 
     Returns:
         The paths written, PNG and SVG of each figure; empty for a run that measured nothing yet.
@@ -31,5 +34,9 @@ def draw_run(run_folder: Path) -> list[Path]:
         if curves.batches:
             paths += draw_convergence({"this run": [curves]}, figures, title=run_folder.name)
     for trace_file in sorted((run_folder / "traces").glob("*.safetensors")):
-        paths += draw_memory(trace_file, figures, trace_file.stem)
+        if has_actions(load_trace(trace_file)):
+            rows = read_actions(trace_file)
+            paths += draw_actions(rows, figures, trace_file.stem, title=run_folder.name)
+        else:
+            paths += draw_memory(trace_file, figures, trace_file.stem)
     return paths

@@ -77,3 +77,8 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
 def line_colour(index: int) -> str:
     """Colour of the `index`-th line; the seven repeat after that."""
     return PALETTE[index % len(PALETTE)]
+
+
+def plain(symbol: str) -> str:
+    """A symbol as text: matplotlib would read dollar signs as mathematics."""
+    return symbol.replace("$", r"\$")

@@ -57,7 +57,7 @@ class Recurrence(torch.autograd.Function):
             of_ih,
             None if weight_hh is None else of_hh,
             None if bias_ih is None else of_bias,
-            _bias_hh_gradient(ctx.controller, bias_hh, of_bias, of_bias_hh),
+            bias_hh_gradient(ctx.controller, bias_hh, of_bias, of_bias_hh),
             of_head,
             of_head_bias,
             *of_initial,
@@ -66,9 +66,10 @@ class Recurrence(torch.autograd.Function):
         return (None, None, None, None, *wanted)
 
 
-def _bias_hh_gradient(
+def bias_hh_gradient(
     controller: str, bias_hh: Tensor | None, of_bias: Tensor, of_bias_hh: Tensor
 ) -> Tensor | None:
+    """The gradient of bias_hh from that of the joint bias."""
     if bias_hh is None:
         return None
     # The two biases of an LSTM or Elman cell are one sum; their gradients must not be one tensor.

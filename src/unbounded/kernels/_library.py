@@ -12,19 +12,21 @@ import torch
 
 from unbounded.errors import BackendError
 
-INTERFACE_VERSION: Final = 2
+INTERFACE_VERSION: Final = 3
 INSTRUCTION_SETS: Final = ("avx512", "avx2", "baseline")
 
 _SIZES: Final = (
-    "steps batch hidden width initial_rows capacity first_step saves threads weight_ih_stride"
+    "steps batch hidden width initial_rows capacity first_step saves threads weight_ih_stride "
+    "count depth actions limit block"
 )
 _POINTERS: Final = (
     "lengths weight_ih weight_hh head_weight head_bias hidden0 cell0 reading0 strengths0 "
     "gates outputs cells tanh_cells readings values strengths hidden_last cell_last reading_last "
     "instructions deaths kept grave_rows grave_strengths live_range "
+    "memory0 memory_last planes checkpoints overflow "
     "grad_outputs grad_hidden_last grad_cell_last grad_reading_last grad_strengths_last "
     "grad_values grad_gates grad_instructions grad_hidden0 grad_cell0 grad_reading0 "
-    "grad_strengths0"
+    "grad_strengths0 grad_memory_last grad_memory0"
 )
 
 
@@ -58,6 +60,7 @@ def _open(path: Path) -> ctypes.CDLL:
     library.unbounded_instruction_set.restype = ctypes.c_char_p
     library.unbounded_best_instruction_set.restype = ctypes.c_char_p
     library.unbounded_call_bytes.restype = ctypes.c_int64
+    library.unbounded_vector_bytes.restype = ctypes.c_int64
     call, pointer = ctypes.POINTER(Call), ctypes.c_void_p
     names = [ctypes.c_int] * 3
     library.unbounded_open.argtypes = [*names, call, pointer, ctypes.POINTER(pointer)]
@@ -142,6 +145,8 @@ def _load_or_raise() -> _Loaded:
 #: Loaded with the module and not at the first call, so that torch.compile only meets constants.
 LOADED: Final = _load_or_raise()
 WHY_NOT_LOADED: Final = LOADED.reason
+#: Of a register of the loaded build; 0 without one.
+VECTOR_BYTES: Final[int] = 0 if LOADED.library is None else LOADED.library.unbounded_vector_bytes()
 
 
 def _find_parallel_for() -> int | None:

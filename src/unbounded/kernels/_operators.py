@@ -12,6 +12,11 @@ import torch
 from torch import Tensor
 
 from unbounded.kernels._checks import check_length_values
+from unbounded.kernels._gradients import (
+    empty_weight_gradients,
+    input_gradient,
+    weight_gradients,
+)
 from unbounded.kernels._library import Call, Handle, run_backward
 from unbounded.kernels._session import Session
 from unbounded.kernels._shapes import (
@@ -189,16 +194,6 @@ def _recurrence_fake(
     return [*kept[:CALL_RESULTS], *(x.new_empty(0) for _ in kept[CALL_RESULTS:])]
 
 
-def _over_steps(grad: Tensor, earlier: Tensor, before: Tensor) -> Tensor:
-    """Sum over t of grad[t]^T earlier[t - 1], where earlier[-1] is `before`."""
-    if grad.shape[0] == 0:
-        return grad.new_zeros(grad.shape[2], before.shape[1])
-    total = torch.mm(grad[0].t(), before)
-    if grad.shape[0] > 1:
-        total.addmm_(grad[1:].flatten(0, 1).t(), earlier[:-1].flatten(0, 1))
-    return total
-
-
 def _recurrence_backward(
     structure: str,
     controller: str,
@@ -213,8 +208,8 @@ def _recurrence_backward(
     x, weight_ih, head_weight, hidden0, cell0, reading0, values0, strengths0 = inputs
     kept = dict(zip(RESULTS, results, strict=True))
     grad_outputs, grad_hidden, grad_cell, grad_reading, grad_values, grad_strengths = grads
-    steps, batch, input_size = x.shape
-    kind, hidden = CONTROLLERS[controller], hidden0.shape[1]
+    steps, batch, _ = x.shape
+    kind = CONTROLLERS[controller]
     made = {
         "grad_values": torch.zeros_like(kept["values"])
         if grad_values is None
@@ -248,39 +243,14 @@ def _recurrence_backward(
     )
     run_backward(STRUCTURES[structure], kind.code, DTYPES[x.dtype], call)
 
-    grad_blocks = made["grad_gates"][..., : kind.blocks * hidden]
-    flat_blocks = grad_blocks.flatten(0, 1)
-    flat_instructions = made["grad_instructions"].flatten(0, 1)
+    grad_gates, grad_instructions = made["grad_gates"], made["grad_instructions"]
     none = x.new_empty(0)
-    grad_x = none
-    if needs_x:
-        grad_x = torch.mm(flat_blocks, weight_ih[:, :input_size]).view_as(x)
+    grad_x = input_gradient(controller, grad_gates, weight_ih, x) if needs_x else none
     weights = [none] * 6
     if needs_weights:
-        of_lanes = [
-            made["grad_gates"][..., lanes.start * hidden : lanes.stop * hidden]
-            for lanes in kind.hidden_lanes
-        ]
-        if weight_hh is None:
-            of_hidden = none
-        else:
-            of_hidden = torch.cat(
-                [_over_steps(lanes, kept["outputs"], hidden0) for lanes in of_lanes]
-            )
-        weights = [
-            torch.cat(
-                (
-                    torch.mm(flat_blocks.t(), x.flatten(0, 1)),
-                    _over_steps(grad_blocks, kept["readings"], reading0),
-                ),
-                1,
-            ),
-            of_hidden,
-            flat_blocks.sum(0),
-            torch.cat([lanes.sum((0, 1)) for lanes in of_lanes]) if controller == "gru" else none,
-            torch.mm(flat_instructions.t(), kept["outputs"].flatten(0, 1)),
-            flat_instructions.sum(0),
-        ]
+        weights = weight_gradients(
+            controller, x, weight_hh, grad_gates, grad_instructions, kept, hidden0, reading0
+        )
     first = first_row(structure, steps)
     return [
         grad_x,
@@ -309,14 +279,7 @@ def _recurrence_backward_fake(
     none = new(0)
     weights = [none] * 6
     if needs_weights:
-        weights = [
-            new(weight_ih.shape),
-            none if weight_hh is None else new(weight_hh.shape),
-            new(weight_ih.shape[0]),
-            new(weight_ih.shape[0]) if controller == "gru" else none,
-            new(head_weight.shape),
-            new(head_weight.shape[0]),
-        ]
+        weights = empty_weight_gradients(controller, weight_ih, weight_hh, head_weight)
     return [
         new(x.shape) if needs_x else none,
         *weights,

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from unbounded.kernels._autograd import Recurrence
 from unbounded.kernels._checks import ControllerWeights, check_recurrence, check_sequence
-from unbounded.kernels._shapes import CONTROLLERS
+from unbounded.kernels._shapes import CONTROLLERS, SUPERPOSITIONS
+from unbounded.kernels._superposition import superposition
 
 Results = tuple[Tensor, tuple[Tensor, ...], Tensor]
 
@@ -21,35 +22,48 @@ def recurrence(
     lengths: Tensor | None,
     weights: ControllerWeights,
     head_weight: Tensor,
-    head_bias: Tensor,
+    head_bias: Tensor | None,
     initial: tuple[Tensor, ...],
     *,
     reference: Callable[..., Results] | None = None,
+    capacity: int | None = None,
+    strict: bool = False,
 ) -> Results:
     """Controller, heads and memory over a whole sequence, fused.
 
     Args:
-        structure: "stack", "queue" or "deque".
+        structure: "stack", "queue", "deque", "superposition_stack" or "superposition_list".
         controller: "lstm", "gru", "elman_tanh", "elman_sigmoid" or "elman_relu".
         x: [T, B, I].
         lengths: int64 [B] in 0..T, or None; beyond its length a row keeps its state and puts out 0.
         weights: of the controller, whose input is concat(x_t, r_{t-1}).
         head_weight: [K, H]; rows in the order of the memory's instruction.
-        head_bias: [K].
+        head_bias: [K] or None.
         initial: hidden [B, H], (cell [B, H]), reading [B, R], values [B, N, M], strengths [B, N];
-            strengths are not negative.
+            strengths are not negative. Superposition stacks and lists have cells [B, S, N] instead
+            of values and strengths; how many actions and read cells there are follows from K and R.
         reference: the same function in plain torch, with the same arguments and results; used
             where gradients must themselves be differentiable.
+        capacity: most cells of a superposition stack, or of a list on either side of its head.
+        strict: whether it is an error that a full one loses a cell that is not empty.
 
     Returns:
         hidden [T, B, H], the final state laid out as `initial`, and its values
-        [B, N + T, M] (deque: [B, N + 2T, M]).
+        [B, N + T, M] (deque: [B, N + 2T, M]), or its cells.
 
     Raises:
         BackendError: the kernels cannot serve the call; the message says why.
         ShapeError: an axis disagrees; the message names the argument.
         DTypeError: a dtype disagrees.
+        MemoryOverflowError: a cell was lost, and `strict`.
     """
+    if structure in SUPERPOSITIONS:
+        return superposition(
+            structure, controller, x, lengths, weights, head_weight, head_bias, initial,
+            reference, capacity, strict,
+        )  # fmt: skip
+    if head_bias is None:
+        head_bias = head_weight.new_zeros(head_weight.shape[0])
     checked = check_recurrence(structure, controller, weights, head_weight, head_bias, initial)
     x, lengths = check_sequence(x, lengths, checked)
     tensors = (x, *checked)

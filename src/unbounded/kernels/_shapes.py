@@ -27,6 +27,7 @@ class ControllerKind(NamedTuple):
 
 
 STRUCTURES: Final = {"stack": 0, "queue": 1, "deque": 2}
+SUPERPOSITIONS: Final = {"superposition_stack": 3, "superposition_list": 4}
 PARTS: Final = {"stack": 1, "queue": 1, "deque": 2}
 _ONE: Final = (slice(0, 1),)
 CONTROLLERS: Final = {

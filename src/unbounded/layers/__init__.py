@@ -9,13 +9,16 @@ from unbounded.layers.controllers import (
     LSTMController,
 )
 from unbounded.layers.deep_lstm import DeepLSTM
+from unbounded.layers.error_clip import clip_error_signals
 from unbounded.layers.heads import Heads
 from unbounded.layers.memory_rnn import MemoryRNN
 from unbounded.layers.recurrence import MemoryRNNState
+from unbounded.layers.srcn import SRCN
 from unbounded.layers.trace import Trace, load_trace, save_trace
 
 __all__ = [
     "CONTROLLERS",
+    "SRCN",
     "Controller",
     "ControllerRNN",
     "DeepLSTM",
@@ -26,6 +29,7 @@ __all__ = [
     "MemoryRNN",
     "MemoryRNNState",
     "Trace",
+    "clip_error_signals",
     "load_trace",
     "save_trace",
 ]

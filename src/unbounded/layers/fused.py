@@ -31,7 +31,7 @@ def why_not_fused(
         return f"no kernel knows the controller {type(controller).__name__}"
     if "kernel_name" not in vars(type(memory)) or memory.kernel_name is None:
         return f"no kernel knows the memory {type(memory).__name__}"
-    if _has_any_global_hook():
+    if _has_any_global_hook():  # type: ignore[no-untyped-call]
         return "a hook on all modules is registered, and it only runs inside the readable loop"
     for name, module in (("controller", controller), ("heads", heads)):
         if _has_hooks(module):
@@ -64,9 +64,10 @@ def run_fused(
         lengths,
         controller.weights,
         heads.weight,
-        heads.bias_or_zeros,
+        heads.bias,
         flatten_state(state),
         reference=reference,
+        **memory.kernel_options,
     )
     return hidden, _unflatten(final, controller.state_size, memory)
 
@@ -80,7 +81,7 @@ def _reference(
     lengths: Tensor | None,
     weights: ControllerWeights,
     head_weight: Tensor,
-    head_bias: Tensor,
+    head_bias: Tensor | None,
     initial: tuple[Tensor, ...],
 ) -> tuple[Tensor, tuple[Tensor, ...], Tensor]:
     """Compute what the kernel computes, in differentiable steps, for gradients of gradients."""

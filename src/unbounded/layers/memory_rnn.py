@@ -9,15 +9,9 @@ from typing import Any, Literal, overload
 import torch
 from torch import Tensor, nn
 
-from unbounded.checks import (
-    FROM_LIST,
-    check_floating,
-    check_like,
-    check_positive,
-    check_shape,
-    check_tensor,
-)
+from unbounded.checks import check_like, check_positive, check_shape, check_tensor
 from unbounded.errors import ChoiceError, DTypeError, ShapeError
+from unbounded.layers.call import check_call
 from unbounded.layers.controllers import CONTROLLERS, Controller, WeightedController
 from unbounded.layers.fused import run_fused, why_not_fused
 from unbounded.layers.heads import Heads
@@ -201,7 +195,7 @@ class MemoryRNN(nn.Module):
         if torch.is_autocast_enabled(x.device.type):
             steps_first = steps_first.to(self.heads.weight.dtype)
         steps, batch_size = steps_first.shape[:2]
-        self._check(steps_first, lengths, steps, batch_size)
+        check_call(steps_first, lengths, self.heads.weight)
         if state is None:
             state = self.initial_state(batch_size)
         else:
@@ -260,26 +254,6 @@ class MemoryRNN(nn.Module):
         axes = ("B", "T") if self.batch_first else ("T", "B")
         check_shape("x", x, (*axes, self.input_size))
         return x.transpose(0, 1) if self.batch_first else x
-
-    def _check(self, x: Tensor, lengths: Tensor | None, steps: int, batch_size: int) -> None:
-        if steps == 0 or batch_size == 0:
-            raise ShapeError(
-                f"x: expected at least one step and one sequence, got {list(x.shape)}."
-            )
-        check_floating("x", x)
-        check_like("x", x, "the layer's parameters", self.heads.weight)
-        if lengths is None:
-            return
-        check_tensor("lengths", lengths, FROM_LIST)
-        check_shape("lengths", lengths, (batch_size,))
-        if lengths.dtype != torch.int64:
-            raise DTypeError(f"lengths: expected dtype int64, got {lengths.dtype}.")
-        if torch.compiler.is_compiling():
-            return  # the values are not known while a graph is captured
-        if bool((lengths < 0).any()) or bool((lengths > steps).any()):
-            raise ShapeError(
-                f"lengths: expected 0..{steps} (the time axis of x), got {lengths.tolist()}."
-            )
 
     def _check_state(self, state: MemoryRNNState, batch_size: int) -> None:
         if not isinstance(state, MemoryRNNState):

@@ -75,6 +75,7 @@ def open_stream(layer: nn.Module, batch_size: int, like: Tensor) -> Stream:
     with torch.no_grad():
         state = layer.initial_state(batch_size)
         reason = why_not_fused(layer.controller, layer.heads, layer.memory, like, state)
-        if choose_backend(layer.backend, type(layer).__name__, reason):
+        steps = layer.memory.kernel_name in kernels.STRUCTURES
+        if choose_backend(layer.backend, type(layer).__name__, reason) and steps:
             return _FusedStream(layer, layer.controller, state)
     return _LayerStream(layer)

@@ -62,6 +62,11 @@ class Memory(ABC, Generic[StateT, InstructionT]):
     kernel_name: str | None = None
 
     @property
+    def kernel_options(self) -> Mapping[str, Any]:
+        """What the kernels must know beside the name, by the names they give it."""
+        return {}
+
+    @property
     @abstractmethod
     def heads(self) -> tuple[Head, ...]:
         """The heads that fill an Instruction, in the order of its fields."""
@@ -131,6 +136,8 @@ class Memory(ABC, Generic[StateT, InstructionT]):
         # Exact types: a subclass may compute something else, which no kernel knows of.
         if "kernel_name" not in vars(type(self)) or self.kernel_name is None:
             reason: str | None = f"no kernel knows the memory {type(self).__name__}"
+        elif self.kernel_name not in kernels.STRUCTURES:
+            reason = f"no kernel unrolls a {type(self).__name__} alone"
         elif any(bool((field < 0).any()) for field in (*instructions, *state) if field.dim() == 2):
             reason = "the kernels take strengths, pushes and pops of at least 0"
         else:

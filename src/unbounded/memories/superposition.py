@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -103,6 +103,11 @@ class SuperpositionMemory(Memory[Cells, ActionValue]):
             f"{type(self).__name__}(count={self.count}, depth={self.depth}, noop={self.noop}"
             f"{limit}{policy})"
         )
+
+    @property
+    def kernel_options(self) -> Mapping[str, Any]:
+        """Capacity, and whether to raise when a full structure loses a cell."""
+        return {"capacity": self.capacity, "strict": self.overflow == "error"}
 
     @property
     def actions(self) -> tuple[str, ...]:

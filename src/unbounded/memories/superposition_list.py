@@ -46,6 +46,7 @@ class SuperpositionList(SuperpositionMemory):
     Source: Joulin & Mikolov 2015 (NIPS), section 3; the authors' program has no list.
     """
 
+    kernel_name = "superposition_list"
     basic_actions = ("RIGHT", "LEFT", "INSERT")
     overflows = ("error", "drop_ends")
     growth = (1, 1)

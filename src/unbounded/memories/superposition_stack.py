@@ -38,6 +38,7 @@ class SuperpositionStack(SuperpositionMemory):
         here, as in the authors' program, it keeps every cell.
     """
 
+    kernel_name = "superposition_stack"
     basic_actions = ("PUSH", "POP")
     overflows = ("error", "drop_bottom")
     growth = (0, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from unbounded.models.discrete import discretized, least_decided, scale_actions
 from unbounded.models.generation import generate
 from unbounded.models.initialization import draw_sums
 from unbounded.models.sequence_model import SequenceModel
@@ -12,7 +13,16 @@ if TYPE_CHECKING:
     from unbounded.models.stream import StreamModel
     from unbounded.models.transduction import TransductionModel
 
-__all__ = ["SequenceModel", "StreamModel", "TransductionModel", "draw_sums", "generate"]
+__all__ = [
+    "SequenceModel",
+    "StreamModel",
+    "TransductionModel",
+    "discretized",
+    "draw_sums",
+    "generate",
+    "least_decided",
+    "scale_actions",
+]
 
 
 def __getattr__(name: str) -> Any:

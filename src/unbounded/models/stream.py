@@ -9,13 +9,22 @@ from huggingface_hub import PyTorchModelHubMixin
 from torch import Tensor, nn
 
 from unbounded.errors import ChoiceError, ConfigError
-from unbounded.layers import CONTROLLERS, ControllerRNN, DeepLSTM, ElmanController, MemoryRNN
+from unbounded.layers import (
+    CONTROLLERS,
+    SRCN,
+    ControllerRNN,
+    DeepLSTM,
+    ElmanController,
+    MemoryRNN,
+)
 from unbounded.layers.memory_rnn import ControllerFactory
 from unbounded.memories import SUPERPOSITION_MEMORIES
 from unbounded.models.initialization import draw_sums
 from unbounded.models.sequence_model import SequenceModel
 
 NO_MEMORY = "none"
+#: The structurally constrained network: a baseline, no controller of a memory.
+SRCN_NAME = "srcn"
 
 
 class StreamModel(
@@ -33,7 +42,8 @@ class StreamModel(
     Args:
         vocabulary: number of symbols.
         memory: "superposition_stack", "superposition_list", or "none" for the baselines.
-        controller: "elman" (sigmoid, without biases), "lstm" or "gru".
+        controller: "elman" (sigmoid, without biases), "lstm" or "gru"; without a memory also
+            "srcn", the structurally constrained network.
         hidden_size: units.
         recurrent: whether an Elman controller has the matrix R. The paper has it for Penn Treebank
             and for the baseline, and R = 0 beside a memory on the toy tasks.
@@ -42,6 +52,7 @@ class StreamModel(
         noop: whether NO-OP is among the actions.
         capacity, overflow: as for the memory; the authors' program has 200 and "drop_bottom".
         layers: layers of the LSTM without a memory.
+        context_size: context units of the structurally constrained network; None gives it 40.
         backend: "auto", "reference" or a kernel by name.
     Raises:
         ChoiceError: no memory or controller has that name.
@@ -63,13 +74,19 @@ class StreamModel(
         capacity: int | None = None,
         overflow: str = "error",
         layers: int = 1,
+        context_size: int | None = None,
         backend: str = "auto",
     ) -> None:
         super().__init__()
         if memory != NO_MEMORY and memory not in SUPERPOSITION_MEMORIES:
             raise ChoiceError("memory", memory, [NO_MEMORY, *SUPERPOSITION_MEMORIES])
-        if controller not in CONTROLLERS:
-            raise ChoiceError("controller", controller, CONTROLLERS)
+        if controller not in CONTROLLERS and (memory, controller) != (NO_MEMORY, SRCN_NAME):
+            alone = [SRCN_NAME] if memory == NO_MEMORY else []
+            raise ChoiceError(
+                f"controller with memory={memory!r}", controller, [*CONTROLLERS, *alone]
+            )
+        if context_size is not None and controller != SRCN_NAME:
+            raise ConfigError([f"context_size: only controller='srcn' has it, not {controller!r}"])
         if layers != 1 and (memory, controller) != (NO_MEMORY, "lstm"):
             raise ConfigError(
                 [f"layers: only an LSTM without a memory has more than 1, not {layers}"]
@@ -91,12 +108,14 @@ class StreamModel(
             )
         elif controller == "lstm":
             layer = DeepLSTM(vocabulary, hidden_size, layers, skip_input=False, batch_first=True)
+        elif controller == SRCN_NAME:
+            context = 40 if context_size is None else context_size
+            layer = SRCN(vocabulary, hidden_size, context, batch_first=True)
         else:
             layer = ControllerRNN(vocabulary, hidden_size, make, batch_first=True)
-        self.sequence = SequenceModel(
-            vocabulary, vocabulary, None, layer, hidden_size, output_bias=False
-        )
-        draw_sums(self.sequence if controller == "elman" else self.sequence.output)
+        size = layer.output_size if isinstance(layer, SRCN) else hidden_size
+        self.sequence = SequenceModel(vocabulary, vocabulary, None, layer, size, output_bias=False)
+        draw_sums(self.sequence.output if controller in ("lstm", "gru") else self.sequence)
 
     def forward(
         self, inputs: Tensor, state: Any = None, lengths: Tensor | None = None

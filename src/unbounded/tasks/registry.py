@@ -142,7 +142,9 @@ def penn_treebank(data: str | None = None, published_counts: bool = True) -> Pen
     Source: Mikolov et al. 2010; Joulin & Mikolov 2015, Table 4.
     """
     if data is None:
-        raise ConfigError(["data: give the folder of ptb.train.txt, ptb.valid.txt, ptb.test.txt"])
+        raise ConfigError(
+            ["data: give the folder of ptb.train.txt, ptb.valid.txt, ptb.test.txt (--data DIR)"]
+        )
     return PennTreebank(data, PUBLISHED if published_counts else None)
 
 

@@ -67,11 +67,13 @@ class JudgedStreams(NamedTuple):
             step's target counts; -1 where it counts for none.
         scored: sequences of each stream that are scored. The last one is not: its end would show
             in the next sequence only, and the authors' program closes all of them there.
+        longest: symbols of the longest sequence.
     """
 
     batch: Batch
     judged: Tensor
     scored: int
+    longest: int
 
 
 def lay_out(drawn: Sequences, source: SequenceSource, sequences: int, loss: str) -> JudgedStreams:
@@ -107,7 +109,8 @@ def lay_out(drawn: Sequences, source: SequenceSource, sequences: int, loss: str)
     mask = steps if loss == "all" else streams_of(answer.astype(np.int64), 0) > 0
     arrays = (inputs, targets, mask, totals)
     batch = Batch(*(torch.from_numpy(array) for array in arrays))
-    return JudgedStreams(batch, torch.from_numpy(streams_of(judged, -1)), sequences - 1)
+    longest = int(drawn.lengths.max())
+    return JudgedStreams(batch, torch.from_numpy(streams_of(judged, -1)), sequences - 1, longest)
 
 
 class StreamTask(Task):

@@ -7,6 +7,7 @@ from unbounded.training.curricula import Growing
 from unbounded.training.objective import masked_cross_entropy, perplexity
 from unbounded.training.optimizers import OPTIMIZERS, SCHEDULES, make_optimizer, make_schedule
 from unbounded.training.plateau import HalveOnPlateau
+from unbounded.training.rounding import RoundActions
 from unbounded.training.signals import Interrupted
 from unbounded.training.state import LoopState
 from unbounded.training.stopping import StopRule, WhenConverged, WhenSolved, any_of, never
@@ -18,6 +19,7 @@ __all__ = [
     "HalveOnPlateau",
     "Interrupted",
     "LoopState",
+    "RoundActions",
     "StopRule",
     "WhenConverged",
     "WhenSolved",

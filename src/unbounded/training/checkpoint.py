@@ -45,6 +45,31 @@ class Extra(Protocol):
         """Take back what `tensors` gave."""
 
 
+class Together:
+    """Several extras as one, each under its name.
+
+    Args:
+        parts: name -> what keeps tensors.
+    """
+
+    def __init__(self, parts: Mapping[str, Extra]) -> None:
+        self._parts = dict(parts)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The tensors of all of them."""
+        return {
+            f"{name}/{key}": tensor
+            for name, part in self._parts.items()
+            for key, tensor in part.tensors().items()
+        }
+
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        """Give each of them its own."""
+        for name, part in self._parts.items():
+            own = {key: tensors[key] for key in tensors if key.startswith(f"{name}/")}
+            part.load({key.removeprefix(f"{name}/"): tensor for key, tensor in own.items()})
+
+
 class Checkpoints:
     """The checkpoints of one run.
 

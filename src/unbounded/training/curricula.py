@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from unbounded.errors import ConfigError
 from unbounded.tasks import LengthRange
+
+#: The range of lengths of each batch by its number.
+Curriculum = Callable[[int], LengthRange]
 
 
 @dataclass(frozen=True)
@@ -14,22 +18,29 @@ class Growing:
 
     Args:
         lengths: the range that it grows into.
+        first: longest length of the first batches; None for the range's shortest.
         every: batches between two lengths, at least 1. With batches as large as an epoch of the
             authors and 1 this is their curriculum.
 
     Raises:
-        ConfigError: `every` is no integer of at least 1.
+        ConfigError: `every` is no integer of at least 1, or `first` is not in the range.
     Source: the authors' program of Joulin & Mikolov 2015.
     """
 
     lengths: LengthRange
     every: int = 1
+    first: int | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.every, int) or isinstance(self.every, bool) or self.every < 1:
             raise ConfigError([f"curriculum: every: expected an integer >= 1, got {self.every!r}"])
+        if self.first is not None and self.first not in self.lengths:
+            raise ConfigError(
+                [f"curriculum: first: expected a length of {self.lengths}, got {self.first!r}"]
+            )
 
     def __call__(self, batch: int) -> LengthRange:
         """The range of batch number `batch`, counted from 0."""
-        longest = min(self.lengths.maximum, self.lengths.minimum + batch // self.every)
+        first = self.lengths.minimum if self.first is None else self.first
+        longest = min(self.lengths.maximum, first + batch // self.every)
         return LengthRange(self.lengths.minimum, longest)

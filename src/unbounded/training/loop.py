@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -14,24 +14,23 @@ from torch import Tensor, nn
 from unbounded.errors import NonFiniteError
 from unbounded.tasks import LengthRange, Task
 from unbounded.training import finite
+from unbounded.training.carry import Carry
 from unbounded.training.checkpoint import Checkpoints
+from unbounded.training.curricula import Curriculum
 from unbounded.training.metrics_log import MetricsLog
 from unbounded.training.objective import perplexity
+from unbounded.training.online import make_trainer
 from unbounded.training.progress import Progress
 from unbounded.training.signals import Interrupted, StopRequest
 from unbounded.training.state import LoopState
-from unbounded.training.steps import BatchTrainer
 from unbounded.training.stopping import Assess, StopRule
-
-#: The range of lengths of each batch by its number.
-Curriculum = Callable[[int], LengthRange]
 
 
 class TrainingLoop:
     """Teacher-forced training, one gradient step a batch, or one a piece of a batch of streams.
 
     Batch n holds the task's training examples n * B to (n + 1) * B - 1, so the data order needs
-    no state. Between two steps come, in this order and each when it is due: the report of
+    no state. Between two batches come, in this order and each when it is due: the report of
     training perplexity, the accuracies, the stop rule, a checkpoint. They are repeatable: a run
     interrupted among them takes them up again from the first.
 
@@ -58,7 +57,10 @@ class TrainingLoop:
         accuracy_lengths: the ranges they are taken over.
         accuracy_count: sequences a range.
         checkpoint_every: batches between checkpoints.
-        clip_by, piece_steps: as for `BatchTrainer`.
+        clip_by, piece_steps, carry, average: as for `BatchTrainer`. With pieces a request to
+            stop is answered after a piece, and the checkpoint that is then written holds the
+            place in the batch, if the carry is among its extras.
+        update: "piece" or "symbol", as for `make_trainer`.
     """
 
     def __init__(
@@ -88,6 +90,9 @@ class TrainingLoop:
         checkpoint_every: int,
         clip_by: str = "norm",
         piece_steps: int | None = None,
+        carry: Carry | None = None,
+        average: bool = True,
+        update: str = "piece",
     ) -> None:
         self._task = task
         self._model = model
@@ -107,7 +112,8 @@ class TrainingLoop:
         self._lengths: Curriculum = (
             (lambda batch: lengths) if isinstance(lengths, LengthRange) else lengths
         )
-        self._trainer = BatchTrainer(
+        self._trainer = make_trainer(
+            update,
             model,
             optimizer,
             accelerator,
@@ -115,7 +121,10 @@ class TrainingLoop:
             clip=clip,
             clip_by=clip_by,
             piece_steps=piece_steps,
+            carry=carry,
+            average=average,
         )
+        self._in_pieces = piece_steps is not None
         self._report_every = report_every
         self._accuracy_every = accuracy_every
         self._accuracy_lengths = tuple(accuracy_lengths)
@@ -134,7 +143,7 @@ class TrainingLoop:
         """
         self._seconds = state.elapsed_s
         self._started = time.perf_counter() - state.elapsed_s
-        self._session_batch, self._session_start = state.batch, time.perf_counter()
+        self._session_done, self._session_start = 0, time.perf_counter()
         self._model.train()
         self._progress.begin(state.batch)
         before = copy.deepcopy(state)
@@ -145,7 +154,6 @@ class TrainingLoop:
                     self._act(state)
                 else:
                     stop = self._step(state)
-                    state.actions_due = True
                     before = copy.deepcopy(state)
                     if stop:
                         raise Interrupted(stop)
@@ -157,17 +165,26 @@ class TrainingLoop:
         return state
 
     def _step(self, state: LoopState) -> int:
-        """Train one batch; the signal that asked any process to stop, or 0."""
+        """Train one batch, or what is left of it; the signal that asked to stop, or 0."""
         start, lengths = state.batch * self._batch_size, self._lengths(state.batch)
         whole = self._task.batch(self._seed, "train", start, self._batch_size, lengths)
-        result = self._trainer.train(whole, state.batch)
+        stop = 0
+        for result in self._trainer.train(whole, state.batch):
+            state.window_nats += result.nats
+            state.window_tokens += result.tokens
+            if result.gradient_norm is not None:
+                state.gradient_norm = result.gradient_norm
+            if result.tokens:
+                self._progress.step(state.batch + result.done, result.nats / result.tokens)
+            self._session_done += result.symbols if self._in_pieces else self._batch_size
+            stop = stop or result.stop
+            # The carried state of other processes is not in this one's checkpoint.
+            if stop and result.done < 1 and self._accelerator.num_processes == 1:
+                return stop
         self._schedule.step()
         state.batch += 1
-        state.window_nats += result.nats
-        state.window_tokens += result.tokens
-        state.gradient_norm = result.gradient_norm
-        self._progress.step(state.batch, result.nats / result.tokens)
-        return result.stop
+        state.actions_due = True
+        return stop
 
     def _act(self, state: LoopState) -> None:
         """Do what is due after `state.batch` batches."""
@@ -195,7 +212,7 @@ class TrainingLoop:
             self._checkpoints.save(state)
 
     def _report(self, state: LoopState) -> None:
-        loss = state.window_nats / state.window_tokens
+        loss = state.window_nats / max(state.window_tokens, 1)
         state.perplexity = perplexity(loss)
         state.window_nats, state.window_tokens = 0.0, 0
         self._recorder(state)(
@@ -206,7 +223,7 @@ class TrainingLoop:
                 "perplexity": state.perplexity,
                 "gradient_norm": state.gradient_norm,
                 "learning_rate": float(self._schedule.get_last_lr()[0]),
-                "sequences_per_s": self._speed(state.batch),
+                f"{'symbols' if self._in_pieces else 'sequences'}_per_s": self._speed(),
                 "elapsed_s": state.elapsed_s,
             }
         )
@@ -273,6 +290,5 @@ class TrainingLoop:
     def _elapsed(self) -> float:
         return time.perf_counter() - self._started
 
-    def _speed(self, batch: int) -> float:
-        seconds = time.perf_counter() - self._session_start
-        return (batch - self._session_batch) * self._batch_size / max(seconds, 1e-9)
+    def _speed(self) -> float:
+        return self._session_done / max(time.perf_counter() - self._session_start, 1e-9)

@@ -12,6 +12,10 @@ from unbounded.errors import ChoiceError, ConfigError
 
 Schedule = Callable[[int], float]
 
+#: How a gradient is bounded: its norm, or the value of each element.
+CLIPS = ("norm", "value")
+#: When weights change: after each piece of a batch, or after each symbol (`SymbolTrainer`).
+UPDATES = ("piece", "symbol")
 
 #: The optimizers of torch.optim by name, with what is added to the denominator of a step.
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {

@@ -14,8 +14,8 @@ class Progress(Protocol):
     def begin(self, batch: int) -> None:
         """Training goes on after `batch` batches."""
 
-    def step(self, batch: int, loss_nats_per_token: float) -> None:
-        """A batch was trained."""
+    def step(self, batch: float, loss_nats_per_token: float) -> None:
+        """A batch, or a part of one, was trained."""
 
     def looking(self, batch: int, lengths: str, count: int) -> None:
         """Validation sequences are about to be scored."""
@@ -33,7 +33,7 @@ class Silent:
     def begin(self, batch: int) -> None:
         """Nothing."""
 
-    def step(self, batch: int, loss_nats_per_token: float) -> None:
+    def step(self, batch: float, loss_nats_per_token: float) -> None:
         """Nothing."""
 
     def looking(self, batch: int, lengths: str, count: int) -> None:
@@ -61,7 +61,7 @@ class PlainLines:
     def begin(self, batch: int) -> None:
         """Nothing."""
 
-    def step(self, batch: int, loss_nats_per_token: float) -> None:
+    def step(self, batch: float, loss_nats_per_token: float) -> None:
         """Nothing: reports come as records."""
 
     def looking(self, batch: int, lengths: str, count: int) -> None:
@@ -83,9 +83,10 @@ class Bar:
     Args:
         batches: the budget.
         batch_size: sequences a batch.
+        unit: what they are called.
     """
 
-    def __init__(self, batches: int, batch_size: int) -> None:
+    def __init__(self, batches: int, batch_size: int, unit: str = "sequences") -> None:
         from rich.progress import (
             BarColumn,
             MofNCompleteColumn,
@@ -96,6 +97,7 @@ class Bar:
         from rich.progress import Progress as RichProgress
 
         self._batch_size = batch_size
+        self._unit = unit
         self._bar = RichProgress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -112,10 +114,10 @@ class Bar:
         """Start there, so that speed and time left do not count what another session did."""
         self._bar.reset(self._work, completed=batch)
 
-    def step(self, batch: int, loss_nats_per_token: float) -> None:
+    def step(self, batch: float, loss_nats_per_token: float) -> None:
         """Move the bar."""
         speed = self._bar.tasks[0].speed
-        rate = f" {speed * self._batch_size:.0f} sequences/s" if speed else ""
+        rate = f" {speed * self._batch_size:.0f} {self._unit}/s" if speed else ""
         self._bar.update(
             self._work,
             completed=batch,
@@ -146,29 +148,38 @@ class Bar:
 
 
 @contextmanager
-def progress(batches: int, batch_size: int, quiet: bool = False) -> Iterator[Progress]:
+def progress(
+    batches: int, batch_size: int, quiet: bool = False, unit: str = "sequences"
+) -> Iterator[Progress]:
     """A bar when standard output is a terminal, plain lines when not, nothing when `quiet`."""
     if quiet:
         yield Silent()
     elif sys.stdout.isatty():
-        with Bar(batches, batch_size).shown() as bar:
+        with Bar(batches, batch_size, unit).shown() as bar:
             yield bar
     else:
-        yield PlainLines(batches)
+        yield PlainLines(batches, min(1000, max(1, batches // 20)))
 
 
 def describe(line: dict[str, Any]) -> str:
     """One metrics record as a line of text."""
     if line["kind"] == "train":
+        unit = "symbols" if "symbols_per_s" in line else "sequences"
         return (
             f"batch {line['batch']}: loss {line['loss_nats_per_token']:.4f} nats/token, "
-            f"perplexity {line['perplexity']:.4f}, {line['sequences_per_s']:.0f} sequences/s"
+            f"perplexity {line['perplexity']:.4f}, {line[f'{unit}_per_s']:.0f} {unit}/s"
         )
     if line["kind"] == "plateau":
         return (
             f"batch {line['batch']}: validation {line['validation_nats_per_token']:.4f} nats/token"
             f"{', the best so far' if line['better'] else ''}, learning rate "
             f"{line['learning_rate']:g}"
+        )
+    if line["kind"] == "rounding":
+        return (
+            f"batch {line['batch']}: rounded, validation {line['validation_loss_discrete']:.4f} "
+            f"(best {line['best_validation_loss_discrete']:.4f}), sharpness "
+            f"{line['sharpness']:.3g}, least decided action {line['least_action_weight']:.4f}"
         )
     return (
         f"batch {line['batch']}: coarse {line['accuracy_coarse']:.3f}, "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -14,24 +14,28 @@ from unbounded.errors import ChoiceError, NonFiniteError
 from unbounded.memories import detach_state
 from unbounded.tasks import Batch, pieces
 from unbounded.training import finite
+from unbounded.training.carry import Carry
 from unbounded.training.objective import masked_cross_entropy
+from unbounded.training.optimizers import CLIPS
 
-CLIPS = ("norm", "value")
 
-
-class BatchResult(NamedTuple):
-    """What training a batch gave.
+class StepResult(NamedTuple):
+    """What training a batch, or a piece of one, gave.
 
     Fields:
         nats, tokens: summed loss and counted steps, over all processes.
-        gradient_norm: of the last step, before clipping.
+        symbols: steps of all sequences, counted or not.
+        gradient_norm: before clipping; None where nothing counted.
         stop: the signal that asked any process to stop, or 0.
+        done: share of the batch that is trained, 1 at its end.
     """
 
     nats: float
     tokens: int
-    gradient_norm: float
+    symbols: int
+    gradient_norm: float | None
     stop: int
+    done: float
 
 
 class BatchTrainer:
@@ -49,6 +53,8 @@ class BatchTrainer:
         clip: bound on the gradient.
         clip_by: "norm" scales the gradient, "value" cuts each of its elements.
         piece_steps: time steps of a piece, None for the whole batch at once.
+        carry: holds the place in a batch; one that a checkpoint gave lets it be taken up there.
+        average: whether the loss of a step is the mean over what counts in it, or the sum.
     Raises:
         ChoiceError: `clip_by` is neither.
     """
@@ -63,6 +69,8 @@ class BatchTrainer:
         clip: float,
         clip_by: str = "norm",
         piece_steps: int | None = None,
+        carry: Carry | None = None,
+        average: bool = True,
     ) -> None:
         if clip_by not in CLIPS:
             raise ChoiceError("clip_by", clip_by, CLIPS)
@@ -73,50 +81,60 @@ class BatchTrainer:
         self._clip = clip
         self._clip_by = clip_by
         self._piece_steps = piece_steps
+        self._carry = carry or Carry()
+        self._average = average
 
-    def train(self, whole: Batch, number: int) -> BatchResult:
-        """Train a batch, the same one on all processes.
+    def train(self, whole: Batch, number: int) -> Iterator[StepResult]:
+        """Train a batch, the same one on all processes, from where it was left.
 
         Args:
             whole: the batch of all processes.
             number: its place in the run, for messages.
+        Returns:
+            The result of each gradient step, when it is made.
         Raises:
             NonFiniteError: a loss or gradient went bad.
         """
-        state: Any = None
-        nats, tokens, norm, stop = 0.0, 0, 0.0, 0
-        for piece in self._cut(whole):
-            counted = int(piece.mask.sum())
-            if counted == 0 and self._piece_steps is not None:
-                state = self._pass_by(piece, state)
+        carry = self._carry
+        if self._piece_steps is None:
+            yield self._step(whole, number)._replace(done=1.0)
+            return
+        if carry.loaded:
+            carry.rebuild(self._pass_by(next(pieces(whole, 1)), None))
+        steps = whole.inputs.shape[1]
+        for place, piece in enumerate(pieces(whole, self._piece_steps)):
+            if place < carry.piece:
                 continue
-            of_piece, norm, signal, state = self._step(piece, counted, state, number)
-            nats, tokens, stop = nats + of_piece, tokens + counted, stop or signal
-        return BatchResult(nats, tokens, norm, stop)
-
-    def _cut(self, whole: Batch) -> Iterable[Batch]:
-        return [whole] if self._piece_steps is None else pieces(whole, self._piece_steps)
+            result = self._step(piece, number)
+            after = (place + 1) * self._piece_steps
+            if after >= steps:
+                carry.move(0, None)
+            yield result._replace(done=min(1.0, after / steps))
 
     def _call(self, share: Batch, state: Any) -> Any:
         return self._model(share.inputs) if state is None else self._model(share.inputs, state)
 
     def _pass_by(self, piece: Batch, state: Any) -> Any:
-        """Carry the state over a piece in which nothing counts."""
+        """Carry the state over a piece without training on it."""
         with torch.no_grad():
             return self._call(self._share(piece), state)[1]
 
-    def _step(
-        self, piece: Batch, tokens: int, state: Any, number: int
-    ) -> tuple[float, float, int, Any]:
+    def _step(self, piece: Batch, number: int) -> StepResult:
+        """A gradient step, and the state carried over it."""
+        carry, tokens, symbols = self._carry, int(piece.mask.sum()), int(piece.lengths.sum())
+        if tokens == 0 and self._piece_steps is not None:
+            carry.move(carry.piece + 1, self._pass_by(piece, carry.state))
+            stop = self._totals(torch.zeros(()))[1]
+            return StepResult(0.0, 0, symbols, None, stop, 0.0)
         share = self._share(piece)
         processes = self._accelerator.num_processes
         # Models are causal: padding behind a sequence changes nothing that the mask counts.
-        result = self._call(share, state)
+        result = self._call(share, carry.state)
         logits = result[0]
         nats = masked_cross_entropy(logits, share.targets, share.mask)
         # Processes average their gradients; each sum divided by the tokens of all processes and
         # times their number makes that average the gradient of the piece's mean.
-        self._accelerator.backward(nats * (processes / tokens))
+        self._accelerator.backward(nats * (processes / (tokens if self._average else 1)))
         nats_of_all, stop = self._totals(nats)
         if not math.isfinite(nats_of_all):
             self._went_bad(number, share, logits, nats)
@@ -126,8 +144,9 @@ class BatchTrainer:
             self._went_bad(number, share, logits, nats)
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)
-        after = None if self._piece_steps is None else detach_state(result[1])
-        return nats_of_all, float(norm), stop, after
+        if self._piece_steps is not None:
+            carry.move(carry.piece + 1, detach_state(result[1]))
+        return StepResult(nats_of_all, tokens, symbols, float(norm), stop, 0.0)
 
     def _clip_gradient(self) -> Tensor:
         """Clip; the norm before."""

@@ -13,7 +13,26 @@ PRESETS: Final[dict[str, str]] = {
     "bigram_flip": "bigram_flip.yaml",
     "svo_sov": "svo_sov.yaml",
     "gender": "gender.yaml",
+    "anbn": "anbn.yaml",
+    "anbncn": "anbncn.yaml",
+    "anbncndn": "anbncndn.yaml",
+    "anb2n": "anb2n.yaml",
+    "anbmc_sum": "anbmc_sum.yaml",
+    "anbmc_product": "anbmc_product.yaml",
+    "anbmcndm": "anbmcndm.yaml",
+    "memorization": "memorization.yaml",
+    "binary_addition": "binary_addition.yaml",
+    "penn_treebank": "penn_treebank.yaml",
 }
+
+
+#: What a protocol changes in the presets: a file of the same name in the folder of that name.
+PROTOCOLS: Final = ("paper",)
+
+
+def protocol_path(protocol: str, task: str) -> Path:
+    """The file with what a protocol changes in a task's preset."""
+    return Path(__file__).parent / protocol / PRESETS[task]
 
 
 def preset_path(task: str) -> Path:

@@ -1,0 +1,221 @@
+// Superposition stacks and lists (Joulin & Mikolov 2015): how a step mixes cells, and backwards.
+//
+// A row holds one cell of every structure side by side, so that the weights of an action are
+// registers, a shift by one place is the next row, and no sum goes across a register. What tells a
+// stack from a list is where its cells lie among the rows and which neighbour an action takes.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "vector.h"
+
+namespace unbounded {
+
+struct Span {
+  int64_t begin, end;
+  bool has(int64_t row) const { return row >= begin && row < end; }
+};
+inline Span common(Span a, Span b) {
+  const int64_t begin = std::max(a.begin, b.begin);
+  return {begin, std::max(begin, std::min(a.end, b.end))};
+}
+
+// Rows that are kept on either side of the cells, so that neighbours can always be read.
+constexpr int64_t row_margin = 2;
+
+// Some rows of a buffer, the first of which is row `base`.
+template <class T>
+struct CellRows {
+  T* data;
+  int64_t stride;
+  int64_t base;
+
+  T* at(int64_t row) const { return data + (row - base) * stride; }
+  UNBOUNDED_INLINE Vector<T> get(int64_t row, int64_t lane) const { return load(at(row) + lane); }
+  UNBOUNDED_INLINE void put(int64_t row, int64_t lane, Vector<T> v) const {
+    store(at(row) + lane, v);
+  }
+  void fill_rows(Span rows, T x) const {
+    std::fill(at(rows.begin), at(rows.begin) + (rows.end - rows.begin) * stride, x);
+  }
+};
+
+// The weights of every action and then the value, a plane of all structures each.
+template <class T>
+struct Planes {
+  T* data;
+  int64_t stride;
+  UNBOUNDED_INLINE Vector<T> get(int plane, int64_t lane) const {
+    return load(data + plane * stride + lane);
+  }
+  UNBOUNDED_INLINE void put(int plane, int64_t lane, Vector<T> v) const {
+    store(data + plane * stride + lane, v);
+  }
+};
+
+// PUSH, POP, NO-OP. Cell 0 is the top and lies at the row `head`.
+struct SuperpositionStack {
+  static constexpr int basic_actions = 2;
+  static int64_t head(int64_t, int64_t) { return row_margin; }
+  static int64_t rows(int64_t most, int64_t depth) {
+    return std::max(most, depth) + 2 * row_margin;
+  }
+  static int64_t grown(int64_t cells, int64_t steps, int64_t limit) {
+    return limit > 0 ? std::max(cells, std::min(cells + steps, limit)) : cells + steps;
+  }
+  static Span existing(int64_t head, int64_t cells) { return {head, head + cells}; }
+  // Cells that the reading after `later` further steps may still hold something of.
+  static Span reachable(int64_t head, int64_t depth, int64_t later) {
+    return {head, head + depth + later};
+  }
+  static int64_t read_row(int64_t head, int64_t j) { return head + j; }
+
+  // Where cells are lost, and the weight with which: at the bottom by PUSH.
+  template <class T, class Report>
+  static void lost(Span cells, const Planes<T>& in, int64_t lane, Report report) {
+    report(cells.end - 1, in.get(0, lane));
+  }
+
+  // s_t[0] = PUSH value + POP s[1] + NO-OP s[0];  s_t[i] = PUSH s[i-1] + POP s[i+1] + NO-OP s[i]
+  template <class T, bool keeps>
+  static void mix(const CellRows<T>& to, const CellRows<T>& from, Span span, int64_t,
+                  const Planes<T>& in, int64_t lane) {
+    constexpr int value = basic_actions + keeps;
+    const Vector<T> push = in.get(0, lane), pop = in.get(1, lane);
+    const Vector<T> keep = keeps ? in.get(2, lane) : Vector<T>{};
+    Vector<T> before = in.get(value, lane), here = from.get(span.begin, lane);
+    for (int64_t i = span.begin; i < span.end; ++i) {
+      const Vector<T> after = from.get(i + 1, lane);
+      Vector<T> mixed = push * before + pop * after;
+      if (keeps) mixed += keep * here;
+      to.put(i, lane, mixed);
+      before = here;
+      here = after;
+    }
+  }
+
+  // `grad` of the new cells becomes that of the old ones; `out` gets those of weights and values.
+  template <class T, bool keeps>
+  static void unmix(const CellRows<T>& grad, const CellRows<T>& old, Span span, int64_t,
+                    const Planes<T>& in, const Planes<T>& out, int64_t lane) {
+    constexpr int value = basic_actions + keeps;
+    const Vector<T> push = in.get(0, lane), pop = in.get(1, lane);
+    const Vector<T> keep = keeps ? in.get(2, lane) : Vector<T>{};
+    Vector<T> left = in.get(value, lane), middle = old.get(span.begin, lane);
+    Vector<T> before{}, here = grad.get(span.begin, lane);
+    Vector<T> of_push{}, of_pop{}, of_keep{};
+    out.put(value, lane, push * here);
+    for (int64_t i = span.begin; i < span.end; ++i) {
+      const Vector<T> after = grad.get(i + 1, lane), right = old.get(i + 1, lane);
+      of_push += here * left;
+      of_pop += here * right;
+      Vector<T> mixed = push * after + pop * before;
+      if (keeps) {
+        of_keep += here * middle;
+        mixed += keep * here;
+      }
+      grad.put(i, lane, mixed);
+      before = here;
+      here = after;
+      left = middle;
+      middle = right;
+    }
+    grad.put(span.end, lane, pop * before);
+    out.put(0, lane, of_push);
+    out.put(1, lane, of_pop);
+    if (keeps) out.put(2, lane, of_keep);
+  }
+};
+
+// RIGHT, LEFT, INSERT, NO-OP. The cells lie around the row `head`, as many on either side.
+struct SuperpositionList {
+  static constexpr int basic_actions = 3;
+  static int64_t head(int64_t most, int64_t depth) {
+    return row_margin + std::max(most / 2, depth - 1);
+  }
+  static int64_t rows(int64_t most, int64_t depth) {
+    return 2 * std::max(most / 2, depth - 1) + 1 + 2 * row_margin;
+  }
+  static int64_t grown(int64_t cells, int64_t steps, int64_t limit) {
+    const int64_t side = cells / 2;
+    return 2 * (limit > 0 ? std::max(side, std::min(side + steps, limit - 1)) : side + steps) + 1;
+  }
+  static Span existing(int64_t head, int64_t cells) {
+    return {head - cells / 2, head + cells / 2 + 1};
+  }
+  static Span reachable(int64_t head, int64_t depth, int64_t later) {
+    return {head - depth + 1 - later, head + 1 + later};
+  }
+  static int64_t read_row(int64_t head, int64_t j) { return head - j; }
+
+  // At the left end by RIGHT and INSERT, at the right end by LEFT.
+  template <class T, class Report>
+  static void lost(Span cells, const Planes<T>& in, int64_t lane, Report report) {
+    report(cells.begin, in.get(0, lane) + in.get(2, lane));
+    report(cells.end - 1, in.get(1, lane));
+  }
+
+  // L_t[i] = RIGHT L[i+1] + LEFT L[i-1] + INSERT X[i] + NO-OP L[i];
+  // X[i] = L[i+1] left of the head, the value at it, L[i] right of it
+  template <class T, bool keeps>
+  static void mix(const CellRows<T>& to, const CellRows<T>& from, Span span, int64_t head,
+                  const Planes<T>& in, int64_t lane) {
+    constexpr int value = basic_actions + keeps;
+    const Vector<T> right = in.get(0, lane), left = in.get(1, lane), insert = in.get(2, lane);
+    const Vector<T> keep = keeps ? in.get(3, lane) : Vector<T>{};
+    Vector<T> before = from.get(span.begin - 1, lane), here = from.get(span.begin, lane);
+    const auto run = [&](Span part, Vector<T> of_after, Vector<T> of_here, Vector<T> added) {
+      for (int64_t i = part.begin; i < part.end; ++i) {
+        const Vector<T> after = from.get(i + 1, lane);
+        to.put(i, lane, of_after * after + left * before + of_here * here + added);
+        before = here;
+        here = after;
+      }
+    };
+    run({span.begin, head}, right + insert, keep, Vector<T>{});
+    run({head, head + 1}, right, keep, insert * in.get(value, lane));
+    run({head + 1, span.end}, right, keep + insert, Vector<T>{});
+  }
+
+  template <class T, bool keeps>
+  static void unmix(const CellRows<T>& grad, const CellRows<T>& old, Span span, int64_t head,
+                    const Planes<T>& in, const Planes<T>& out, int64_t lane) {
+    constexpr int value = basic_actions + keeps;
+    const Vector<T> right = in.get(0, lane), left = in.get(1, lane), insert = in.get(2, lane);
+    const Vector<T> keep = keeps ? in.get(3, lane) : Vector<T>{};
+    const Vector<T> at_head = grad.get(head, lane);
+    Vector<T> of_right{}, of_left{}, of_insert = at_head * in.get(value, lane), of_keep{};
+    out.put(value, lane, insert * at_head);
+    Vector<T> low = old.get(span.begin - 1, lane), middle = old.get(span.begin, lane);
+    Vector<T> before{}, here = grad.get(span.begin, lane);
+    grad.put(span.begin - 1, lane, left * here);
+    // The gradient of a cell comes from its left neighbour by what that takes of its right one.
+    const auto run = [&](Span part, Vector<T> of_before, Vector<T> of_here, auto also_inserted) {
+      for (int64_t i = part.begin; i < part.end; ++i) {
+        const Vector<T> after = grad.get(i + 1, lane), high = old.get(i + 1, lane);
+        of_right += here * high;
+        of_left += here * low;
+        if (keeps) of_keep += here * middle;
+        of_insert += also_inserted(here, middle, high);
+        grad.put(i, lane, of_before * before + left * after + of_here * here);
+        before = here;
+        here = after;
+        low = middle;
+        middle = high;
+      }
+    };
+    using V = Vector<T>;
+    run({span.begin, head}, right + insert, keep, [](V g, V, V high) { return g * high; });
+    run({head, head + 1}, right + insert, keep, [](V, V, V) { return V{}; });
+    run({head + 1, span.end}, right, keep + insert, [](V g, V same, V) { return g * same; });
+    // Beyond the last one there is none but its left neighbour; at the head itself that inserts.
+    grad.put(span.end, lane, right * before);
+    out.put(0, lane, of_right);
+    out.put(1, lane, of_left);
+    out.put(2, lane, of_insert);
+    if (keeps) out.put(3, lane, of_keep);
+  }
+};
+
+}  // namespace unbounded

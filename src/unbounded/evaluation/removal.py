@@ -1,0 +1,103 @@
+"""Which stacks a model does not need: a depth-first search over subsets.
+
+Source: Joulin & Mikolov 2015 (NIPS), section 3, "Rounding": the tree of removable stacks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from torch import Tensor
+
+from unbounded.errors import ConfigError
+from unbounded.models.discrete import superposition_layer
+from unbounded.models.pruning import without_stacks
+from unbounded.models.stream import StreamModel
+
+
+class Removal(NamedTuple):
+    """What the search found.
+
+    Fields:
+        model: without the stacks that it does not need.
+        removed: the numbers that they had, in order; may be empty.
+        scored: models that were scored, the whole one included.
+        complete: whether the search came to its end; if not, a larger subset may be removable.
+    """
+
+    model: StreamModel
+    removed: tuple[int, ...]
+    scored: int
+    complete: bool
+
+
+class _Search:
+    """The tree: a node is a removable subset, its children are it and one later stack."""
+
+    def __init__(
+        self, keeps: Callable[[tuple[int, ...]], bool], largest: int, most: int | None
+    ) -> None:
+        self._keeps, self._largest, self._most = keeps, largest, most
+        self.best: tuple[int, ...] = ()
+        self.asked = 0
+        self.complete = True
+
+    def descend(self, removed: tuple[int, ...], later: list[int]) -> None:
+        """Look below `removed`, to which each of `later` might be added."""
+        if len(removed) > len(self.best):
+            self.best = removed
+        children: list[int] = []
+        for place, stack in enumerate(later):
+            # What is below here cannot be larger than the best: leave it.
+            possible = min(len(removed) + len(children) + len(later) - place, self._largest)
+            if possible <= len(self.best):
+                return
+            if self._most is not None and self.asked >= self._most:
+                self.complete = False
+                break
+            self.asked += 1
+            if self._keeps((*removed, stack)):
+                children.append(stack)
+        for place, stack in enumerate(children):
+            if len(removed) + len(children) - place > len(self.best):
+                self.descend((*removed, stack), children[place + 1 :])
+
+
+def remove_unused(
+    model: StreamModel,
+    score: Callable[[StreamModel], float],
+    *,
+    readings: Tensor | None = None,
+    most: int | None = None,
+) -> Removal:
+    """Remove as many stacks or lists as the score allows.
+
+    A subset is removable if the model without it scores at least as well as the whole one. From
+    each removable subset the search goes on to those with one stack more; below one that is not
+    removable it does not look. Of the largest subsets that it meets, the first in the order of
+    their numbers is taken.
+
+    Args:
+        model: rounded or not; a discrete one (`unbounded.models.discretized`) makes a discrete
+            machine. It stays as it is.
+        score: of a model on validation data, higher is better, for example how many sequences are
+            right.
+        readings: what stands in place of a removed stack, as for `without_stacks`, for example
+            `mean_readings`; None for empty stacks.
+        most: subsets to score at the most; None for all. The worst case of 10 stacks is 1022.
+    Raises:
+        ConfigError: `most` is no integer of at least 1, or the model is not of this kind.
+    """
+    if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most < 1):
+        raise ConfigError([f"most: expected an integer >= 1 or None, got {most!r}"])
+    count = superposition_layer(model)[1].count
+    whole = score(model)
+
+    def keeps(removed: tuple[int, ...]) -> bool:
+        return score(without_stacks(model, removed, readings)) >= whole
+
+    search = _Search(keeps, count - 1, most)
+    search.descend((), list(range(count)))
+    smaller = without_stacks(model, search.best, readings)
+    return Removal(smaller, search.best, search.asked + 1, search.complete)

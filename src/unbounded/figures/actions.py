@@ -1,0 +1,219 @@
+"""What stacks or lists do with an input: their actions in colour, and the paper's Table 3."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from matplotlib.patches import Patch
+
+from unbounded.errors import CheckpointError, ConfigError
+from unbounded.evaluation import ActionRow, action_cells
+from unbounded.figures.style import PALETTE, new_figure, plain, save, style
+from unbounded.layers import Trace, load_trace
+from unbounded.memories import SuperpositionList, SuperpositionStack
+from unbounded.memories.superposition import NO_OP
+
+#: NO-OP is pale, so that what changes a stack stands out.
+ACTION_COLOURS = {
+    "PUSH": PALETTE[0],
+    "POP": PALETTE[1],
+    "INSERT": PALETTE[2],
+    "LEFT": PALETTE[4],
+    "RIGHT": PALETTE[5],
+    "NO-OP": "#DDDDDD",
+}
+TOP_COLOURS = "PuOr"
+
+#: The actions of the memories that a trace names, without NO-OP.
+_ACTIONS = {
+    memory.__name__: memory.basic_actions for memory in (SuperpositionStack, SuperpositionList)
+}
+_FIELD = "instruction.action"
+
+#: A table of more rows would be read by nobody as a picture.
+MOST_TABLE_ROWS = 100
+
+_INCHES_A_STEP = 0.22
+_INCHES_A_STACK = 0.26
+_INCHES_A_LABEL = 0.14
+_WIDTH_RANGE_INCHES = (4.0, 13.0)
+
+
+def draw_actions(
+    rows: Sequence[ActionRow], folder: Path, name: str = "actions", *, title: str | None = None
+) -> list[Path]:
+    """Draw each stack's actions over the input, as the paper's Figure 3, and its tops below.
+
+    A line a stack or list, a column a step; the colour is the heaviest action, fainter where it is
+    not decided. A dot below a symbol says that the next one was not the likeliest.
+
+    Args:
+        rows: as `unbounded.evaluation.action_rows` gives them.
+        folder: where `name.png` and `name.svg` go; made when missing.
+        name: file name without ending.
+        title: heading.
+    Returns:
+        The paths written, PNG first.
+    Raises:
+        ConfigError: there is no row.
+        StorageError: the folder cannot be written.
+    Source: Joulin & Mikolov 2015, arXiv:1503.01007, Figure 3.
+    """
+    _check(rows)
+    count, steps = len(rows[0].actions), len(rows)
+    width = float(np.clip(steps * _INCHES_A_STEP, *_WIDTH_RANGE_INCHES))
+    height = count * _INCHES_A_STACK
+    with style():
+        figure = new_figure(width + 1.6, 2 * height + 1.9)
+        figure.suptitle(title or "Actions over the input", fontsize=12)
+        actions, tops = figure.subplots(2, 1, sharex=True)
+        # A pixel of colour: white mixed in where the heaviest action has less than all the weight.
+        colours = np.array(
+            [[to_rgb(ACTION_COLOURS[action]) for action in row.actions] for row in rows]
+        )
+        weights = np.array([row.weights for row in rows])[:, :, None]
+        pixels = 1 - np.clip(weights, 0, 1) * (1 - colours)
+        actions.imshow(pixels.transpose(1, 0, 2), aspect="auto", interpolation="nearest")
+        shown = tops.imshow(
+            np.array([row.tops for row in rows]).T,
+            aspect="auto",
+            interpolation="nearest",
+            cmap=TOP_COLOURS,
+            vmin=-1.0,
+            vmax=1.0,
+        )
+        figure.colorbar(shown, ax=tops, aspect=10, pad=0.01, ticks=[-1, 0, 1])
+        for axis, label in ((actions, "action"), (tops, "top, or cell at HEAD, after it")):
+            axis.set_title(label, loc="left", fontsize=10)
+            axis.set_yticks(range(count), [str(place) for place in range(1, count + 1)])
+            axis.tick_params(length=0)
+        _symbols(tops, rows, width)
+        there = [name for name in ACTION_COLOURS if any(name in row.actions for row in rows)]
+        handles = [Patch(color=ACTION_COLOURS[action], label=action) for action in there]
+        figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
+        return save(figure, folder, name)
+
+
+def has_actions(trace: Trace) -> bool:
+    """Whether a trace is of superposition stacks or lists."""
+    return trace.memory in _ACTIONS and _FIELD in trace.arrays
+
+
+def read_actions(path: Path, example: int = 0) -> list[ActionRow]:
+    """The actions and tops of one sequence of a trace file, for `draw_actions`.
+
+    A trace knows no predictions: these rows have the next symbol in their place, and no probability
+    (NaN).
+
+    Args:
+        path: a file that `unbounded.save_trace` wrote, of superposition stacks or lists.
+        example: index along the batch, 0..B-1.
+    Raises:
+        CheckpointError: the file is no such trace.
+        ConfigError: `example` is not in the batch.
+    """
+    trace = load_trace(path)
+    if not has_actions(trace):
+        raise CheckpointError(f"{path} is a trace of {trace.memory}, which has no actions")
+    if not 0 <= example < len(trace.lengths):
+        last = len(trace.lengths) - 1
+        raise ConfigError([f"example is {example}, but {path} holds examples 0 to {last}"])
+    steps = int(trace.lengths[example])
+    weights, actions = trace.arrays[_FIELD][example, :steps].max(dim=-1)
+    readings = trace.arrays["reading"][example, :steps]
+    tops = readings.view(steps, actions.shape[1], -1)[:, :, 0]
+    names = (*_ACTIONS[trace.memory], NO_OP)
+    if trace.symbols is None:
+        symbols = [str(step + 1) for step in range(steps)]
+    else:
+        symbols = list(trace.symbols[example][:steps])
+    return [
+        ActionRow(
+            *(symbols[t], following, following, float("nan")),
+            tuple(names[action] for action in actions[t].tolist()),
+            tuple(weights[t].tolist()),
+            tuple(tops[t].tolist()),
+        )
+        for t, following in enumerate([*symbols[1:], ""])
+    ]
+
+
+def draw_action_table(
+    rows: Sequence[ActionRow], folder: Path, name: str = "action_table", *, title: str | None = None
+) -> list[Path]:
+    """Draw the paper's Table 3: symbols, prediction, actions and tops of each step.
+
+    Args, errors and returns as for `draw_actions`; there are at most 100 rows.
+    Source: Joulin & Mikolov 2015, arXiv:1503.01007, Table 3.
+    """
+    _check(rows)
+    if len(rows) > MOST_TABLE_ROWS:
+        raise ConfigError(
+            [f"rows: {len(rows)} are too many for a picture; give at most {MOST_TABLE_ROWS}"]
+        )
+    headings, *lines = (tuple(map(plain, line)) for line in action_cells(rows))
+    first = headings.index("action 1")
+    colours = [
+        [
+            _pale(ACTION_COLOURS[row.actions[column - first]])
+            if 0 <= column - first < len(row.actions)
+            else _prediction_colour(row, headings[column])
+            for column in range(len(headings))
+        ]
+        for row in rows
+    ]
+    with style():
+        figure = new_figure(0.85 * len(headings), 0.25 * (len(rows) + 1) + 0.6)
+        figure.suptitle(title or "Actions and tops", fontsize=12)
+        axis = figure.subplots()
+        axis.set_axis_off()
+        table = axis.table(
+            cellText=lines,
+            colLabels=headings,
+            cellColours=colours,
+            cellLoc="center",
+            bbox=[0, 0, 1, 1],  # type: ignore[arg-type]
+        )
+        table.auto_set_font_size(False)
+        table.set_fontsize(9)
+        for cell in table.get_celld().values():
+            cell.set_linewidth(0.4)
+        return save(figure, folder, name)
+
+
+def _check(rows: Sequence[ActionRow]) -> None:
+    if not rows:
+        raise ConfigError(["rows: there is nothing to draw; give at least one step"])
+
+
+def _symbols(axis: Axes, rows: Sequence[ActionRow], inches: float) -> None:
+    """Name as many steps as fit by the symbol read; dot those whose prediction was wrong."""
+    every = max(1, int(np.ceil(len(rows) * _INCHES_A_LABEL / inches)))
+    places = range(0, len(rows), every)
+    axis.set_xticks(list(places), [plain(rows[place].current) for place in places])
+    wrong = [t for t, row in enumerate(rows) if row.predicted != row.following]
+    dots = "; a dot: the next symbol was not the likeliest" if wrong else ""
+    axis.set_xlabel(f"input symbol of the step{dots}")
+    axis.plot(
+        wrong,
+        [-0.07] * len(wrong),
+        "k.",
+        markersize=4,
+        clip_on=False,
+        transform=axis.get_xaxis_transform(),
+    )
+
+
+def _pale(colour: str) -> tuple[float, float, float]:
+    red, green, blue = (1 - 0.35 * (1 - part) for part in to_rgb(colour))
+    return red, green, blue
+
+
+def _prediction_colour(row: ActionRow, heading: str) -> str:
+    """A wrong prediction is grey: it may be one that nothing determines."""
+    wrong = heading == "predicted" and row.predicted != row.following
+    return "#DDDDDD" if wrong else "white"

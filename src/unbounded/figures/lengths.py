@@ -1,0 +1,92 @@
+"""Accuracy against n, the paper's Figure 2: a line a model, a band over its restarts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from unbounded.errors import ConfigError
+from unbounded.figures.style import line_colour, new_figure, save, style
+
+#: n -> share of sequences that are right, of one run.
+Accuracies = Mapping[int, float]
+
+
+def draw_lengths(
+    groups: Mapping[str, Sequence[Accuracies]],
+    folder: Path,
+    name: str = "lengths",
+    *,
+    trained_to: int | None = None,
+    title: str = "Accuracy by length",
+) -> list[Path]:
+    """Draw the share of right sequences against their length n.
+
+    Each group is a line: of its one run, or the median over its restarts with a band from the least
+    to the greatest. Where some restarts were not scored at an n, the others stand for it.
+
+    Args:
+        groups: label -> its restarts, each n -> share in 0..1, for example of
+            `unbounded.evaluation.score_lengths`.
+        folder: where `name.png` and `name.svg` go; made when missing.
+        name: file name without ending.
+        trained_to: the longest n of training, marked by a line; None marks none.
+        title: heading.
+    Returns:
+        The paths written, PNG first.
+    Raises:
+        ConfigError: no group holds any accuracy, or one is not in 0..1.
+        StorageError: the folder cannot be written.
+    Source: Joulin & Mikolov 2015, arXiv:1503.01007, Figure 2.
+    """
+    measured = {
+        label: runs
+        for label, all_runs in groups.items()
+        if (runs := [run for run in all_runs if run])
+    }
+    if not measured:
+        raise ConfigError(["groups: there is nothing to draw: no run has an accuracy"])
+    faults = [
+        f"groups: {label}: expected accuracies in 0..1, got {accuracy!r} at n = {n}"
+        for label, runs in measured.items()
+        for run in runs
+        for n, accuracy in run.items()
+        if not 0 <= accuracy <= 1
+    ]
+    if faults:
+        raise ConfigError(faults)
+    with style():
+        figure = new_figure(7.5, 4.2)
+        axis = figure.subplots()
+        axis.set_title(title)
+        for index, (label, runs) in enumerate(measured.items()):
+            lengths = sorted({n for run in runs for n in run})
+            values = np.array([[run.get(n, np.nan) for n in lengths] for run in runs])
+            shown = label if len(runs) == 1 else f"{label} (median and range of {len(runs)} runs)"
+            marker = "o" if len(lengths) == 1 else None
+            colour = line_colour(index)
+            axis.plot(
+                lengths, np.nanmedian(values, axis=0), color=colour, label=shown, marker=marker
+            )
+            if len(runs) > 1:
+                low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
+                axis.fill_between(lengths, low, high, color=colour, alpha=0.18, linewidth=0)
+        if trained_to is not None:
+            axis.axvline(trained_to, color="grey", linestyle=":", linewidth=1.2)
+            axis.annotate(
+                "longest of training",
+                (trained_to, 1.0),
+                xycoords=("data", "axes fraction"),
+                xytext=(3, -10),
+                textcoords="offset points",
+                fontsize=8,
+                color="grey",
+            )
+        axis.set_xlabel("n")
+        axis.set_ylabel("sequences that are right")
+        axis.set_ylim(-0.03, 1.03)
+        axis.grid(axis="y", alpha=0.3)
+        figure.legend(loc="outside lower center", ncols=2)
+        return save(figure, folder, name)

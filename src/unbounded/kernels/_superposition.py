@@ -1,0 +1,224 @@
+"""The fused recurrence over superposition stacks or lists: checks, gradients, face in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from unbounded.errors import BackendError, ShapeError, say_once
+from unbounded.kernels import _superposition_operators  # noqa: F401 - registers the operators
+from unbounded.kernels._autograd import bias_hh_gradient, differentiate_reference
+from unbounded.kernels._checks import (
+    ControllerWeights,
+    check_controller,
+    check_sequence,
+    expect,
+    expect_axes,
+    expect_if,
+)
+from unbounded.kernels._dispatch import why_not
+from unbounded.kernels._shapes import CONTROLLERS
+from unbounded.kernels._superposition_shapes import BASIC_ACTIONS
+
+Results = tuple[Tensor, tuple[Tensor, ...], Tensor]
+
+
+class CheckedCells(NamedTuple):
+    """The tensors of a recurrence, contiguous; `cell` is empty where a controller has none."""
+
+    weight_ih: Tensor
+    weight_hh: Tensor | None
+    bias_ih: Tensor | None
+    bias_hh: Tensor | None
+    head_weight: Tensor
+    head_bias: Tensor | None
+    hidden: Tensor
+    cell: Tensor
+    reading: Tensor
+    memory: Tensor
+
+
+class Superposition(torch.autograd.Function):
+    """The operators with their gradients; tensors as of `unbounded::superposition`."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        reference: Callable[..., Any] | None,
+        structure: str,
+        controller: str,
+        lengths: Tensor | None,
+        capacity: int,
+        strict: bool,
+        *tensors: Tensor | None,
+    ) -> tuple[Tensor, ...]:
+        x, *rest = tensors
+        with torch.autocast("cpu", enabled=False):
+            results = torch.ops.unbounded.superposition(
+                structure, controller, x, lengths, *rest, capacity, strict, True
+            )
+        ctx.reference, ctx.structure, ctx.controller = reference, structure, controller
+        ctx.capacity = capacity
+        ctx.save_for_backward(lengths, *tensors, *results)
+        ctx.set_materialize_grads(False)
+        return tuple(results[:5])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        lengths, *saved = ctx.saved_tensors
+        tensors, results = saved[:11], saved[11:]
+        x, weight_ih, weight_hh, _, bias_hh, head_weight, _, *initial = tensors
+        needs = ctx.needs_input_grad[6:]
+        if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+            return (None,) * 6 + _through_reference(ctx, lengths, tensors, needs, grads)
+        contiguous = [None if grad is None else grad.contiguous() for grad in grads]
+        # The weight gradients are products of torch's: autocast must not make them half precision.
+        with torch.autocast("cpu", enabled=False):
+            made = torch.ops.unbounded.superposition_backward(
+                ctx.structure, ctx.controller, [x, weight_ih, head_weight, *initial], lengths,
+                weight_hh, results, contiguous, ctx.capacity, needs[0], any(needs[1:7]), needs[10],
+            )  # fmt: skip
+        grad_x, of_ih, of_hh, of_bias, of_bias_hh, of_head, of_head_bias, *of_initial = made
+        given = [
+            grad_x,
+            of_ih,
+            of_hh,
+            of_bias,
+            bias_hh_gradient(ctx.controller, bias_hh, of_bias, of_bias_hh),
+            of_head,
+            of_head_bias,
+            *of_initial,
+        ]
+        wanted = (grad if need else None for grad, need in zip(given, needs, strict=True))
+        return (None,) * 6 + tuple(wanted)
+
+
+def _through_reference(
+    ctx: Any,
+    lengths: Tensor | None,
+    tensors: list[Tensor | None],
+    needs: tuple[bool, ...],
+    grads: tuple[Tensor | None, ...],
+) -> tuple[Tensor | None, ...]:
+    """Gradients that can be differentiated again, from the reference in plain torch."""
+    if ctx.reference is None:
+        raise BackendError(
+            "the fused recurrence has no double backward and was given no reference to fall back "
+            "on; use backend='reference'"
+        )
+    say_once(
+        "backward with create_graph=True: the fused recurrence has no double backward, so the "
+        "gradients come from the reference path",
+        RuntimeWarning,
+    )
+    x, weight_ih, weight_hh, bias_ih, bias_hh, head_weight, head_bias, *initial = tensors
+    has_cell = CONTROLLERS[ctx.controller].has_cell
+    if not has_cell:
+        del initial[1]
+    outputs, final, _ = ctx.reference(
+        ctx.structure, ctx.controller, x, lengths,
+        ControllerWeights(weight_ih, weight_hh, bias_ih, bias_hh),  # type: ignore[arg-type]
+        head_weight, head_bias, tuple(initial),
+    )  # fmt: skip
+    results = [outputs, *final]
+    if not has_cell:
+        results.insert(2, outputs.new_empty(0))
+        grads = (*grads[:2], None, *grads[3:])
+    return differentiate_reference(results, grads, tensors, needs)
+
+
+def check_superposition(
+    structure: str,
+    controller: str,
+    weights: ControllerWeights,
+    head_weight: Tensor,
+    head_bias: Tensor | None,
+    initial: tuple[Tensor, ...],
+) -> CheckedCells:
+    """Check everything that does not depend on the sequence.
+
+    Raises:
+        ChoiceError: no such controller. BackendError: the kernels cannot serve these tensors.
+        ShapeError, DTypeError: a tensor disagrees with the others; the message names it.
+    """
+    kind = check_controller(controller, weights)
+    reason = why_not(*weights, head_weight, head_bias, *initial)
+    if reason is not None:
+        raise BackendError(reason)
+    if len(initial) != 3 + kind.has_cell:
+        raise ShapeError(
+            f"initial: expected {3 + kind.has_cell} tensors for the controller {controller}, got "
+            f"{len(initial)}."
+        )
+    hidden0, *cell, reading0, memory0 = initial
+    for name, tensor, axes in (
+        ("hidden", hidden0, "B, H"),
+        ("reading", reading0, "B, S * k"),
+        ("cells", memory0, "B, S, N"),
+        ("weight_ih", weights.weight_ih, "blocks * H, I + S * k"),
+        ("head_weight", head_weight, "S * (A + 1), H"),
+    ):
+        expect_axes(name, tensor, axes)
+    batch, hidden = hidden0.shape
+    _, count, rows = memory0.shape
+    if 0 in (hidden, count):
+        raise ShapeError("hidden, cells: expected H and S of at least 1, got 0.")
+    basic = BASIC_ACTIONS[structure]
+    actions = head_weight.shape[0] // count - 1
+    reading = reading0.shape[1] // count * count
+    if not basic <= actions <= basic + 1 or reading == 0:
+        raise ShapeError(
+            f"head_weight, reading: {count} structures of {basic} or {basic + 1} actions need "
+            f"{count * (basic + 1)} or {count * (basic + 2)} heads and readings of k * {count}, "
+            f"got {head_weight.shape[0]} and {reading0.shape[1]}."
+        )
+    if structure == "superposition_list" and rows % 2 == 0:
+        raise ShapeError(f"cells: expected an odd number N with HEAD in the middle, got {rows}.")
+    blocks, inputs = kind.blocks * hidden, max(0, weights.weight_ih.shape[1] - reading)
+    like = hidden0
+    return CheckedCells(
+        expect("weight_ih", weights.weight_ih, (blocks, inputs + reading), like),
+        expect_if("weight_hh", weights.weight_hh, (blocks, hidden), like),
+        expect_if("bias_ih", weights.bias_ih, (blocks,), like),
+        expect_if("bias_hh", weights.bias_hh, (blocks,), like),
+        expect("head_weight", head_weight, (count * (actions + 1), hidden), like),
+        expect_if("head_bias", head_bias, (count * (actions + 1),), like),
+        hidden0.contiguous(),
+        expect("cell", cell[0], (batch, hidden), like) if cell else hidden0.new_empty(batch, 0),
+        expect("reading", reading0, (batch, reading), like),
+        expect("cells", memory0, (batch, count, rows), like),
+    )
+
+
+def superposition(
+    structure: str,
+    controller: str,
+    x: Tensor,
+    lengths: Tensor | None,
+    weights: ControllerWeights,
+    head_weight: Tensor,
+    head_bias: Tensor | None,
+    initial: tuple[Tensor, ...],
+    reference: Callable[..., Results] | None,
+    capacity: int | None,
+    strict: bool,
+) -> Results:
+    """`recurrence` of a superposition stack or list; see there."""
+    checked = check_superposition(structure, controller, weights, head_weight, head_bias, initial)
+    x, lengths = check_sequence(x, lengths, checked)
+    tensors = (x, *checked)
+    most = capacity or 0
+    if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors):
+        results = Superposition.apply(  # type: ignore[no-untyped-call]
+            reference, structure, controller, lengths, most, strict, *tensors
+        )
+    else:
+        results = torch.ops.unbounded.superposition(
+            structure, controller, x, lengths, *checked, most, strict, False
+        )
+    outputs, hidden_last, cell_last, reading_last, memory_last = results[:5]
+    cells = (cell_last,) if CONTROLLERS[controller].has_cell else ()
+    return outputs, (hidden_last, *cells, reading_last, memory_last), memory_last

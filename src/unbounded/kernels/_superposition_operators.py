@@ -1,0 +1,282 @@
+"""The fused recurrence of superposition memories as torch operators.
+
+`unbounded::superposition` and its backward pass take contiguous tensors that have been checked;
+the `autograd.Function` around them is in `_superposition`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from unbounded.kernels._checks import check_length_values
+from unbounded.kernels._gradients import (
+    empty_weight_gradients,
+    input_gradient,
+    weight_gradients,
+)
+from unbounded.kernels._library import Call, Handle, run_backward
+from unbounded.kernels._operators import define
+from unbounded.kernels._shapes import CONTROLLERS, DTYPES, joint_bias, project_input
+from unbounded.kernels._superposition_shapes import MixtureSizes
+
+#: Results of the forward operator: the first five are the call's, the rest is for backward.
+RESULTS: Final = (
+    "outputs",
+    "hidden_last",
+    "cell_last",
+    "reading_last",
+    "memory_last",
+    "gates",
+    "cells",
+    "tanh_cells",
+    "readings",
+    "planes",
+    "checkpoints",
+)
+CALL_RESULTS: Final = 5
+
+
+def sizes_of(
+    structure: str,
+    head_weight: Tensor,
+    reading0: Tensor,
+    memory0: Tensor,
+    capacity: int,
+    strict: bool,
+) -> MixtureSizes:
+    """The sizes of a call, from its tensors."""
+    count = memory0.shape[1]
+    depth, actions = reading0.shape[1] // count, head_weight.shape[0] // count - 1
+    return MixtureSizes(structure, count, depth, actions, memory0.shape[2], capacity, strict)
+
+
+def _results(
+    sizes: MixtureSizes, controller: str, x: Tensor, hidden0: Tensor, saves: bool
+) -> dict[str, Tensor]:
+    steps, batch, _ = x.shape
+    hidden, kind, new = hidden0.shape[1], CONTROLLERS[controller], x.new_empty
+    cell, reading = hidden if kind.has_cell else 0, sizes.count * sizes.depth
+    ring = steps if saves else 2
+    return {
+        "outputs": new(steps, batch, hidden),
+        "hidden_last": new(batch, hidden),
+        "cell_last": new(batch, cell),
+        "reading_last": new(batch, reading),
+        "memory_last": new(batch, sizes.count, sizes.grown(steps)),
+        "gates": new(steps, batch, kind.lanes * hidden),
+        "cells": new(ring, batch, cell),
+        "tanh_cells": new(ring, batch, cell),
+        "readings": new(ring, batch, reading),
+        **sizes.saved(x, batch, steps, saves=saves),
+    }
+
+
+def _call(
+    sizes: MixtureSizes,
+    x: Tensor,
+    weight_ih: Tensor,
+    hidden0: Tensor,
+    tensors: dict[str, Tensor | None],
+) -> Call:
+    call = Call()
+    sizes.set(call, x.shape[0])
+    call.batch, call.hidden = hidden0.shape
+    call.weight_ih_stride = weight_ih.shape[1]
+    call.weight_ih = weight_ih.data_ptr() + x.shape[2] * weight_ih.element_size()
+    for name, tensor in tensors.items():
+        if tensor is not None:
+            setattr(call, name, tensor.data_ptr())
+    return call
+
+
+def _superposition(
+    structure: str,
+    controller: str,
+    x: Tensor,
+    lengths: Tensor | None,
+    weight_ih: Tensor,
+    weight_hh: Tensor | None,
+    bias_ih: Tensor | None,
+    bias_hh: Tensor | None,
+    head_weight: Tensor,
+    head_bias: Tensor | None,
+    hidden0: Tensor,
+    cell0: Tensor,
+    reading0: Tensor,
+    memory0: Tensor,
+    capacity: int,
+    strict: bool,
+    saves: bool,
+) -> list[Tensor]:
+    steps, batch, inputs = x.shape
+    check_length_values(lengths, steps)
+    sizes = sizes_of(structure, head_weight, reading0, memory0, capacity, strict)
+    results = _results(sizes, controller, x, hidden0, saves)
+    project_input(
+        controller,
+        x.view(steps * batch, inputs),
+        weight_ih[:, :inputs].t(),
+        joint_bias(controller, bias_ih, bias_hh),
+        bias_hh,
+        results["gates"].view(steps * batch, -1),
+    )
+    overflow = sizes.overflow(x, batch, steps)
+    given = {
+        "lengths": lengths,
+        "weight_hh": weight_hh,
+        "head_weight": head_weight,
+        "head_bias": head_bias,
+        "hidden0": hidden0,
+        "cell0": cell0,
+        "reading0": reading0,
+        "memory0": memory0,
+        "overflow": overflow,
+        **results,
+    }
+    call = _call(sizes, x, weight_ih, hidden0, given)
+    call.saves = int(saves)
+    handle = Handle(sizes.code, CONTROLLERS[controller].code, DTYPES[x.dtype], call)
+    handle.run(call)
+    handle.finish(call)
+    sizes.check_overflow(overflow)
+    if steps == 0:
+        for name, before in (("hidden", hidden0), ("cell", cell0), ("reading", reading0)):
+            results[f"{name}_last"].copy_(before)
+    return _kept(results, saves)
+
+
+def _kept(results: dict[str, Tensor], saves: bool) -> list[Tensor]:
+    kept = [results[name] for name in RESULTS]
+    if saves:
+        return kept
+    return [*kept[:CALL_RESULTS], *(kept[0].new_empty(0) for _ in kept[CALL_RESULTS:])]
+
+
+def _superposition_fake(
+    structure: str,
+    controller: str,
+    x: Tensor,
+    lengths: Tensor | None,
+    weight_ih: Tensor,
+    weight_hh: Tensor | None,
+    bias_ih: Tensor | None,
+    bias_hh: Tensor | None,
+    head_weight: Tensor,
+    head_bias: Tensor | None,
+    hidden0: Tensor,
+    cell0: Tensor,
+    reading0: Tensor,
+    memory0: Tensor,
+    capacity: int,
+    strict: bool,
+    saves: bool,
+) -> list[Tensor]:
+    sizes = sizes_of(structure, head_weight, reading0, memory0, capacity, strict)
+    return _kept(_results(sizes, controller, x, hidden0, saves), saves)
+
+
+def _superposition_backward(
+    structure: str,
+    controller: str,
+    inputs: list[Tensor],
+    lengths: Tensor | None,
+    weight_hh: Tensor | None,
+    results: list[Tensor],
+    grads: list[Tensor | None],
+    capacity: int,
+    needs_x: bool,
+    needs_weights: bool,
+    needs_memory: bool,
+) -> list[Tensor]:
+    x, weight_ih, head_weight, hidden0, cell0, reading0, memory0 = inputs
+    steps, batch, _ = x.shape
+    kept = dict(zip(RESULTS, results, strict=True))
+    sizes = sizes_of(structure, head_weight, reading0, memory0, capacity, False)
+    names = ("outputs", "hidden_last", "cell_last", "reading_last", "memory_last")
+    made = {
+        "grad_gates": torch.empty_like(kept["gates"]),
+        "grad_instructions": x.new_empty(steps, batch, head_weight.shape[0]),
+        "grad_hidden0": torch.empty_like(hidden0),
+        "grad_cell0": torch.empty_like(cell0),
+        "grad_reading0": torch.empty_like(reading0),
+        "grad_memory0": torch.empty_like(memory0) if needs_memory else None,
+    }
+    given = {
+        "lengths": lengths,
+        "weight_hh": weight_hh,
+        "head_weight": head_weight,
+        "hidden0": hidden0,
+        "cell0": cell0,
+        "reading0": reading0,
+        "memory0": memory0,
+        **{f"grad_{name}": grad for name, grad in zip(names, grads, strict=True)},
+        **kept,
+        **made,
+    }
+    call = _call(sizes, x, weight_ih, hidden0, given)
+    call.saves = 1
+    run_backward(sizes.code, CONTROLLERS[controller].code, DTYPES[x.dtype], call)
+    gates, instructions = made["grad_gates"], made["grad_instructions"]
+    none = x.new_empty(0)
+    weights = [none] * 6
+    if needs_weights:
+        weights = weight_gradients(
+            controller, x, weight_hh, gates, instructions, kept, hidden0, reading0
+        )
+    return [
+        input_gradient(controller, gates, weight_ih, x) if needs_x else none,
+        *weights,
+        made["grad_hidden0"],
+        made["grad_cell0"],
+        made["grad_reading0"],
+        none if made["grad_memory0"] is None else made["grad_memory0"],
+    ]
+
+
+def _superposition_backward_fake(
+    structure: str,
+    controller: str,
+    inputs: list[Tensor],
+    lengths: Tensor | None,
+    weight_hh: Tensor | None,
+    results: list[Tensor],
+    grads: list[Tensor | None],
+    capacity: int,
+    needs_x: bool,
+    needs_weights: bool,
+    needs_memory: bool,
+) -> list[Tensor]:
+    x, weight_ih, head_weight, *initial = inputs
+    none = x.new_empty(0)
+    weights = [none] * 6
+    if needs_weights:
+        weights = empty_weight_gradients(controller, weight_ih, weight_hh, head_weight)
+    *of_initial, of_memory = (torch.empty_like(tensor) for tensor in initial)
+    return [
+        torch.empty_like(x) if needs_x else none,
+        *weights,
+        *of_initial,
+        of_memory if needs_memory else none,
+    ]
+
+
+define(
+    "superposition",
+    "(str structure, str controller, Tensor x, Tensor? lengths, Tensor weight_ih, "
+    "Tensor? weight_hh, Tensor? bias_ih, Tensor? bias_hh, Tensor head_weight, Tensor? head_bias, "
+    "Tensor hidden0, Tensor cell0, Tensor reading0, Tensor memory0, int capacity, bool strict, "
+    "bool saves) -> Tensor[]",
+    _superposition,
+    _superposition_fake,
+)
+define(
+    "superposition_backward",
+    "(str structure, str controller, Tensor[] inputs, Tensor? lengths, Tensor? weight_hh, "
+    "Tensor[] results, Tensor?[] grads, int capacity, bool needs_x, bool needs_weights, "
+    "bool needs_memory) -> Tensor[]",
+    _superposition_backward,
+    _superposition_backward_fake,
+)

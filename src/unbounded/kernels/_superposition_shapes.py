@@ -1,0 +1,97 @@
+"""Sizes and buffers of superposition stacks and lists; mirrors csrc/mixture*.h."""
+
+from __future__ import annotations
+
+import math
+from typing import Final, NamedTuple
+
+import torch
+from torch import Tensor
+
+from unbounded.errors import MemoryOverflowError
+from unbounded.kernels._library import VECTOR_BYTES, Call
+from unbounded.kernels._shapes import SUPERPOSITIONS
+
+#: Actions of each structure without NO-OP.
+BASIC_ACTIONS: Final = {"superposition_stack": 2, "superposition_list": 3}
+_ROW_MARGIN: Final = 2
+_LEAST_BLOCK: Final = 16
+
+
+class MixtureSizes(NamedTuple):
+    """What tells one superposition memory from another.
+
+    Fields:
+        structure: "superposition_stack" or "superposition_list".
+        count: S. depth: k. actions: of each structure. cells: N0, of the initial state.
+        capacity: as of the memory; 0 for none.
+        strict: whether a lost cell that is not empty is an error.
+    """
+
+    structure: str
+    count: int
+    depth: int
+    actions: int
+    cells: int
+    capacity: int
+    strict: bool
+
+    def grown(self, steps: int) -> int:
+        """Cells after so many steps."""
+        if self.structure == "superposition_stack":
+            grown = self.cells + steps
+            return max(self.cells, min(grown, self.capacity)) if self.capacity else grown
+        side = self.cells // 2
+        if self.capacity:
+            return 2 * max(side, min(side + steps, self.capacity - 1)) + 1
+        return 2 * (side + steps) + 1
+
+    def rows(self, steps: int) -> int:
+        """Rows of the kernels' buffers with room for so many steps."""
+        most = self.grown(steps)
+        if self.structure == "superposition_stack":
+            return max(most, self.depth) + 2 * _ROW_MARGIN
+        return 2 * max(most // 2, self.depth - 1) + 1 + 2 * _ROW_MARGIN
+
+    @property
+    def code(self) -> int:
+        """Number of the structure in csrc/library.cpp."""
+        return SUPERPOSITIONS[self.structure]
+
+    def saved(self, like: Tensor, batch: int, steps: int, *, saves: bool) -> dict[str, Tensor]:
+        """Buffers of the weights and values of each step and of the cells at the ends of blocks."""
+        lanes = max(1, VECTOR_BYTES // like.element_size())
+        padded = -(-self.count // lanes) * lanes
+        blocks = (steps - 1) // block_steps(steps) if saves and steps else 0
+        return {
+            "planes": like.new_empty(steps if saves else 1, batch, self.actions + 1, padded),
+            "checkpoints": like.new_empty(batch, blocks, self.rows(steps) if blocks else 0, padded),
+        }
+
+    def overflow(self, like: Tensor, batch: int, steps: int) -> Tensor | None:
+        """Where the kernel notes a lost cell; None if none can be lost or all may be."""
+        if not self.strict or not self.capacity or self.grown(steps + 1) > self.grown(steps):
+            return None
+        return like.new_zeros(batch, dtype=torch.int32)
+
+    def check_overflow(self, noted: Tensor | None) -> None:
+        """Raise MemoryOverflowError if a cell was lost."""
+        if noted is not None and bool(noted.any()):
+            raise MemoryOverflowError(
+                f"a full {self.structure.replace('_', ' ')} of capacity {self.capacity} would lose "
+                f"a cell that is not empty, in {int(noted.sum())} of {len(noted)} sequences. Give "
+                "a larger capacity, capacity=None, or overflow='drop_bottom' (of a list "
+                "'drop_ends') to drop it."
+            )
+
+    def set(self, call: Call, steps: int) -> None:
+        """Write the sizes into a call."""
+        call.count, call.depth, call.actions = self.count, self.depth, self.actions
+        call.limit, call.initial_rows = self.capacity, self.cells
+        call.steps = call.capacity = steps
+        call.block = block_steps(steps)
+
+
+def block_steps(steps: int) -> int:
+    """Steps between the cells that are kept: their number and a block's length grow as sqrt(T)."""
+    return max(_LEAST_BLOCK, math.isqrt(max(steps - 1, 0)) + 1)

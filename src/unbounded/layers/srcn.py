@@ -1,0 +1,175 @@
+"""The structurally constrained network: an Elman network beside context units that change slowly.
+
+Source: Mikolov, Joulin, Chopra, Mathieu & Ranzato 2014, arXiv:1412.7753, section 3.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from unbounded.checks import check_positive, check_shape, check_tensor
+from unbounded.errors import ConfigError
+from unbounded.layers.call import check_call
+
+#: Steps over which the context is one matrix product; longer inputs take several.
+BLOCK = 64
+
+
+class SRCNState(NamedTuple):
+    """What an SRCN carries from one step to the next.
+
+    Fields:
+        hidden: h, [B, H].
+        context: s, [B, C].
+    """
+
+    hidden: Tensor
+    context: Tensor
+
+
+class SRCN(nn.Module):
+    """Hidden units h and context units s, each of which is a slowly decaying sum of the inputs.
+
+    s_t = (1 - alpha) B x_t + alpha s_{t-1}
+    h_t = sigma(P s_t + A x_t + R h_{t-1})
+
+    The output is h_t and s_t side by side, for y_t = softmax(U h_t + V s_t). No biases. The context
+    needs no loop over time: it is linear, so a block of steps is one product with the powers of
+    alpha.
+
+    Args:
+        input_size: I, size of x_t.
+        hidden_size: H.
+        context_size: C; the paper has 10 to 40 beside 40 to 300 hidden units.
+        alpha: in 0 <= alpha < 1, the same for all context units and not learned.
+        batch_first: whether inputs and outputs are [B, T, ...] instead of [T, B, ...].
+        device, dtype: of the parameters.
+    Raises:
+        ShapeError: a size is no positive integer. ConfigError: alpha is out of range.
+    Source: Mikolov et al. 2014, arXiv:1412.7753, section 3.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        context_size: int = 40,
+        alpha: float = 0.95,
+        batch_first: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        for name, size in (
+            ("input_size", input_size),
+            ("hidden_size", hidden_size),
+            ("context_size", context_size),
+        ):
+            check_positive(name, size)
+        if not 0 <= alpha < 1:
+            raise ConfigError(
+                [f"alpha: expected a number of at least 0 and below 1, got {alpha!r}"]
+            )
+        self.input_size, self.hidden_size, self.context_size = input_size, hidden_size, context_size
+        self.alpha, self.batch_first = alpha, batch_first
+
+        def matrix(rows: int, columns: int) -> nn.Parameter:
+            return nn.Parameter(torch.empty(rows, columns, device=device, dtype=dtype))
+
+        #: A and, below it, B: both see x_t alone.
+        self.weight_ih = matrix(hidden_size + context_size, input_size)
+        #: P.
+        self.weight_sh = matrix(hidden_size, context_size)
+        #: R.
+        self.weight_hh = matrix(hidden_size, hidden_size)
+        for parameter in self.parameters():
+            nn.init.xavier_uniform_(parameter)
+
+    @property
+    def output_size(self) -> int:
+        """H + C."""
+        return self.hidden_size + self.context_size
+
+    def initial_state(self, batch_size: int) -> SRCNState:
+        """Return the state in which every sequence begins: zeros."""
+        check_positive("batch_size", batch_size)
+        like = self.weight_ih
+        return SRCNState(
+            like.new_zeros(batch_size, self.hidden_size),
+            like.new_zeros(batch_size, self.context_size),
+        )
+
+    def forward(
+        self, x: Tensor, state: SRCNState | None = None, lengths: Tensor | None = None
+    ) -> tuple[Tensor, SRCNState]:
+        """Run over a sequence.
+
+        Args:
+            x: [T, B, I], or [B, T, I] with `batch_first`.
+            state: as an earlier call returned it; None begins anew.
+            lengths: int64 [B] in 0..T; beyond its length a sequence's state stays, its output is 0.
+        Returns:
+            h and s of every step, [T, B, H + C] (or batch first), and the state.
+        Raises:
+            ShapeError, DTypeError, DeviceError: an argument disagrees; the message names it.
+        """
+        check_tensor("x", x)
+        axes = ("B", "T") if self.batch_first else ("T", "B")
+        check_shape("x", x, (*axes, self.input_size))
+        inputs = x.transpose(0, 1) if self.batch_first else x
+        check_call(inputs, lengths, self.weight_ih)
+        steps, batch_size = inputs.shape[:2]
+        state = self.initial_state(batch_size) if state is None else SRCNState(*state)
+        check_shape("state.hidden", state.hidden, (batch_size, self.hidden_size))
+        check_shape("state.context", state.context, (batch_size, self.context_size))
+        sizes = [self.hidden_size, self.context_size]
+        to_hidden, to_context = torch.split(F.linear(inputs, self.weight_ih), sizes, dim=-1)
+        context = self._context((1 - self.alpha) * to_context, state.context)
+        hidden = self._hidden(to_hidden + F.linear(context, self.weight_sh), state.hidden)
+        output = torch.cat([hidden, context], dim=-1)
+        if lengths is None:
+            last = output[-1]
+        else:
+            # Step 0 of `all_steps` is the state before the first: where a length of 0 leaves it.
+            all_steps = torch.cat([torch.cat(state, dim=-1).unsqueeze(0), output])
+            last = all_steps[lengths, torch.arange(batch_size, device=lengths.device)]
+            there = torch.arange(steps, device=lengths.device).unsqueeze(1) < lengths
+            output = output * there.unsqueeze(-1)
+        final = SRCNState(*torch.split(last, sizes, dim=-1))
+        return output.transpose(0, 1) if self.batch_first else output, final
+
+    def _context(self, entering: Tensor, before: Tensor) -> Tensor:
+        """Every s, [T, B, C], from (1 - alpha) B x of every step and s_{-1} [B, C]."""
+        blocks = []
+        for block in torch.split(entering, BLOCK):
+            t = torch.arange(len(block), device=block.device)
+            age = (t.unsqueeze(1) - t).clamp(min=0)
+            # s_t = alpha^(t+1) s_{-1} + sum_{j<=t} alpha^(t-j) entering_j
+            kept = torch.tril(torch.pow(self._alpha(block), age))
+            fading = torch.pow(self._alpha(block), t + 1).view(-1, 1, 1)
+            new = torch.einsum("tj,jbc->tbc", kept, block) + fading * before
+            before = new[-1]
+            blocks.append(new)
+        return torch.cat(blocks)
+
+    def _alpha(self, like: Tensor) -> Tensor:
+        return torch.tensor(self.alpha, device=like.device, dtype=like.dtype)
+
+    def _hidden(self, entering: Tensor, before: Tensor) -> Tensor:
+        """Every h, [T, B, H]: the only part that goes step by step."""
+        hidden, recurrent = [], self.weight_hh.t()
+        for step in entering.unbind(0):
+            before = torch.sigmoid(torch.addmm(step, before, recurrent))
+            hidden.append(before)
+        return torch.stack(hidden)
+
+    def extra_repr(self) -> str:
+        """Sizes, for print(module)."""
+        return (
+            f"{self.input_size}, {self.hidden_size}, context_size={self.context_size}, "
+            f"alpha={self.alpha}, batch_first={self.batch_first}"
+        )

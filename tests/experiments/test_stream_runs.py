@@ -1,0 +1,173 @@
+"""Runs on streams and texts: what they leave behind, and that an interruption changes nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from tests.experiments.tiny import assert_same_run, metrics
+from tests.experiments.tiny_streams import tiny_streams, tiny_text
+from unbounded.evaluation import table
+from unbounded.experiments.config import RunConfig, from_dict, run_name
+from unbounded.experiments.evaluate import evaluate_run, load_model
+from unbounded.experiments.run import train_run
+from unbounded.models import StreamModel
+from unbounded.tasks import LengthRange
+from unbounded.training import Interrupted
+from unbounded.training.carry import Carry
+from unbounded.training.checkpoint import checkpoint_folders
+from unbounded.training.steps import BatchTrainer
+
+Make = Callable[..., RunConfig]
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("corpus")
+
+
+@pytest.fixture(params=["streams", "text"])
+def make(request: pytest.FixtureRequest, corpus: Path) -> Make:
+    if request.param == "streams":
+        return tiny_streams
+    return lambda **training: tiny_text(corpus, **training)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train_run(tiny_streams(), root=tmp_path_factory.mktemp("whole"), quiet=True).folder
+
+
+def test_a_stream_run_leaves_a_whole_folder(finished: Path) -> None:
+    assert finished.name.startswith("anbn-superposition_stack-elman-")
+    report = json.loads((finished / "report.json").read_text())
+    assert report["kind"] == "streams"
+    (row,) = report["rows"]
+    assert (row["lengths"], row["lengths_scored"], row["count"]) == ("2:6", 5, 5 * 6)
+    assert [each["n"] for each in row["per_n"]] == [2, 3, 4, 5, 6]
+    assert row["percent_of_lengths"] == 100 * row["lengths_mastered"] / 5
+    assert sum(each["right"] for each in row["per_n"]) == row["right"]
+    validation = report["validation"]
+    assert validation["lengths"] == "2:4"
+    assert validation["count"] >= 12
+    assert 0 < validation["determined_nats_per_token"] < 2
+    assert from_dict(report["config"]) == tiny_streams()
+    kinds = [(line["kind"], line["batch"]) for line in metrics(finished)]
+    assert kinds == [(kind, batch) for batch in (1, 2, 3, 4) for kind in ("train", "plateau")]
+    text = table(report)
+    assert "mastered n" in text
+    assert "not mastered of 2:6: " in text
+
+
+def test_the_saved_model_is_the_best_of_validation(tmp_path: Path) -> None:
+    """A rate that only makes things worse: the backup of the first look is what is saved."""
+    config = tiny_streams(learning_rate=5.0, plateau_hold=0, batches=2)
+    folder = train_run(config, root=tmp_path, quiet=True).folder
+    looks = [line for line in metrics(folder) if line["kind"] == "plateau"]
+    assert [line["better"] for line in looks] == [True, False]
+    report = json.loads((folder / "report.json").read_text())
+    best = looks[0]["validation_nats_per_token"]
+    assert report["validation"]["nats_per_token"] == pytest.approx(best, rel=1e-6)
+
+
+@pytest.mark.parametrize("call", [0, 4, 9])
+def test_a_signal_in_the_middle_of_a_batch_changes_nothing(
+    make: Make, call: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The carried state is in the checkpoint, so resuming goes on with the next piece."""
+    config = make()
+    whole = train_run(config, root=tmp_path / "whole", quiet=True).folder
+    step, count = BatchTrainer._step, 0
+
+    def interrupt(trainer: BatchTrainer, *arguments: Any) -> Any:
+        nonlocal count
+        if count == call:
+            os.kill(os.getpid(), signal.SIGTERM)
+        count += 1
+        return step(trainer, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BatchTrainer, "_step", interrupt)
+        with pytest.raises(Interrupted):
+            train_run(config, root=tmp_path, quiet=True)
+    assert count == call + 1  # answered after the piece, not after the batch
+    folder = tmp_path / run_name(config)
+    newest = checkpoint_folders(folder / "checkpoints")[0]
+    kept = load_file(newest / "extra.safetensors")
+    if call == 0:
+        assert int(kept["carry/piece"]) == 1
+        assert kept["carry/000"].shape[0] == 3
+    train_run(config, root=tmp_path, quiet=True, resume=True)
+    assert_same_run(whole, folder)
+
+
+def test_a_killed_run_goes_on_from_between_two_batches(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = make(checkpoint_every=1)
+    whole = train_run(config, root=tmp_path / "whole", quiet=True).folder
+    step, count = BatchTrainer._step, 0
+
+    def die(trainer: BatchTrainer, *arguments: Any) -> Any:
+        nonlocal count
+        count += 1
+        if count == 12:
+            raise RuntimeError("killed")
+        return step(trainer, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BatchTrainer, "_step", die)
+        with pytest.raises(RuntimeError, match="killed"):
+            train_run(config, root=tmp_path, quiet=True)
+    train_run(config, root=tmp_path, quiet=True, resume=True)
+    assert_same_run(whole, tmp_path / run_name(config))
+
+
+def test_a_text_run_reports_perplexity(corpus: Path, tmp_path: Path) -> None:
+    folder = train_run(tiny_text(corpus), root=tmp_path, quiet=True).folder
+    report = json.loads((folder / "report.json").read_text())
+    (row,) = report["rows"]
+    assert row["split"] == "test"
+    assert row["tokens"] == 4 + 5 + 4 + 5 + 4
+    assert 1 < row["perplexity"] < 20
+    assert "perplexity" in table(report)
+    again = evaluate_run(folder)
+    assert again["rows"] == report["rows"]
+    validation = evaluate_run(folder, split="validation")["rows"][0]
+    assert validation["perplexity"] == pytest.approx(report["validation"]["perplexity"])
+
+
+def test_evaluating_streams_again_gives_the_same_and_any_lengths(finished: Path) -> None:
+    report = json.loads((finished / "report.json").read_text())
+    assert evaluate_run(finished)["rows"] == report["rows"]
+    sampled = evaluate_run(finished, lengths=[LengthRange(2, 4), LengthRange(10, 40)], every=10)
+    assert [[each["n"] for each in row["per_n"]] for row in sampled["rows"]] == [
+        [2],
+        [10, 20, 30, 40],
+    ]
+    model, source = load_model(finished)
+    assert isinstance(model, StreamModel)
+    assert source == "model"
+    # Longer sequences had more room than the 12 cells of training, and those are back.
+    assert model.sequence.layer.memory.capacity == 12
+
+
+def test_the_carry_is_taken_back_as_it_was() -> None:
+    carry = Carry()
+    state = ((torch.ones(2, 3),), torch.zeros(2, 4))
+    carry.move(5, state)
+    other = Carry()
+    other.load(carry.tensors())
+    assert (other.piece, other.loaded) == (5, True)
+    other.rebuild(((torch.zeros(1),), torch.zeros(1)))
+    assert not other.loaded
+    assert torch.equal(other.state[0][0], state[0][0])
+    assert torch.equal(other.state[1], state[1])

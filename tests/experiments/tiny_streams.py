@@ -1,0 +1,72 @@
+"""Runs on streams and on a made-up text that take about a second."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from unbounded.experiments.config import (
+    EvaluationConfig,
+    MachineConfig,
+    ModelConfig,
+    RunConfig,
+    TrainingConfig,
+)
+
+STACK = {
+    "memory": "superposition_stack",
+    "controller": "elman",
+    "hidden_size": 8,
+    "count": 2,
+    "capacity": 12,
+    "overflow": "drop_bottom",
+}
+TRAINING = {
+    "optimizer": "adam",
+    "learning_rate": 1e-2,
+    "batch_size": 3,
+    "batches": 4,
+    "clip": 15.0,
+    "clip_by": "value",
+    "stop": "budget",
+    "piece_steps": 7,
+    "plateau_every": 1,
+    "plateau_hold": 2,
+    "report_every": 1,
+    "accuracy_every": 0,
+    "checkpoint_every": 2,
+}
+
+
+def tiny_streams(task: str = "anbn", **training: Any) -> RunConfig:
+    options = {"validation_count": 12, "curriculum": "growing", **training}
+    return RunConfig(
+        task=task,
+        task_options={"sequences": 4, "train_lengths": "2:4", "test_lengths": "2:6"},
+        seed=3,
+        model=ModelConfig(**STACK),
+        training=TrainingConfig(**{**TRAINING, **options}),
+        evaluation=EvaluationConfig(count=6, streams=2),
+        machine=MachineConfig(device="cpu", threads=1, backend="reference"),
+    )
+
+
+def tiny_corpus(folder: Path) -> Path:
+    """Three files of made-up sentences."""
+    folder.mkdir(parents=True, exist_ok=True)
+    sentences = ["a cat sat", "the cat sat down", "a dog ran", "the dog sat down"]
+    for name, count in (("train", 12), ("valid", 5), ("test", 5)):
+        lines = [sentences[index % 4] for index in range(count)]
+        (folder / f"ptb.{name}.txt").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def tiny_text(folder: Path, **training: Any) -> RunConfig:
+    return RunConfig(
+        task="penn_treebank",
+        task_options={"data": str(tiny_corpus(folder)), "published_counts": False},
+        seed=3,
+        model=ModelConfig(**STACK, recurrent=True),
+        training=TrainingConfig(**{**TRAINING, **training}),
+        machine=MachineConfig(device="cpu", threads=1, backend="reference"),
+    )

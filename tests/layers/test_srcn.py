@@ -1,0 +1,127 @@
+"""The structurally constrained network against its equations in plain Python."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+import unbounded as ub
+from tests.tolerances import assert_close
+from unbounded.errors import ConfigError, DTypeError, ShapeError
+from unbounded.layers.srcn import BLOCK
+
+DOUBLE = torch.float64
+
+
+def make(inputs=3, hidden=4, context=2, **options):
+    torch.manual_seed(0)
+    return ub.SRCN(inputs, hidden, context, dtype=DOUBLE, **options)
+
+
+def random(*shape, seed=1):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=DOUBLE)
+
+
+def times(matrix, vector):
+    return [sum(w * v for w, v in zip(row, vector, strict=True)) for row in matrix]
+
+
+def oracle(layer, steps):
+    """h_t and s_t of one sequence from the paper's equations, in Python's floats."""
+    a, b = (part.tolist() for part in layer.weight_ih.detach().split([4, 2]))
+    p, r = layer.weight_sh.tolist(), layer.weight_hh.tolist()
+    h, s, outputs = [0.0] * 4, [0.0] * 2, []
+    for x in steps:
+        s = [
+            (1 - layer.alpha) * new + layer.alpha * old
+            for new, old in zip(times(b, x), s, strict=True)
+        ]
+        sums = zip(times(p, s), times(a, x), times(r, h), strict=True)
+        h = [1 / (1 + math.exp(-sum(terms))) for terms in sums]
+        outputs.append([*h, *s])
+    return outputs
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.5, 0.95])
+@pytest.mark.parametrize("steps", [1, 5, BLOCK, 2 * BLOCK + 3])
+def test_agrees_with_the_oracle(alpha, steps):
+    layer, x = make(alpha=alpha), random(steps, 2, 3)
+    output, state = layer(x)
+    for row in range(2):
+        want = torch.tensor(oracle(layer, x[:, row].tolist()), dtype=DOUBLE)
+        assert_close(output[:, row], want, "output")
+    assert_close(torch.cat(state, dim=-1), output[-1], "state")
+    assert layer.output_size == 6
+
+
+def test_gradcheck():
+    layer, x = make(), random(3, 2, 3).requires_grad_()
+    start = [random(2, 4, seed=2).requires_grad_(), random(2, 2, seed=3).requires_grad_()]
+    names = [name for name, _ in layer.named_parameters()]
+
+    def run(x, hidden, context, *parameters):
+        output, state = torch.func.functional_call(
+            layer, dict(zip(names, parameters, strict=True)), (x, (hidden, context))
+        )
+        return output, *state
+
+    assert torch.autograd.gradcheck(run, (x, *start, *layer.parameters()))
+    assert torch.autograd.gradgradcheck(run, (x, *start, *layer.parameters()))
+
+
+@pytest.mark.parametrize("piece", [1, 7, BLOCK + 1])
+def test_chunks_with_the_state_carried_equal_the_whole(piece):
+    layer, x = make(batch_first=True), random(3, 2 * BLOCK, 3)
+    whole, final = layer(x)
+    pieces, state = [], None
+    for part in x.split(piece, dim=1):
+        output, state = layer(part, state if state is None else ub.detach_state(state))
+        pieces.append(output)
+    assert_close(torch.cat(pieces, dim=1), whole, "output")
+    assert_close(state.context, final.context, "context")
+
+
+def test_padded_equals_unpadded():
+    layer, x, lengths = make(), random(6, 4, 3), torch.tensor([6, 0, 2, 5])
+    begun = layer(random(2, 4, 3, seed=2))[1]
+    output, state = layer(x, begun, lengths)
+    weights = random(6, 4, 6, seed=3)
+    (output * weights).sum().backward(retain_graph=True)
+    got = [parameter.grad.clone() for parameter in layer.parameters()]
+    layer.zero_grad()
+    for row, length in enumerate(lengths.tolist()):
+        own = ub.index_state(begun, [row])
+        assert output[length:, row].abs().sum() == 0
+        if length == 0:
+            assert_close(state.hidden[row], begun.hidden[row], "hidden")
+            assert_close(state.context[row], begun.context[row], "context")
+            continue
+        alone, after = layer(x[:length, row : row + 1], own)
+        assert_close(output[:length, row], alone[:, 0], "output")
+        assert_close(state.hidden[row], after.hidden[0], "hidden")
+        assert_close(state.context[row], after.context[0], "context")
+        (alone[:, 0] * weights[:length, row]).sum().backward(retain_graph=True)
+    for mine, parameter in zip(got, layer.parameters(), strict=True):
+        assert_close(mine, parameter.grad, "gradient")
+
+
+def test_bad_input():
+    with pytest.raises(ConfigError, match="alpha: expected a number of at least 0 and below 1"):
+        ub.SRCN(2, 3, alpha=1.0)
+    for sizes in ((0, 3, 1), (2, 0, 1), (2, 3, 0)):
+        with pytest.raises(ShapeError, match="expected an integer >= 1, got 0"):
+            ub.SRCN(*sizes)
+    layer = make()
+    with pytest.raises(ShapeError, match="x: expected shape"):
+        layer(random(3, 2, 4))
+    with pytest.raises(ShapeError, match="at least one step and one sequence"):
+        layer(random(0, 2, 3))
+    with pytest.raises(DTypeError, match="x: expected dtype"):
+        layer(random(3, 2, 3).float())
+    with pytest.raises(ShapeError, match=r"state\.context: expected shape"):
+        layer(random(3, 2, 3), (random(2, 4), random(2, 4)))
+    with pytest.raises(ShapeError, match="lengths: expected shape"):
+        layer(random(3, 2, 3), lengths=torch.tensor([1]))
+    assert repr(layer) == "SRCN(3, 4, context_size=2, alpha=0.95, batch_first=False)"

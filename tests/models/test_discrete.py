@@ -1,0 +1,172 @@
+"""Sharper actions, decided actions, and how decided they are."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+
+import unbounded as ub
+from tests.machines import counter
+from tests.tolerances import assert_close
+from unbounded.errors import ConfigError
+from unbounded.evaluation import score_lengths
+from unbounded.kernels import available
+from unbounded.models import SequenceModel, discretized, least_decided, scale_actions
+from unbounded.models.stream import StreamModel
+from unbounded.tasks import Batch, LengthRange, make_task
+
+OPTIONS = [
+    {},
+    {"noop": True},
+    {"memory": "superposition_list", "noop": True},
+    {"controller": "lstm"},
+    {"controller": "gru"},
+]
+
+
+def make(dtype=torch.float32, **options):
+    torch.manual_seed(0)
+    return StreamModel(vocabulary=3, backend="reference", **options).to(dtype)
+
+
+def tokens(steps=40, rows=3):
+    return torch.randint(3, (rows, steps), generator=torch.Generator().manual_seed(1))
+
+
+def batch_of(inputs, lengths=None):
+    full = torch.full((len(inputs),), inputs.shape[1])
+    return Batch(
+        inputs,
+        inputs,
+        torch.ones_like(inputs, dtype=torch.bool),
+        full if lengths is None else lengths,
+    )
+
+
+def trace_of(model, inputs):
+    sequence = model.sequence
+    return sequence.layer(sequence.embed(inputs), return_trace=True)
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_discrete_machine_takes_one_action_to_the_full_weight(options, dtype):
+    model = make(dtype, **options)
+    before = copy.deepcopy(model.state_dict())
+    machine = discretized(model)
+    hidden, _, trace = trace_of(machine, tokens())
+    actions = trace.arrays["instruction.action"]
+    assert torch.equal(actions.amax(-1), torch.ones_like(actions[..., 0]))
+    assert torch.equal(actions.sum(-1), torch.ones_like(actions[..., 0]))
+    # The model's own heads, asked about the machine's hidden units, find the same action likeliest.
+    own = torch.stack([model.sequence.layer.heads(row)[0] for row in hidden])
+    assert torch.equal(own.argmax(-1), actions.argmax(-1))
+    assert least_decided(machine, batch_of(tokens())) == 1.0
+    for name, weight in model.state_dict().items():
+        assert torch.equal(weight, before[name]), name
+    assert not any(parameter.requires_grad for parameter in machine.parameters())
+
+
+@pytest.mark.skipif(not available().ok, reason="no compiled kernels")
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_kernels_carry_out_decided_actions(options, dtype):
+    """After 200 steps their cells are still what was pushed, not a mixture."""
+    machine = discretized(make(dtype, **options))
+    inputs = tokens(200)
+    want, final = machine(inputs)
+    layer = machine.sequence.layer
+    layer.backend = "cpu"
+    got, state = machine(inputs)
+    assert_close(got, want, "logits")
+    assert_close(state.memory.cells, final.memory.cells, "cells")
+    assert torch.equal(state.memory.cells == -1, final.memory.cells == -1)
+    assert least_decided(machine, batch_of(inputs)) == 1.0
+
+
+@pytest.mark.skipif(not available().ok, reason="no compiled kernels")
+def test_a_discrete_counter_does_not_drift_on_the_kernels():
+    machine = discretized(counter(3, 1))
+    machine.sequence.layer.backend = "cpu"
+    inputs = torch.tensor([[0] * 3000 + [1] * 2000])
+    _, state = machine(inputs)
+    cells = state.memory.cells[0, 1]
+    assert cells[:1000].tolist() == [0.5] * 1000
+    assert cells[1000:].eq(-1).all()
+
+
+def test_to_discretize_twice_or_a_sharpened_model_is_to_do_it_once():
+    model = make()
+    once = discretized(model).state_dict()
+    twice = discretized(discretized(model)).state_dict()
+    assert all(torch.equal(once[name], twice[name]) for name in once)
+    scale_actions(model, 2.0**20)
+    assert all(torch.equal(once[name], w) for name, w in discretized(model).state_dict().items())
+
+
+def test_a_tie_is_shown_and_not_decided():
+    model = make(count=2)
+    with torch.no_grad():
+        model.sequence.layer.heads.weight[:2] = 0.25
+    assert least_decided(discretized(model), batch_of(tokens())) == 0.5
+
+
+def test_a_saved_machine_is_discrete_where_it_is_loaded(tmp_path):
+    machine = discretized(make())
+    machine.save_pretrained(tmp_path)
+    loaded = StreamModel.from_pretrained(tmp_path)
+    assert least_decided(loaded, batch_of(tokens())) == 1.0
+    assert torch.equal(loaded(tokens())[0], machine(tokens())[0])
+
+
+def test_scaling_multiplies_what_the_softmax_is_of_and_nothing_else():
+    model = make(torch.float64, count=2)
+    other = copy.deepcopy(model)
+    scale_actions(other, 3.0)
+    h = torch.rand(5, 40, dtype=torch.float64)
+    (action, value), (sharper, same) = (m.sequence.layer.heads(h) for m in (model, other))
+    odds, sharper_odds = (torch.log(a[..., 0] / a[..., 1]) for a in (action, sharper))
+    assert torch.allclose(sharper_odds, 3 * odds)
+    assert torch.equal(value, same)
+    for factor in (0, -1.0, float("inf"), float("nan")):
+        with pytest.raises(ConfigError, match="factor: expected a finite number above 0"):
+            scale_actions(model, factor)
+
+
+@pytest.mark.parametrize("piece_steps", [7, 1000])
+def test_the_least_decided_action_is_that_of_the_trace(piece_steps):
+    model = make(noop=True)
+    lengths = torch.tensor([40, 11, 3])
+    _, _, trace = trace_of(model, tokens())
+    largest = trace.arrays["instruction.action"].detach().amax(-1)
+    want = min(float(largest[row, :length].min()) for row, length in enumerate(lengths))
+    got = least_decided(model, batch_of(tokens(), lengths), piece_steps=piece_steps)
+    assert got == pytest.approx(want, rel=1e-6)
+    assert least_decided(model, batch_of(tokens()[:1])) == pytest.approx(float(largest[0].min()))
+
+
+def test_discretization_mends_numbers_that_drift():
+    """Actions decided to 0.99 only lose count of long runs; one-hot, never."""
+    model, task = counter(), make_task("anbn", sequences=4)
+    scale_actions(model, 0.5)
+    lengths = LengthRange(2, 60)
+    soft = score_lengths(model, task, lengths, seed=0)
+    hard = score_lengths(discretized(model), task, lengths, seed=0)
+    assert all(score.accuracy == 1 for score in hard)
+    assert soft[0].accuracy == 1
+    assert soft[-1].accuracy < 1
+
+
+def test_models_without_such_a_memory_are_refused():
+    plain = StreamModel(vocabulary=2, memory="none", controller="gru")
+    with pytest.raises(ConfigError, match="expected a MemoryRNN with superposition"):
+        discretized(plain)
+    layer = ub.MemoryRNN(2, 3, ub.SuperpositionStack(2), output_size=4, batch_first=True)
+    with pytest.raises(ConfigError, match="output_size=None"):
+        least_decided(
+            SequenceModel(2, 2, None, layer, 4), batch_of(torch.zeros(1, 2, dtype=torch.int64))
+        )
+    with pytest.raises(ConfigError, match="expected a SequenceModel in it, got MemoryRNN"):
+        least_decided(layer, batch_of(torch.zeros(1, 2, dtype=torch.int64)))

@@ -1,0 +1,130 @@
+"""Models without some of their stacks: what they compute, and what they refuse."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+
+from tests.machines import counter
+from tests.tolerances import assert_close
+from unbounded.errors import ConfigError, ShapeError
+from unbounded.models import discretized
+from unbounded.models.pruning import mean_readings, without_stacks
+from unbounded.models.stream import StreamModel
+from unbounded.tasks import Batch
+
+OPTIONS = [
+    {},
+    {"recurrent": True, "depth": 3},
+    {"noop": True, "depth": 1},
+    {"memory": "superposition_list", "noop": True},
+    {"controller": "lstm"},
+    {"controller": "gru", "noop": True},
+]
+
+
+def make(**options):
+    torch.manual_seed(0)
+    model = StreamModel(vocabulary=3, hidden_size=6, count=5, backend="reference", **options)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_()
+    return model.double()
+
+
+def tokens(steps=15, rows=3):
+    return torch.randint(3, (rows, steps), generator=torch.Generator().manual_seed(1))
+
+
+def hold_readings(model, removed, readings):
+    """The model whose `removed` stacks read the same at every step, by the layer's own loop."""
+    layer = model.sequence.layer
+
+    class Held(type(layer.memory)):
+        def read(self, cells):
+            read = super().read(cells).unflatten(1, (self.count, self.depth)).clone()
+            read[:, removed] = readings[removed].to(read)
+            return read.flatten(1)
+
+        def initial_reading(self, batch_size, dtype=None, device=None):
+            empty = super().initial_reading(batch_size, dtype, device)
+            read = empty.unflatten(1, (self.count, self.depth)).clone()
+            read[:, removed] = readings[removed].to(read)
+            return read.flatten(1)
+
+    held = copy.deepcopy(model)
+    memory = layer.memory
+    held.sequence.layer.memory = Held(memory.count, memory.depth, memory.noop)
+    return held
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("removed", [[1], [0, 2, 3], [4, 0]])
+def test_the_smaller_model_is_the_whole_one_with_constant_readings(options, removed):
+    model = make(**options)
+    memory = model.sequence.layer.memory
+    readings = torch.rand(5, memory.depth, generator=torch.Generator().manual_seed(2))
+    for given in (None, readings):
+        smaller = without_stacks(model, removed, given)
+        held = torch.full((5, memory.depth), -1.0) if given is None else given
+        want, _ = hold_readings(model, removed, held)(tokens())
+        got, state = smaller(tokens())
+        assert_close(got, want, "logits")
+        assert state.memory.cells.shape[1] == 5 - len(removed)
+    assert sum(p.numel() for p in smaller.parameters()) < sum(p.numel() for p in model.parameters())
+
+
+def test_to_remove_nothing_changes_nothing():
+    model = make()
+    same = without_stacks(model, ())
+    assert torch.equal(same(tokens())[0], model(tokens())[0])
+    assert {name for name, _ in same.named_parameters()} == {n for n, _ in model.named_parameters()}
+
+
+def test_the_model_stays_as_it_is_and_so_do_random_numbers():
+    model = make().eval()
+    before = copy.deepcopy(model.state_dict())
+    torch.manual_seed(3)
+    expected = torch.rand(3)
+    torch.manual_seed(3)
+    smaller = without_stacks(model, [0])
+    assert torch.equal(torch.rand(3), expected)
+    assert all(torch.equal(weight, before[name]) for name, weight in model.state_dict().items())
+    assert not smaller.training
+
+
+def test_a_smaller_model_is_saved_and_loaded(tmp_path):
+    smaller = without_stacks(discretized(counter(3, 1)), [0, 2])
+    smaller.save_pretrained(tmp_path)
+    loaded = StreamModel.from_pretrained(tmp_path)
+    inputs = tokens() % 2
+    assert loaded.sequence.layer.memory.count == 1
+    assert torch.equal(loaded(inputs)[0], smaller(inputs)[0])
+    # What is left is the counter as it was written, but for the constants of the unread stacks.
+    for name, weight in discretized(counter()).state_dict().items():
+        assert_close(smaller.state_dict()[name], weight, name)
+
+
+def test_mean_readings_are_those_of_the_trace():
+    model, inputs, lengths = make(noop=True), tokens(), torch.tensor([15, 4, 9])
+    batch = Batch(inputs, inputs, torch.ones_like(inputs, dtype=torch.bool), lengths)
+    sequence = model.sequence
+    _, _, trace = sequence.layer(sequence.embed(inputs), return_trace=True)
+    read = trace.arrays["reading"].detach().unflatten(-1, (5, 2))
+    want = torch.cat([read[row, :length] for row, length in enumerate(lengths)]).mean(dim=0)
+    assert_close(mean_readings(model, batch), want, "readings")
+
+
+def test_bad_input():
+    model = make()
+    with pytest.raises(ConfigError, match=r"expected stacks 0..4, got \[-1, 7\]"):
+        without_stacks(model, [7, -1, 2])
+    with pytest.raises(ConfigError, match="at least one of the 5 stacks must remain"):
+        without_stacks(model, range(5))
+    with pytest.raises(ShapeError, match="readings"):
+        without_stacks(model, [1], torch.zeros(4, 2))
+    plain = StreamModel(vocabulary=2, memory="none", controller="gru")
+    with pytest.raises(ConfigError, match="expected a MemoryRNN with superposition"):
+        without_stacks(plain, [0])

@@ -1,0 +1,230 @@
+"""Rounding as a stop rule of the training loop: sharper, decided, best kept, interrupted."""
+
+from __future__ import annotations
+
+import copy
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from accelerate import Accelerator
+from torch.nn import functional as F
+
+from tests.machines import counter
+from unbounded.errors import CheckpointError, ConfigError
+from unbounded.evaluation import remove_unused, score_lengths, stream_loss
+from unbounded.memories import detach_state
+from unbounded.models import discretized, least_decided, scale_actions
+from unbounded.models.stream import StreamModel
+from unbounded.tasks import LengthRange, make_task, pieces
+from unbounded.training import LoopState, RoundActions, make_optimizer, make_schedule
+from unbounded.training.checkpoint import Checkpoints
+from unbounded.training.loop import TrainingLoop
+from unbounded.training.metrics_log import MetricsLog, read_metrics
+from unbounded.training.progress import Silent, describe
+from unbounded.training.signals import StopRequest
+
+TASK = make_task("anbn", sequences=6)
+VALIDATION = TASK.batch(0, "validation", 0, 2, LengthRange(2, 8))
+
+
+def soft_counter() -> StreamModel:
+    """A counter whose actions are hardly decided."""
+    model = counter(2)
+    with torch.no_grad():
+        model.sequence.layer.heads.weight.mul_(0.02)
+    return model
+
+
+def loss(machine: torch.nn.Module) -> float:
+    return stream_loss(machine, VALIDATION)
+
+
+def weights(model: torch.nn.Module) -> torch.Tensor:
+    return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+
+
+def action_weights(model: StreamModel) -> torch.Tensor:
+    heads = model.sequence.layer.heads
+    return heads.weight[heads.rows("action")].detach().clone()
+
+
+class Run:
+    def __init__(self, folder: Path, model, rule: RoundActions, batches=40, rate=0.01):
+        accelerator = Accelerator(cpu=True, step_scheduler_with_optimizer=False)
+        optimizer = make_optimizer(model.parameters(), name="sgd", learning_rate=rate)
+        schedule = make_schedule(optimizer, name="constant", batches=batches)
+        model, optimizer, schedule = accelerator.prepare(model, optimizer, schedule)
+        self.checkpoints = Checkpoints(
+            folder / "checkpoints", accelerator, config={}, run="a", extra=rule
+        )
+        folder.mkdir(exist_ok=True)
+        self.metrics = folder / "metrics.jsonl"
+        self.log = MetricsLog(self.metrics, None)
+        self.loop = TrainingLoop(
+            TASK,
+            model,
+            optimizer,
+            schedule,
+            accelerator,
+            log=self.log,
+            checkpoints=self.checkpoints,
+            assess=lambda lengths, start, count: pytest.fail("nobody asked"),
+            stop_rule=rule,
+            progress=Silent(),
+            request=StopRequest(),
+            seed=0,
+            batches=batches,
+            minutes=None,
+            report_every=1000,
+            accuracy_every=0,
+            accuracy_lengths=(),
+            accuracy_count=1,
+            checkpoint_every=1,
+            lengths=LengthRange(2, 6),
+            batch_size=4,
+            clip=1.0,
+            piece_steps=25,
+        )
+
+    def train(self) -> LoopState:
+        return self.loop.run(self.checkpoints.load_newest(lambda text: None) or LoopState())
+
+    def looks(self) -> list[dict]:
+        return [line for line in read_metrics(self.metrics) if line["kind"] == "rounding"]
+
+
+def test_actions_are_sharpened_until_they_are_decided_and_the_best_is_kept(tmp_path):
+    model = soft_counter()
+    start = least_decided(model, VALIDATION)
+    rule = RoundActions(model, VALIDATION, loss, every=4, factor=3.0)
+    run = Run(tmp_path, model, rule)
+    state = run.train()
+    looks = run.looks()
+    assert state.finished.startswith("rounding: all actions are decided, the least weight is ")
+    assert [look["batch"] for look in looks] == [1, *range(4, state.batch + 1, 4)]
+    assert [look["sharpness"] for look in looks] == [3.0**k for k in range(len(looks))]
+    assert looks[0]["least_action_weight"] == pytest.approx(start, abs=0.02)
+    assert start < 0.7
+    assert looks[-1]["least_action_weight"] >= 0.999 > looks[-2]["least_action_weight"]
+    best = min(look["validation_loss_discrete"] for look in looks)
+    rule.restore()
+    assert loss(discretized(model)) == looks[-1]["best_validation_loss_discrete"] == best
+    scores = score_lengths(discretized(model), TASK, LengthRange(2, 100), seed=1)
+    assert all(score.accuracy == 1 for score in scores)
+    assert "sharpness 1, least decided action" in describe(looks[0])
+
+
+def test_the_weights_learn_between_the_looks(tmp_path):
+    model = soft_counter()
+    before = copy.deepcopy(model)
+    rule = RoundActions(model, VALIDATION, loss, every=2, factor=2.0, largest=2.0)
+    state = Run(tmp_path, model, rule).train()
+    assert state.batch == 2
+    assert "sharpness reached 2 and the least decided action has weight 0." in state.finished
+    assert torch.allclose(action_weights(model), 2 * action_weights(before), atol=0.05)
+    assert not torch.equal(action_weights(model), 2 * action_weights(before))
+    others = model.sequence.output.weight, before.sequence.output.weight
+    assert not torch.equal(*others)
+
+
+def test_the_best_is_the_least_loss_and_of_equals_the_last(tmp_path):
+    model = soft_counter()
+    measured, kept = iter([2.0, 1.0, 3.0, 1.0, 4.0]), []
+
+    def validate(machine):
+        kept.append(weights(model))
+        return next(measured)
+
+    rule = RoundActions(model, VALIDATION, validate, every=2, factor=1.01, largest=1.035)
+    run = Run(tmp_path, model, rule)
+    run.train()
+    assert len(run.looks()) == 5
+    rule.restore()
+    assert torch.equal(weights(model), kept[3])
+
+
+def test_an_interrupted_rounding_goes_on_where_it_was(tmp_path):
+    def make(folder, batches):
+        model = soft_counter()
+        rule = RoundActions(model, VALIDATION, loss, every=2, factor=1.5)
+        return model, rule, Run(tmp_path / folder, model, rule, batches)
+
+    whole, whole_rule, run = make("whole", 6)
+    run.train()
+    _, _, first = make("cut", 4)
+    state = first.train()
+    # As when it was stopped between the look at batch 4 and the checkpoint after it.
+    state.finished, state.actions_due = None, True
+    state.metrics_lines -= 1
+    first.checkpoints.save(state)
+    model, rule, again = make("cut", 6)
+    with torch.no_grad():
+        model.sequence.output.weight.zero_()
+    again.log.cut(state.metrics_lines)
+    again.train()
+    assert again.looks() == run.looks()
+    assert rule.sharpness == whole_rule.sharpness == 1.5**3
+    assert torch.equal(weights(model), weights(whole))
+    rule.restore()
+    whole_rule.restore()
+    assert torch.equal(weights(model), weights(whole))
+    with pytest.raises(CheckpointError, match="has no best_loss, looked"):
+        rule.load({})
+
+
+def test_bad_input():
+    model = counter()
+    with pytest.raises(ConfigError) as error:
+        RoundActions(model, VALIDATION, loss, every=0, factor=1.0, decided=1.0, largest=math.inf)
+    assert [fault.split(":")[0] for fault in error.value.faults] == [
+        *("every", "factor", "decided", "largest"),
+    ]
+    with pytest.raises(ConfigError, match="expected a MemoryRNN with superposition"):
+        RoundActions(StreamModel(vocabulary=2, memory="none", controller="gru"), VALIDATION, loss)
+
+
+def test_validation_sees_a_discrete_machine_and_training_goes_on_with_soft_actions(tmp_path):
+    model, seen = soft_counter(), []
+
+    def validate(machine):
+        seen.append(least_decided(machine, VALIDATION))
+        assert not machine.training
+        return 1.0
+
+    scale_actions(model, 1.0)
+    Run(tmp_path, model, RoundActions(model, VALIDATION, validate), batches=1).train()
+    assert seen == [1.0]
+    assert least_decided(model, VALIDATION) < 0.8
+    assert model.training
+
+
+@pytest.mark.slow
+def test_a_trained_stack_rnn_becomes_a_smaller_machine_that_counts_on(tmp_path):
+    """Trained to n = 12 it fails beyond; rounded and freed of what it does not need, never."""
+    torch.manual_seed(1)
+    model = StreamModel(vocabulary=2, hidden_size=20, count=4, capacity=60, overflow="drop_bottom")
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    for number in range(80):
+        lengths, state = LengthRange(2, min(12, 3 + number // 8)), None
+        batch = TASK.with_sequences(12).batch(1, "train", 16 * number, 16, lengths)
+        for piece in pieces(batch, 25):
+            logits, state = model(piece.inputs, detach_state(state) if state else None)
+            if piece.mask.any():
+                optimizer.zero_grad()
+                F.cross_entropy(logits[piece.mask], piece.targets[piece.mask]).backward()
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                optimizer.step()
+
+    def score(machine, lengths, split="validation"):
+        return sum(s.right for s in score_lengths(machine, TASK, lengths, seed=7, split=split))
+
+    near, beyond = LengthRange(2, 20), LengthRange(40, 50)
+    assert score(model, beyond, "test") < 5 * len(beyond)
+    rule = RoundActions(model, VALIDATION, loss, every=5, factor=1.5)
+    Run(tmp_path, model, rule, batches=200, rate=0.05).train()
+    rule.restore()
+    found = remove_unused(discretized(model), lambda machine: score(machine, near))
+    assert found.removed
+    assert score(found.model, beyond, "test") == 5 * len(beyond)
