@@ -7,7 +7,7 @@
 #include "controllers.h"
 #include "frame.h"
 #include "live_rows.h"
-#include "threads.h"
+#include "split.h"
 #include "workspace.h"
 
 namespace unbounded {
@@ -18,7 +18,7 @@ class ControllerForward {
   virtual ~ControllerForward() = default;
   virtual void take_parts(Workspace& space, int64_t threads) = 0;
   virtual void pack(Share groups) = 0;
-  virtual void step(int64_t t, int64_t group, int64_t thread) = 0;
+  virtual void step(int64_t t, int64_t group, Share entries, int64_t thread) = 0;
   virtual void keep_state(int64_t b) = 0;
 };
 
@@ -29,10 +29,10 @@ class ControllerBackward {
   virtual void take_parts(Workspace& space, int64_t threads) = 0;
   virtual void pack(Share units, Share columns) = 0;
   virtual void begin(int64_t b) = 0;
-  // From the gradients of the instructions to those of the gates, for a group of units.
-  virtual void step(int64_t t, int64_t group, int64_t thread) = 0;
+  // For a group of units and some batch entries: from the gradients of the instructions to those of the gates, for a group of units.
+  virtual void step(int64_t t, int64_t group, Share entries, int64_t thread) = 0;
   // From there to r_{t-1} and h_{t-1}, for a group of columns: the reading's come first.
-  virtual void before(int64_t t, int64_t group) = 0;
+  virtual void before(int64_t t, int64_t group, Share entries) = 0;
   virtual void end(int64_t b) = 0;
   virtual T* grad_reading(int64_t b) = 0;
 };
@@ -70,7 +70,7 @@ class ControllerForwardOf final : public ControllerForward<T> {
       }
   }
 
-  void step(int64_t t, int64_t group, int64_t thread) override {
+  void step(int64_t t, int64_t group, Share entries, int64_t thread) override {
     const UnboundedCall& c = f.c;
     const int64_t H = c.hidden, R = f.reading_size(), first = group * panel;
     const int width = int(std::min<int64_t>(panel, H - first));
@@ -79,7 +79,7 @@ class ControllerForwardOf final : public ControllerForward<T> {
     T *gates = f.gates_at(t), *outputs = as<T>(c.outputs) + t * c.batch * H;
     T *cells = const_cast<T*>(f.cell_at(t)), *tanh_cells = f.tanh_cells_at(t);
     T* tile = tiles_ + thread * Controller::lane_count * tile_stride;
-    for_row_blocks(c.batch, [&](int64_t b0, int rows) {
+    for_row_blocks(entries.begin, entries.count(), [&](int64_t b0, int rows) {
       for (int lane = 0; lane < Controller::lane_count; ++lane) {
         const bool of_reading = reading_block<Controller>(lane) >= 0;
         const bool of_hidden = hidden_block<Controller>(lane) >= 0 && c.weight_hh;
@@ -166,13 +166,13 @@ class ControllerBackwardOf final : public ControllerBackward<T> {
 
   T* grad_reading(int64_t b) override { return grad_reading_ + b * f.reading_groups() * panel; }
 
-  void step(int64_t t, int64_t group, int64_t thread) override {
+  void step(int64_t t, int64_t group, Share entries, int64_t thread) override {
     const UnboundedCall& c = f.c;
     const int64_t H = c.hidden, K = f.head_count(), first = group * panel;
     const int width = int(std::min<int64_t>(panel, H - first));
     const T* instructions = f.grad_instructions_at(t);
     T* tile = tiles_ + thread * UNBOUNDED_MAX_ROWS * panel;
-    for_row_blocks(c.batch, [&](int64_t b0, int rows) {
+    for_row_blocks(entries.begin, entries.count(), [&](int64_t b0, int rows) {
       panel_product(rows, Segment<T>{instructions + b0 * K, K, K},
                     Segment<T>{instructions, 0, 0}, head_panels_ + group * K * panel, tile, panel);
       for (int r = 0; r < rows; ++r) {
@@ -200,7 +200,7 @@ class ControllerBackwardOf final : public ControllerBackward<T> {
     });
   }
 
-  void before(int64_t t, int64_t group) override {
+  void before(int64_t t, int64_t group, Share entries) override {
     const int64_t H = f.c.hidden, inner = f.inner();
     const bool is_reading = group < f.reading_groups();
     const int64_t stride = is_reading ? f.reading_groups() * panel : hidden_stride();
@@ -208,7 +208,7 @@ class ControllerBackwardOf final : public ControllerBackward<T> {
                        : grad_hidden_ + (group - f.reading_groups()) * panel;
     constexpr LaneRange of_reading = Controller::reading_lanes;
     constexpr LaneRange one = Controller::hidden_lanes[0], two = Controller::hidden_lanes[1];
-    for_row_blocks(f.c.batch, [&](int64_t b0, int rows) {
+    for_row_blocks(entries.begin, entries.count(), [&](int64_t b0, int rows) {
       const T* from = f.grad_gates_at(t) + b0 * inner;
       const Segment<T> first =
           is_reading ? Segment<T>{from + of_reading.first * H, inner, of_reading.count * H}

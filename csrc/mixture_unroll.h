@@ -2,6 +2,7 @@
 #pragma once
 
 #include "mixture_heads.h"
+#include "split.h"
 #include "threads.h"
 #include "unroll.h"
 

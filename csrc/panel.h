@@ -103,13 +103,13 @@ inline void panel_product(int rows, const Segment<T>& first, const Segment<T>& s
   }
 }
 
-// Calls body(first row, rows) for blocks of nearly equal size.
+// Calls body(first row, rows) for blocks of nearly equal size of the rows from `first` on.
 template <class Body>
-inline void for_row_blocks(int64_t rows, Body body) {
+inline void for_row_blocks(int64_t first, int64_t rows, Body body) {
   const int64_t blocks = (rows + UNBOUNDED_MAX_ROWS - 1) / UNBOUNDED_MAX_ROWS;
   for (int64_t i = 0; i < blocks; ++i) {
     const int64_t begin = rows * i / blocks, end = rows * (i + 1) / blocks;
-    body(begin, int(end - begin));
+    body(first + begin, int(end - begin));
   }
 }
 

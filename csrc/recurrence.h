@@ -1,14 +1,16 @@
 // The loop over time that joins a controller, the heads and a memory, forward and backward.
 //
-// Three phases a step with a barrier after each: every thread owns all lanes of its units, then its
-// columns of the heads, then its batch entries of the memory. No result depends on how many threads
-// there are, and no sum is shared between them.
+// Three phases a step: all lanes of some units, columns of the heads, batch entries of the memory.
+// Divided by rows a thread takes all columns of its batch entries; divided by columns it takes its
+// columns of all entries, and a barrier follows each phase (split.h). No result depends on how many
+// threads there are, and no sum is shared between them.
 #pragma once
 
 #include <memory>
 
 #include "controller_part.h"
 #include "memory_part.h"
+#include "split.h"
 #include "threads.h"
 #include "workspace.h"
 
@@ -94,29 +96,33 @@ class Recurrence final : public Session {
   }
 
   void run_steps(int64_t thread) {
-    const Share units = share_of(f.unit_groups(), thread, threads_);
-    const Share heads = share_of(f.head_groups(), thread, threads_);
+    const bool rows = by_rows(f, threads_);
+    const int64_t sharing = rows ? 1 : threads_;  // threads between which the columns are shared
+    const int64_t place = rows ? 0 : thread;
+    const Share units = share_of(f.unit_groups(), place, sharing);
+    const Share heads = share_of(f.head_groups(), place, sharing);
     const Share entries = share_of(f.c.batch, thread, threads_);
+    const Share products = rows ? entries : Share{0, f.c.batch};
     for (int64_t b = entries.begin; b < entries.end; ++b)
       if (f.length_of(b) == 0) {
         controller_->keep_state(b);
         memory_->keep_state(b);
       }
     for (int64_t t = 0; t < f.c.steps; ++t) {
-      sweep(units, t, [&](int64_t g) { controller_->step(t, g, thread); });
-      barrier_.wait(threads_);
-      sweep(heads, t, [&](int64_t g) { head_step(t, g); });
-      barrier_.wait(threads_);
+      sweep(units, t, [&](int64_t g) { controller_->step(t, g, products, thread); });
+      barrier_.wait(sharing);
+      sweep(heads, t, [&](int64_t g) { head_step(t, g, products); });
+      barrier_.wait(sharing);
       for (int64_t b = entries.begin; b < entries.end; ++b)
         memory_->step(t, b, products_ + b * f.head_groups() * panel);
-      barrier_.wait(threads_);
+      barrier_.wait(sharing);
     }
   }
 
-  void head_step(int64_t t, int64_t group) {
+  void head_step(int64_t t, int64_t group, Share entries) {
     const int64_t H = f.c.hidden, stride = f.head_groups() * panel;
     const T* hidden = f.hidden_at(t);
-    for_row_blocks(f.c.batch, [&](int64_t b0, int rows) {
+    for_row_blocks(entries.begin, entries.count(), [&](int64_t b0, int rows) {
       panel_product(rows, Segment<T>{hidden + b0 * H, H, H}, Segment<T>{hidden, 0, 0},
                     head_panels_ + group * H * panel, products_ + b0 * stride + group * panel,
                     stride);
@@ -154,10 +160,15 @@ class RecurrenceBackward {
   Workspace space_;
 
   void run_steps(int64_t thread) {
-    const Share units = share_of(f.unit_groups(), thread, threads_);
-    const Share columns = share_of(f.unit_groups() + f.reading_groups(), thread, threads_);
+    const bool rows = by_rows(f, threads_);
+    const int64_t sharing = rows ? 1 : threads_, place = rows ? 0 : thread;
+    const int64_t all_columns = f.unit_groups() + f.reading_groups();
+    const Share units = share_of(f.unit_groups(), place, sharing);
+    const Share columns = share_of(all_columns, place, sharing);
     const Share entries = share_of(f.c.batch, thread, threads_);
-    controller_.pack(units, columns);
+    const Share products = rows ? entries : Share{0, f.c.batch};
+    controller_.pack(share_of(f.unit_groups(), thread, threads_),
+                     share_of(all_columns, thread, threads_));
     for (int64_t b = entries.begin; b < entries.end; ++b) {
       controller_.begin(b);
       memory_.begin(b);
@@ -166,11 +177,11 @@ class RecurrenceBackward {
     for (int64_t t = f.c.steps - 1; t >= 0; --t) {
       for (int64_t b = entries.begin; b < entries.end; ++b)
         memory_.step(t, b, controller_.grad_reading(b));
-      barrier_.wait(threads_);
-      sweep(units, t, [&](int64_t g) { controller_.step(t, g, thread); });
-      barrier_.wait(threads_);
-      sweep(columns, t, [&](int64_t g) { controller_.before(t, g); });
-      barrier_.wait(threads_);
+      barrier_.wait(sharing);
+      sweep(units, t, [&](int64_t g) { controller_.step(t, g, products, thread); });
+      barrier_.wait(sharing);
+      sweep(columns, t, [&](int64_t g) { controller_.before(t, g, products); });
+      barrier_.wait(sharing);
     }
     for (int64_t b = entries.begin; b < entries.end; ++b) {
       controller_.end(b);

@@ -108,22 +108,4 @@ bool in_parallel(int64_t wanted, ParallelFor parallel_for, int64_t& granted, Bod
   return parallel_for(0, wanted, 1, region_body<Body>, &region) == 0;
 }
 
-struct Share {
-  int64_t begin, end;
-};
-inline Share share_of(int64_t count, int64_t thread, int64_t threads) {
-  return {count * thread / threads, count * (thread + 1) / threads};
-}
-
-
-// Every second step sweeps backwards: what was used last is still in the cache, where sweeping
-// always forwards over a little more than fits would miss every time.
-template <class Body>
-inline void sweep(Share share, int64_t step, Body body) {
-  if (step % 2 == 0)
-    for (int64_t i = share.begin; i < share.end; ++i) body(i);
-  else
-    for (int64_t i = share.end - 1; i >= share.begin; --i) body(i);
-}
-
 }  // namespace unbounded

@@ -4,6 +4,7 @@
 #include "call.h"
 #include "frame.h"
 #include "memories.h"
+#include "split.h"
 #include "threads.h"
 #include "workspace.h"
 

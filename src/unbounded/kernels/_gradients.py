@@ -8,16 +8,6 @@ from torch import Tensor
 from unbounded.kernels._shapes import CONTROLLERS
 
 
-def over_steps(grad: Tensor, earlier: Tensor, before: Tensor) -> Tensor:
-    """Sum over t of grad[t]^T earlier[t - 1], where earlier[-1] is `before`."""
-    if grad.shape[0] == 0:
-        return grad.new_zeros(grad.shape[2], before.shape[1])
-    total = torch.mm(grad[0].t(), before)
-    if grad.shape[0] > 1:
-        total.addmm_(grad[1:].flatten(0, 1).t(), earlier[:-1].flatten(0, 1))
-    return total
-
-
 def input_gradient(controller: str, grad_gates: Tensor, weight_ih: Tensor, x: Tensor) -> Tensor:
     """The gradient of x [T, B, I]."""
     columns = CONTROLLERS[controller].blocks * grad_gates.shape[2] // CONTROLLERS[controller].lanes
@@ -43,24 +33,32 @@ def weight_gradients(
     Returns:
         six tensors, empty ones for what the controller does not have; bias_hh is a GRU's.
     """
-    kind, hidden = CONTROLLERS[controller], hidden0.shape[1]
-    grad_blocks = grad_gates[..., : kind.blocks * hidden]
-    flat_blocks, flat_instructions = grad_blocks.flatten(0, 1), grad_instructions.flatten(0, 1)
-    of_lanes = [
-        grad_gates[..., lanes.start * hidden : lanes.stop * hidden] for lanes in kind.hidden_lanes
-    ]
-    none = x.new_empty(0)
-    of_hidden = none
+    kind, hidden, steps = CONTROLLERS[controller], hidden0.shape[1], x.shape[0]
+    grads, of_instructions = grad_gates.flatten(0, 1), grad_instructions.flatten(0, 1)
+    of_blocks, outputs = grads[:, : kind.blocks * hidden], kept["outputs"]
+    of_lanes = [grads[:, lanes.start * hidden : lanes.stop * hidden] for lanes in kind.hidden_lanes]
+    of_hidden = of_bias_hh = x.new_empty(0)
+    # One product over all steps for each, straight into the tensor that leaves: what the cell saw
+    # one step before is laid out for it, which is little beside a product in two parts.
+    seen = x.new_empty(steps, x.shape[1], x.shape[2] + reading0.shape[1])
+    x_seen, reading_seen = seen.split((x.shape[2], reading0.shape[1]), 2)
+    x_seen.copy_(x)
+    reading_seen[:1], reading_seen[1:] = reading0, kept["readings"][: max(0, steps - 1)]
     if weight_hh is not None:
-        of_hidden = torch.cat([over_steps(lanes, kept["outputs"], hidden0) for lanes in of_lanes])
-    of_input = torch.mm(flat_blocks.t(), x.flatten(0, 1))
+        before = torch.cat((hidden0.unsqueeze(0), outputs))[:steps].flatten(0, 1)
+        of_hidden, done = torch.empty_like(weight_hh), 0
+        for lanes in of_lanes:
+            torch.mm(lanes.t(), before, out=of_hidden[done : done + lanes.shape[1]])
+            done += lanes.shape[1]
+    if controller == "gru":
+        of_bias_hh = torch.cat([lanes.sum(0) for lanes in of_lanes])
     return [
-        torch.cat((of_input, over_steps(grad_blocks, kept["readings"], reading0)), 1),
+        torch.mm(of_blocks.t(), seen.flatten(0, 1)),
         of_hidden,
-        flat_blocks.sum(0),
-        torch.cat([lanes.sum((0, 1)) for lanes in of_lanes]) if controller == "gru" else none,
-        torch.mm(flat_instructions.t(), kept["outputs"].flatten(0, 1)),
-        flat_instructions.sum(0),
+        of_blocks.sum(0),
+        of_bias_hh,
+        torch.mm(of_instructions.t(), outputs.flatten(0, 1)),
+        of_instructions.sum(0),
     ]
 
 

@@ -12,12 +12,12 @@ import torch
 
 from unbounded.errors import BackendError
 
-INTERFACE_VERSION: Final = 3
+INTERFACE_VERSION: Final = 4
 INSTRUCTION_SETS: Final = ("avx512", "avx2", "baseline")
 
 _SIZES: Final = (
-    "steps batch hidden width initial_rows capacity first_step saves threads weight_ih_stride "
-    "count depth actions limit block"
+    "steps batch hidden width initial_rows capacity first_step saves threads division "
+    "weight_ih_stride count depth actions limit block"
 )
 _POINTERS: Final = (
     "lengths weight_ih weight_hh head_weight head_bias hidden0 cell0 reading0 strengths0 "
@@ -165,6 +165,10 @@ def _find_parallel_for() -> int | None:
 _PARALLEL_FOR: Final = _find_parallel_for()
 _forked = False
 
+#: How csrc/split.h divides the work between threads: 0 lets its rule decide, 1 by batch rows, 2 by
+#: columns. Tests set it.
+division = 0
+
 
 def _after_fork() -> None:
     # The threads of the parent's pool do not exist in a forked child.
@@ -204,6 +208,7 @@ def _library() -> ctypes.CDLL:
 def _prepare(call: Call) -> int | None:
     """Sets the threads of a call and returns the address of the parallel region to use."""
     call.threads = threads()
+    call.division = division
     return _PARALLEL_FOR if call.threads > 1 else None
 
 

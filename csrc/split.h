@@ -1,0 +1,57 @@
+// How a call's work is divided between its threads: by batch rows or by columns.
+//
+// By rows, every thread takes its batch entries through the whole sequence by itself: no barrier, no
+// value that another core has just written, and a core that is busy with something else delays only
+// its own rows. But every thread then reads all the weights in every step. By columns, it reads its
+// share of them, which may stay in its own cache where all of them do not, and meets the others three
+// times a step.
+//
+// The sums of one row do not depend on which other rows a product takes along, so that both ways and
+// any number of threads give the same bits.
+#pragma once
+
+#include "frame.h"
+
+namespace unbounded {
+
+struct Share {
+  int64_t begin, end;
+  int64_t count() const { return end - begin; }
+};
+inline Share share_of(int64_t count, int64_t thread, int64_t threads) {
+  return {count * thread / threads, count * (thread + 1) / threads};
+}
+
+// Fewer rows than this a thread leave the arithmetic waiting for weights, unless these are so few
+// (in bytes) that they stay close by.
+constexpr int64_t fewest_rows_a_thread = 4;
+constexpr int64_t few_weights = 256 << 10;
+// More weights than this, in bytes, come from far away once every thread reads all of them.
+constexpr int64_t most_weights = 3 << 20;
+
+enum class Division { automatic, rows, columns };
+
+// The rule: by rows where each thread gets enough of them and all weights are not much more than a
+// second-level cache. It sees sizes and threads only.
+template <class T>
+bool by_rows(const Frame<T>& f, int64_t threads) {
+  if (threads <= 1) return true;
+  const auto asked = Division(f.c.division);
+  if (asked != Division::automatic) return asked == Division::rows;
+  const int64_t weights = int64_t(sizeof(T)) * (f.inner() * (f.reading_size() + f.c.hidden) +
+                                                f.head_count() * f.c.hidden);
+  const int64_t fewest = weights <= few_weights ? 1 : fewest_rows_a_thread;
+  return f.c.batch >= fewest * threads && weights <= most_weights;
+}
+
+// Every second step sweeps backwards: what was used last is still in the cache, where sweeping
+// always forwards over a little more than fits would miss every time.
+template <class Body>
+inline void sweep(Share share, int64_t step, Body body) {
+  if (step % 2 == 0)
+    for (int64_t i = share.begin; i < share.end; ++i) body(i);
+  else
+    for (int64_t i = share.end - 1; i >= share.begin; --i) body(i);
+}
+
+}  // namespace unbounded
