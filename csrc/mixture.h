@@ -74,7 +74,7 @@ struct SuperpositionStack {
   // Where cells are lost, and the weight with which: at the bottom by PUSH.
   template <class T, class Report>
   static void lost(Span cells, const Planes<T>& in, int64_t lane, Report report) {
-    report(cells.end - 1, in.get(0, lane));
+    report(cells.end - 1, in.get(0, lane), 1);
   }
 
   // s_t[0] = PUSH value + POP s[1] + NO-OP s[0];  s_t[i] = PUSH s[i-1] + POP s[i+1] + NO-OP s[i]
@@ -152,8 +152,8 @@ struct SuperpositionList {
   // At the left end by RIGHT and INSERT, at the right end by LEFT.
   template <class T, class Report>
   static void lost(Span cells, const Planes<T>& in, int64_t lane, Report report) {
-    report(cells.begin, in.get(0, lane) + in.get(2, lane));
-    report(cells.end - 1, in.get(1, lane));
+    report(cells.begin, in.get(0, lane) + in.get(2, lane), 1);
+    report(cells.end - 1, in.get(1, lane), 2);
   }
 
   // L_t[i] = RIGHT L[i+1] + LEFT L[i-1] + INSERT X[i] + NO-OP L[i];

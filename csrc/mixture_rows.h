@@ -133,12 +133,12 @@ class MixtureForward {
   void look_for_overflow(int64_t b, const CellRows<T>& rows, Span cells, const Planes<T>& in) {
     constexpr T rounding = 64 * std::numeric_limits<T>::epsilon();
     for (int64_t lane = 0; lane < sizes.stride; lane += lanes<T>)
-      Places::lost(cells, in, lane, [&](int64_t row, Vector<T> weight) {
+      Places::lost(cells, in, lane, [&](int64_t row, Vector<T> weight, int end) {
         const T* held = rows.at(row) + lane;
         for (int64_t s = 0; s < std::min<int64_t>(lanes<T>, sizes.count - lane); ++s)
           if (weight[s] > 0 && !(held[s] - empty_cell<T> <= rounding &&
                                  held[s] - empty_cell<T> >= -rounding))
-            c.overflow[b] = 1;
+            c.overflow[b] |= end;
       });
   }
 };

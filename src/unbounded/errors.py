@@ -58,7 +58,7 @@ class BackendWarning(UserWarning):
 
 
 @functools.cache
-def say_once(message: str, category: type[Warning]) -> None:
+def say_once(message: str, category: type[Warning] = RuntimeWarning) -> None:
     """Warn the first time this message is given; `say_once.cache_clear()` forgets them all."""
     warnings.warn(message, category, stacklevel=3)
 

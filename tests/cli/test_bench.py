@@ -34,6 +34,14 @@ def test_prints_ratios_and_writes_json(tmp_path, capsys):
 
 
 @needs_kernels
+@pytest.mark.parametrize("memory", ["superposition_stack", "superposition_list"])
+def test_superpositions_have_as_many_structures_as_the_width_says(memory, capsys):
+    command = ["bench", *SMALL.split(), "--memory", memory, "--controller", "elman"]
+    assert main(command) == 0
+    assert f"{memory}-elman" in capsys.readouterr().out
+
+
+@needs_kernels
 def test_what_fails_parity_is_not_timed(monkeypatch):
     monkeypatch.setattr(measuring, "parity_error", lambda case: float("nan"))
     monkeypatch.setattr(measuring, "interleave", lambda *_: pytest.fail("timed all the same"))

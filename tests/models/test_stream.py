@@ -15,7 +15,6 @@ SIZES = [
     ({}, 2160),
     ({"noop": True}, 2160 + 400),
     ({"recurrent": True}, 2160 + 1600),
-    ({"embedding_size": 7}, 2160 - 80 + 2 * 7 + 7 * 40),
     ({"hidden_size": 20, "count": 2, "depth": 1}, 40 + 40 + 80 + 40 + 40),
     ({"memory": "superposition_list", "count": 5}, 80 + 80 + 5 * 40 * 3 + 200 + 400),
     ({"memory": "none", "recurrent": True}, 80 + 80 + 1600),

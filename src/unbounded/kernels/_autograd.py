@@ -42,7 +42,7 @@ class Recurrence(torch.autograd.Function):
         x, weight_ih, weight_hh, bias_ih, bias_hh, head_weight, _, *initial = tensors
         needs = ctx.needs_input_grad[4:]
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
-            return (None,) * 4 + _through_reference(ctx, lengths, tensors, needs, grads)
+            return (None,) * 4 + through_reference(ctx, lengths, tensors, needs, grads)
         contiguous = [None if grad is None else grad.contiguous() for grad in grads]
         # The weight gradients are products of torch's: autocast must not make them half precision.
         with torch.autocast("cpu", enabled=False):
@@ -76,7 +76,7 @@ def bias_hh_gradient(
     return of_bias_hh if controller == "gru" else of_bias.clone()
 
 
-def _through_reference(
+def through_reference(
     ctx: Any,
     lengths: Tensor | None,
     tensors: list[Tensor | None],
@@ -91,8 +91,7 @@ def _through_reference(
         )
     say_once(
         "backward with create_graph=True: the fused recurrence has no double backward, so the "
-        "gradients come from the reference path",
-        RuntimeWarning,
+        "gradients come from the reference path"
     )
     results = ctx.reference(ctx.structure, ctx.controller, lengths, tensors)
     return differentiate_reference(results, grads, tensors, needs)

@@ -37,7 +37,8 @@ def weight_gradients(
     grads, of_instructions = grad_gates.flatten(0, 1), grad_instructions.flatten(0, 1)
     of_blocks, outputs = grads[:, : kind.blocks * hidden], kept["outputs"]
     of_lanes = [grads[:, lanes.start * hidden : lanes.stop * hidden] for lanes in kind.hidden_lanes]
-    of_hidden = of_bias_hh = x.new_empty(0)
+    # An operator's results must not be one tensor.
+    of_hidden, of_bias_hh = x.new_empty(0), x.new_empty(0)
     # One product over all steps for each, straight into the tensor that leaves: what the cell saw
     # one step before is laid out for it, which is little beside a product in two parts.
     seen = x.new_empty(steps, x.shape[1], x.shape[2] + reading0.shape[1])

@@ -58,14 +58,14 @@ def _results(
 ) -> dict[str, Tensor]:
     steps, batch, _ = x.shape
     hidden, kind, new = hidden0.shape[1], CONTROLLERS[controller], x.new_empty
-    cell, reading = hidden if kind.has_cell else 0, sizes.count * sizes.depth
+    cell, reading = hidden if kind.has_cell else 0, sizes.number * sizes.depth
     ring = steps if saves else 2
     return {
         "outputs": new(steps, batch, hidden),
         "hidden_last": new(batch, hidden),
         "cell_last": new(batch, cell),
         "reading_last": new(batch, reading),
-        "memory_last": new(batch, sizes.count, sizes.grown(steps)),
+        "memory_last": new(batch, sizes.number, sizes.grown(steps)),
         "gates": new(steps, batch, kind.lanes * hidden),
         "cells": new(ring, batch, cell),
         "tanh_cells": new(ring, batch, cell),
@@ -202,8 +202,9 @@ def _superposition_backward(
         "grad_hidden0": torch.empty_like(hidden0),
         "grad_cell0": torch.empty_like(cell0),
         "grad_reading0": torch.empty_like(reading0),
-        "grad_memory0": torch.empty_like(memory0) if needs_memory else None,
     }
+    if needs_memory:
+        made["grad_memory0"] = torch.empty_like(memory0)
     given = {
         "lengths": lengths,
         "weight_hh": weight_hh,
@@ -220,19 +221,18 @@ def _superposition_backward(
     call.saves = 1
     run_backward(sizes.code, CONTROLLERS[controller].code, DTYPES[x.dtype], call)
     gates, instructions = made["grad_gates"], made["grad_instructions"]
-    none = x.new_empty(0)
-    weights = [none] * 6
+    weights = [x.new_empty(0) for _ in range(6)]
     if needs_weights:
         weights = weight_gradients(
             controller, x, weight_hh, gates, instructions, kept, hidden0, reading0
         )
     return [
-        input_gradient(controller, gates, weight_ih, x) if needs_x else none,
+        input_gradient(controller, gates, weight_ih, x) if needs_x else x.new_empty(0),
         *weights,
         made["grad_hidden0"],
         made["grad_cell0"],
         made["grad_reading0"],
-        none if made["grad_memory0"] is None else made["grad_memory0"],
+        made["grad_memory0"] if needs_memory else x.new_empty(0),
     ]
 
 
@@ -250,16 +250,15 @@ def _superposition_backward_fake(
     needs_memory: bool,
 ) -> list[Tensor]:
     x, weight_ih, head_weight, *initial = inputs
-    none = x.new_empty(0)
-    weights = [none] * 6
+    weights = [x.new_empty(0) for _ in range(6)]
     if needs_weights:
         weights = empty_weight_gradients(controller, weight_ih, weight_hh, head_weight)
     *of_initial, of_memory = (torch.empty_like(tensor) for tensor in initial)
     return [
-        torch.empty_like(x) if needs_x else none,
+        torch.empty_like(x) if needs_x else x.new_empty(0),
         *weights,
         *of_initial,
-        of_memory if needs_memory else none,
+        of_memory if needs_memory else x.new_empty(0),
     ]
 
 

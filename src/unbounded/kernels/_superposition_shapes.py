@@ -8,14 +8,36 @@ from typing import Final, NamedTuple
 import torch
 from torch import Tensor
 
-from unbounded.errors import MemoryOverflowError
+from unbounded.errors import BackendError, MemoryOverflowError
 from unbounded.kernels._library import VECTOR_BYTES, Call
 from unbounded.kernels._shapes import SUPERPOSITIONS
 
 #: Actions of each structure without NO-OP.
 BASIC_ACTIONS: Final = {"superposition_stack": 2, "superposition_list": 3}
+#: What is lost at either end of a full structure, and the policy that allows it.
+_LOST: Final = {
+    "superposition_stack": (("the bottom cell of a full stack", "drop_bottom"),),
+    "superposition_list": (
+        ("the leftmost cell of a full list", "drop_ends"),
+        ("the rightmost cell of a full list", "drop_ends"),
+    ),
+}
 _ROW_MARGIN: Final = 2
 _LEAST_BLOCK: Final = 16
+
+
+class MixtureOptions(NamedTuple):
+    """What the tensors of a superposition stack or list do not say.
+
+    Fields:
+        depth: k, cells of each structure that are read.
+        capacity: most cells of a stack, or of a list on either side of its head; None for no limit.
+        strict: whether it is an error that a full one loses a cell that is not empty.
+    """
+
+    depth: int = 2
+    capacity: int | None = None
+    strict: bool = False
 
 
 class MixtureSizes(NamedTuple):
@@ -23,13 +45,13 @@ class MixtureSizes(NamedTuple):
 
     Fields:
         structure: "superposition_stack" or "superposition_list".
-        count: S. depth: k. actions: of each structure. cells: N0, of the initial state.
+        number: S. depth: k. actions: of each structure. cells: N0, of the initial state.
         capacity: as of the memory; 0 for none.
         strict: whether a lost cell that is not empty is an error.
     """
 
     structure: str
-    count: int
+    number: int
     depth: int
     actions: int
     cells: int
@@ -61,7 +83,7 @@ class MixtureSizes(NamedTuple):
     def saved(self, like: Tensor, batch: int, steps: int, *, saves: bool) -> dict[str, Tensor]:
         """Buffers of the weights and values of each step and of the cells at the ends of blocks."""
         lanes = max(1, VECTOR_BYTES // like.element_size())
-        padded = -(-self.count // lanes) * lanes
+        padded = -(-self.number // lanes) * lanes
         blocks = (steps - 1) // block_steps(steps) if saves and steps else 0
         return {
             "planes": like.new_empty(steps if saves else 1, batch, self.actions + 1, padded),
@@ -69,24 +91,29 @@ class MixtureSizes(NamedTuple):
         }
 
     def overflow(self, like: Tensor, batch: int, steps: int) -> Tensor | None:
-        """Where the kernel notes a lost cell; None if none can be lost or all may be."""
+        """Where the kernel notes a lost cell; None if none can be lost or all may be.
+
+        Args:
+            steps: how many there will have been.
+        """
         if not self.strict or not self.capacity or self.grown(steps + 1) > self.grown(steps):
             return None
         return like.new_zeros(batch, dtype=torch.int32)
 
     def check_overflow(self, noted: Tensor | None) -> None:
         """Raise MemoryOverflowError if a cell was lost."""
-        if noted is not None and bool(noted.any()):
-            raise MemoryOverflowError(
-                f"a full {self.structure.replace('_', ' ')} of capacity {self.capacity} would lose "
-                f"a cell that is not empty, in {int(noted.sum())} of {len(noted)} sequences. Give "
-                "a larger capacity, capacity=None, or overflow='drop_bottom' (of a list "
-                "'drop_ends') to drop it."
-            )
+        if noted is None or not bool(noted.any()):
+            return
+        place, policy = _LOST[self.structure][int((noted & 1).max() == 0)]
+        raise MemoryOverflowError(
+            f"{place} is not empty and would be lost at capacity {self.capacity}, in "
+            f"{int((noted > 0).sum())} of {len(noted)} sequences. Give a larger capacity, "
+            f"capacity=None, or overflow={policy!r} to drop it."
+        )
 
     def set(self, call: Call, steps: int) -> None:
-        """Write the sizes into a call."""
-        call.count, call.depth, call.actions = self.count, self.depth, self.actions
+        """Write the sizes into a call of so many steps."""
+        call.count, call.depth, call.actions = self.number, self.depth, self.actions
         call.limit, call.initial_rows = self.capacity, self.cells
         call.steps = call.capacity = steps
         call.block = block_steps(steps)
@@ -95,3 +122,9 @@ class MixtureSizes(NamedTuple):
 def block_steps(steps: int) -> int:
     """Steps between the cells that are kept: their number and a block's length grow as sqrt(T)."""
     return max(_LEAST_BLOCK, math.isqrt(max(steps - 1, 0)) + 1)
+
+
+def refuse_options(structure: str, options: MixtureOptions | None) -> None:
+    """Raise BackendError if there are options for a structure that has none."""
+    if options is not None:
+        raise BackendError(f"options: a {structure} has none, got {options}.")

@@ -13,9 +13,11 @@ from unbounded.kernels._autograd import differentiate_reference
 from unbounded.kernels._dispatch import why_not
 from unbounded.kernels._library import Call, run_unroll
 from unbounded.kernels._operators import define
-from unbounded.kernels._shapes import DTYPES, PARTS, STRUCTURES
+from unbounded.kernels._shapes import DTYPES, PARTS, STRUCTURES, SUPERPOSITIONS
+from unbounded.kernels._superposition_shapes import MixtureOptions, refuse_options
+from unbounded.kernels._superposition_unroll import unroll_superposition
 
-Results = tuple[Tensor, Tensor, Tensor]
+Results = tuple[Tensor, ...]
 _KEPT = ("deaths", "kept", "grave_rows", "grave_strengths", "live_range")
 
 
@@ -160,8 +162,7 @@ class Unroll(torch.autograd.Function):
                 )
             say_once(
                 "backward with create_graph=True: the fused unroll has no double backward, so the "
-                "gradients come from the reference path",
-                RuntimeWarning,
+                "gradients come from the reference path"
             )
             instruction, values0 = _taken_apart(ctx.structure, values, push_pop)
             readings, _, final = ctx.reference(ctx.structure, instruction, (values0, strengths0))
@@ -209,29 +210,38 @@ def _taken_apart(
 def unroll(
     structure: str,
     instruction: tuple[Tensor, ...],
-    initial: tuple[Tensor, Tensor],
+    initial: tuple[Tensor, ...],
     *,
     reference: Callable[..., Results] | None = None,
+    options: MixtureOptions | None = None,
 ) -> Results:
     """Run a memory over a sequence of instructions, fused.
 
     Args:
-        structure: "stack", "queue" or "deque".
+        structure: "stack", "queue", "deque", "superposition_stack" or "superposition_list".
         instruction: the fields in the memory's order, values [B, T, M], pushes and pops [B, T];
-            pushes and pops are not negative.
-        initial: values [B, N, M] and strengths [B, N].
+            pushes and pops are not negative. Of superpositions: actions [B, T, S, A] and values
+            [B, T, S].
+        initial: values [B, N, M] and strengths [B, N], or cells [B, S, N].
         reference: the same function in plain torch; used where gradients must themselves be
             differentiable.
+        options: of a superposition stack or list; None takes the defaults.
 
     Returns:
-        readings [B, T, R] and the final values and strengths.
+        readings [B, T, R] and the final values and strengths, or cells.
 
     Raises:
         BackendError: the kernels cannot serve the call; the message says why.
         ShapeError, DTypeError: a tensor disagrees; the message names it.
+        MemoryOverflowError: a cell was lost, and the options say `strict`.
     """
+    if structure in SUPERPOSITIONS:
+        return unroll_superposition(
+            structure, instruction, initial, reference, options or MixtureOptions()
+        )
     if structure not in STRUCTURES:
-        raise ChoiceError("structure", structure, STRUCTURES)
+        raise ChoiceError("structure", structure, [*STRUCTURES, *SUPERPOSITIONS])
+    refuse_options(structure, options)
     reason = why_not(*instruction, *initial)
     if reason is not None:
         raise BackendError(reason)

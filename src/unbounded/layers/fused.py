@@ -67,7 +67,7 @@ def run_fused(
         heads.bias,
         flatten_state(state),
         reference=reference,
-        **memory.kernel_options,
+        options=memory.kernel_options,
     )
     return hidden, _unflatten(final, controller.state_size, memory)
 

@@ -62,9 +62,9 @@ class Memory(ABC, Generic[StateT, InstructionT]):
     kernel_name: str | None = None
 
     @property
-    def kernel_options(self) -> Mapping[str, Any]:
-        """What the kernels must know beside the name, by the names they give it."""
-        return {}
+    def kernel_options(self) -> kernels.MixtureOptions | None:
+        """What the kernels must know beside the name."""
+        return None
 
     @property
     @abstractmethod
@@ -136,8 +136,6 @@ class Memory(ABC, Generic[StateT, InstructionT]):
         # Exact types: a subclass may compute something else, which no kernel knows of.
         if "kernel_name" not in vars(type(self)) or self.kernel_name is None:
             reason: str | None = f"no kernel knows the memory {type(self).__name__}"
-        elif self.kernel_name not in kernels.STRUCTURES:
-            reason = f"no kernel unrolls a {type(self).__name__} alone"
         elif any(bool((field < 0).any()) for field in (*instructions, *state) if field.dim() == 2):
             reason = "the kernels take strengths, pushes and pops of at least 0"
         else:
@@ -158,7 +156,11 @@ class Memory(ABC, Generic[StateT, InstructionT]):
         start: Any = tuple(state)
 
         readings, *final = kernels.unroll(
-            str(self.kernel_name), tuple(instructions), start, reference=reference
+            str(self.kernel_name),
+            tuple(instructions),
+            start,
+            reference=reference,
+            options=self.kernel_options,
         )
         return readings, self.State(*final)
 

@@ -36,8 +36,8 @@ class StreamModel(
 ):
     """A network that predicts the next symbol of a stream, made from numbers and names alone.
 
-    Symbols enter one-hot, unless `embedding_size` is given, and the logits have no bias. First
-    weights are `draw_sums`, but for an LSTM or GRU, whose layers draw their own.
+    Symbols enter one-hot and the logits have no bias. First weights are `draw_sums`, but for an
+    LSTM or GRU, whose layers draw their own.
 
     Args:
         vocabulary: number of symbols.
@@ -52,9 +52,6 @@ class StreamModel(
         noop: whether NO-OP is among the actions.
         capacity, overflow: as for the memory; the authors' program has 200 and "drop_bottom".
         layers: layers of the LSTM without a memory.
-        embedding_size: size of embeddings in place of the one-hot symbols. The matrix U of the
-            paper is then a product of two; with no fewer numbers than units it loses nothing, and
-            a vocabulary of words costs a lookup and not a product.
         context_size: context units of the structurally constrained network; None gives it 40.
         backend: "auto", "reference" or a kernel by name.
     Raises:
@@ -77,7 +74,6 @@ class StreamModel(
         capacity: int | None = None,
         overflow: str = "error",
         layers: int = 1,
-        embedding_size: int | None = None,
         context_size: int | None = None,
         backend: str = "auto",
     ) -> None:
@@ -102,26 +98,23 @@ class StreamModel(
         make: str | ControllerFactory = controller
         if controller == "elman":
             make = partial(ElmanController, activation="sigmoid", recurrent=recurrent, bias=False)
-        inputs = vocabulary if embedding_size is None else embedding_size
         layer: nn.Module
         if memory != NO_MEMORY:
             structure = SUPERPOSITION_MEMORIES[memory](
                 count, depth, noop, capacity=capacity, overflow=overflow
             )
             layer = MemoryRNN(
-                inputs, hidden_size, structure, make, batch_first=True, backend=backend
+                vocabulary, hidden_size, structure, make, batch_first=True, backend=backend
             )
         elif controller == "lstm":
-            layer = DeepLSTM(inputs, hidden_size, layers, skip_input=False, batch_first=True)
+            layer = DeepLSTM(vocabulary, hidden_size, layers, skip_input=False, batch_first=True)
         elif controller == SRCN_NAME:
             context = 40 if context_size is None else context_size
-            layer = SRCN(inputs, hidden_size, context, batch_first=True)
+            layer = SRCN(vocabulary, hidden_size, context, batch_first=True)
         else:
-            layer = ControllerRNN(inputs, hidden_size, make, batch_first=True)
+            layer = ControllerRNN(vocabulary, hidden_size, make, batch_first=True)
         size = layer.output_size if isinstance(layer, SRCN) else hidden_size
-        self.sequence = SequenceModel(
-            vocabulary, vocabulary, embedding_size, layer, size, output_bias=False
-        )
+        self.sequence = SequenceModel(vocabulary, vocabulary, None, layer, size, output_bias=False)
         draw_sums(self.sequence.output if controller in ("lstm", "gru") else self.sequence)
 
     def forward(
