@@ -22,7 +22,7 @@ import torch
 
 import unbounded as ub
 from unbounded.evaluation import action_rows, read_symbols, score_lengths
-from unbounded.experiments.published import MODEL_TITLES, TASK_TITLES
+from unbounded.experiments.published import published
 from unbounded.figures import (
     draw_action_table,
     draw_actions,
@@ -103,6 +103,7 @@ def results_table(table: dict[str, Any]) -> str:
         "minutes",
     )
     lines = [header, ("---",) * len(header)]
+    paper = published("grefenstette2015")
     if not any(cell["measured"] for cell in table["cells"]):
         return f"Not run yet: `{table['command']}` fills this table."
     for cell in table["cells"]:
@@ -114,8 +115,8 @@ def results_table(table: dict[str, Any]) -> str:
         )
         lines.append(
             (
-                TASK_TITLES[cell["task"]],
-                MODEL_TITLES[cell["model"]],
+                paper.tasks[cell["task"]],
+                paper.models[cell["model"]].title,
                 "not published"
                 if cell["published"] is None
                 else f"{cell['published']['test_coarse']:.2f}",

@@ -16,7 +16,7 @@ from tests.experiments.tiny import tiny, tiny_arguments
 from unbounded.cli import main
 from unbounded.cli.main import VERBS
 from unbounded.cli.names import NAMES
-from unbounded.experiments import run
+from unbounded.experiments import built
 from unbounded.experiments.config import run_name
 from unbounded.experiments.run import train_run
 from unbounded.training import steps
@@ -134,6 +134,18 @@ def test_a_text_needs_its_folder(capsys: Capture, tmp_path: Path) -> None:
     assert "unknown option 'data' of task 'anbn'" in said
 
 
+def test_restarts_on_the_command_line(capsys: Capture, tmp_path: Path) -> None:
+    arguments = tiny_arguments(tmp_path, batches=2, accuracy_every=0, report_every=1)
+    assert main([*arguments, "--restarts", "2", "--quiet"]) == 0
+    out = capsys.readouterr().out
+    assert "copy, 2 restarts, the best by training perplexity: copy-queue-lstm-" in out
+    assert "test coarse 1.00: " in out
+    said = failing(capsys, "train", "copy", "--restarts", "0", "--jobs", "2")
+    assert "restarts: expected at least 1, got 0" in said
+    said = failing(capsys, "train", "copy", "--jobs", "2")
+    assert "jobs: one run is one job; give --restarts too" in said
+
+
 def test_the_task_may_stand_anywhere(capsys: Capture) -> None:
     with pytest.raises(SystemExit):
         main(["train", "--seed", "3", "--resume", "reversal", "--print_config"])
@@ -234,11 +246,11 @@ def test_absurd_sizes_and_files(
 def test_what_does_not_fit_into_memory(
     capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    monkeypatch.setattr(run, "build_model", lambda *_: (_ for _ in ()).throw(error))
+    monkeypatch.setattr(built, "build_model", lambda *_: (_ for _ in ()).throw(error))
     said = failing(capsys, *tiny_arguments(tmp_path))
     assert f"there is not enough memory for these sizes: {error}" in said
     assert not list(tmp_path.glob("copy*"))
-    monkeypatch.setattr(run, "build_model", lambda *_: (_ for _ in ()).throw(RuntimeError("bug")))
+    monkeypatch.setattr(built, "build_model", lambda *_: (_ for _ in ()).throw(RuntimeError("bug")))
     with pytest.raises(RuntimeError, match="bug"):
         main(tiny_arguments(tmp_path))
 
@@ -385,6 +397,7 @@ def test_public_names_are_imported_when_they_are_used() -> None:
 
 
 def test_the_names_that_are_listed_are_those_there_are() -> None:
+    from unbounded.experiments.published import PAPERS
     from unbounded.layers import CONTROLLERS
     from unbounded.memories import MEMORIES, SUPERPOSITION_MEMORIES
     from unbounded.tasks import TASKS
@@ -398,6 +411,7 @@ def test_the_names_that_are_listed_are_those_there_are() -> None:
     memories = {**lines(MEMORIES), **lines(SUPERPOSITION_MEMORIES)}
     assert dict(list(NAMES["memories"].items())[1:]) == memories, hint
     assert NAMES["controllers"] == lines(CONTROLLERS), hint
+    assert NAMES["papers"] == PAPERS, hint
     assert list(NAMES["optimizers"]) == list(OPTIMIZERS), hint
     assert list(NAMES["schedules"]) == list(SCHEDULES), hint
 

@@ -13,7 +13,7 @@ from unbounded.training.signals import Interrupted
 @pytest.fixture
 def tiny(monkeypatch, tmp_path):
     tier = tiny_tier(seeds=[0])
-    monkeypatch.setattr(tiers, "load_tier", lambda paper, name: tier)
+    monkeypatch.setattr(tiers, "load_tier", lambda paper, name, data=None: tier)
     monkeypatch.chdir(tmp_path)
     return tier
 

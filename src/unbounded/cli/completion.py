@@ -8,10 +8,9 @@ from unbounded.cli.main import VERBS, verb_module
 from unbounded.cli.names import NAMES
 from unbounded.cli.parsing import Parser
 from unbounded.errors import ChoiceError, ConfigError
-from unbounded.experiments.published import PAPERS
 
 #: What the positional arguments can be, by name.
-_CHOICES = {"task": tuple(NAMES["tasks"]), "paper": tuple(PAPERS)}
+_CHOICES = {"task": tuple(NAMES["tasks"]), "paper": tuple(NAMES["papers"])}
 
 
 def print_completion(arguments: Sequence[str]) -> int:

@@ -50,6 +50,14 @@ def parser(arguments: Sequence[str]) -> Parser:
         "--seed", type=int | None, default=None, help="Of the sequences; by default the run's."
     )
     made.add_argument(
+        "--rounded", action="store_true", help="Of streams: score the machine that rounding made."
+    )
+    made.add_argument(
+        "--discretize",
+        action="store_true",
+        help="Of stacks and lists in superposition: take the likeliest action alone.",
+    )
+    made.add_argument(
         "--data", type=str | None, default=None, help="Folder of the corpus, if it has moved."
     )
     made.add_argument("--device", type=str, default="cpu", help="cpu or cuda.")
@@ -80,7 +88,7 @@ def run(arguments: Sequence[str]) -> int:
     out = None if given.out is None else Path(given.out)
     if out is not None and out.exists() and not given.overwrite:
         raise RunExistsError(f"{out} exists; --overwrite replaces it")
-    from unbounded.evaluation import table
+    from unbounded.evaluation import per_n_table, table
     from unbounded.experiments.evaluate import evaluate_run
     from unbounded.training.files import json_text, storage_faults, write_text
 
@@ -93,6 +101,8 @@ def run(arguments: Sequence[str]) -> int:
         seed=given.seed,
         every=given.every,
         data=given.data,
+        rounded=given.rounded,
+        discretize=given.discretize,
         device=given.device,
     )
     if out is None:
@@ -101,6 +111,8 @@ def run(arguments: Sequence[str]) -> int:
             evaluations.mkdir(exist_ok=True)
         out = _unused(evaluations / f"{_name(report)}.json")
     write_text(out, json_text(report, indent=2) + "\n")
+    if report["kind"] == "streams":
+        print(f"{per_n_table(report)}\n")
     print(table(report))
     print(f"report: {out}")
     return 0
@@ -109,6 +121,8 @@ def run(arguments: Sequence[str]) -> int:
 def _name(report: dict[str, Any]) -> str:
     rows = report["rows"]
     head, tail = report["split"], f"seed{report['seed']}"
+    head += "-rounded" if report["weights"] == "model-rounded" else ""
+    head += "-discrete" if report["discretized"] else ""
     if report["kind"] == "text":
         return f"{head}-{tail}"
     lengths = "_".join(row["lengths"].replace(":", "-") for row in rows)

@@ -43,10 +43,5 @@ def run(arguments: Sequence[str]) -> int:
 def names() -> dict[str, dict[str, str]]:
     """Each kind of thing with its names and what they are."""
     from unbounded.experiments.presets import PRESETS, summary
-    from unbounded.experiments.published import PAPERS
 
-    return {
-        **NAMES,
-        "presets": {name: summary(name) for name in PRESETS},
-        "papers": dict(PAPERS),
-    }
+    return {**NAMES, "presets": {name: summary(name) for name in PRESETS}}

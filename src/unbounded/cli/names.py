@@ -55,4 +55,10 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "constant": "",
         "linear": "",
     },
+    "papers": {
+        "grefenstette2015": "Learning to Transduce with Unbounded Memory (Neural Stack, Queue, "
+        "DeQue)",
+        "joulin2015": "Inferring Algorithmic Patterns with Stack-Augmented Recurrent Nets "
+        "(Stack RNN)",
+    },
 }

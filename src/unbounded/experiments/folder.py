@@ -5,15 +5,45 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import torch
 import yaml
 
 from unbounded.errors import CheckpointError, StorageError
+from unbounded.evaluation.provenance import kernels
 from unbounded.experiments import plain_yaml
+from unbounded.experiments.config import RunConfig, model_name, to_dict
 from unbounded.experiments.kinds import Model
 from unbounded.training.files import storage_faults, write_text
+
+
+def begin(folder: Path, config: RunConfig, say: Callable[[str], None]) -> None:
+    """Write config.yaml where it is not there; say what runs, and what differs from before.
+
+    Raises:
+        CheckpointError: there is a config.yaml that is no run's. StorageError: the disk refused.
+    """
+    before = read_config(folder)
+    here: dict[str, Any] = {"threads": torch.get_num_threads(), "kernels": kernels()}
+    if config.machine.backend == "reference":
+        here["kernels"] = "none"
+    say(
+        f"training {model_name(config.model)} on {config.task} in {folder}; "
+        f"kernels: {here['kernels']}, threads: {here['threads']}"
+    )
+    if before is None:
+        write_config(folder, to_dict(config), here)
+        return
+    used = before.get("used", {})
+    for name, value in here.items():
+        if used.get(name, value) != value:
+            say(
+                f"warning: this run began with {name} {used[name]} and goes on with {value}; "
+                "its numbers may differ in the last bits"
+            )
 
 
 def write_config(folder: Path, config: dict[str, Any], used: dict[str, Any]) -> None:

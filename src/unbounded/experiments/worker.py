@@ -1,4 +1,4 @@
-"""One trial in a process of its own: `python -m unbounded.experiments.worker CONFIG.json RUNS`."""
+"""One trial in a process of its own: `python -m ...worker [--overwrite] CONFIG.json RUNS`."""
 
 from __future__ import annotations
 
@@ -21,20 +21,23 @@ _PARENT_LOOK_S = 1.0
 
 
 def main(arguments: list[str]) -> int:
-    """Train the config in the file `arguments[0]` under the folder `arguments[1]`, or go on.
+    """Train the config in a file under the folder of runs, the two last arguments, or go on.
+
+    With "--overwrite" before them the run is trained anew.
 
     Returns:
         0 when the run is finished, 1 when it failed, 4 when another process trains it, 128 + the
         signal's number when it was stopped; the run is saved then.
     """
-    config = from_dict(json.loads(Path(arguments[0]).read_text(encoding="utf-8")))
-    runs = Path(arguments[1])
+    *options, config_file, runs = arguments
+    config = from_dict(json.loads(Path(config_file).read_text(encoding="utf-8")))
+    overwrite = "--overwrite" in options
     _stop_with_parent()
     # Only now: torch and accelerate take seconds to load, and a parent may be gone by then.
     from unbounded.experiments.run import train_run
 
     try:
-        train_run(config, root=runs, resume=True)
+        train_run(config, root=Path(runs), resume=not overwrite, overwrite=overwrite)
     except Interrupted as interrupted:
         return interrupted.exit_code
     except RunBusyError as error:

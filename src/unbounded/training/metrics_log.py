@@ -36,9 +36,11 @@ class MetricsLog:
         if self._listener is not None:
             self._listener(record)
 
-    def cut(self, lines: int) -> int:
+    def cut(self, lines: int, tell: Callable[[str], None] = lambda text: None) -> int:
         """Keep the first `lines` lines: later ones belong to work that is done again.
 
+        Args:
+            tell: given a warning where there are fewer.
         Returns:
             How many there are now: fewer than `lines` where the file had fewer.
         Raises:
@@ -51,6 +53,11 @@ class MetricsLog:
                 position, kept = end + 1, kept + 1
             if position != len(content):
                 os.truncate(self.path, position)
+        if kept < lines:
+            tell(
+                f"warning: {self.path} has {kept} of the {lines} lines that the checkpoint counts; "
+                "the figures will lack the others, the weights lack nothing"
+            )
         return kept
 
     def sync(self) -> None:
