@@ -29,14 +29,14 @@ STACKS = [
     SuperpositionStack(2, depth=4, noop=True),
     SuperpositionStack(1, depth=1, noop=True, capacity=1, overflow="drop_bottom"),
     SuperpositionStack(17, depth=3, capacity=5, overflow="drop_bottom"),
-    SuperpositionStack(4, capacity=64),
+    SuperpositionStack(4, capacity=200),
 ]
 LISTS = [
     SuperpositionList(3, noop=False),
     SuperpositionList(2, depth=4),
     SuperpositionList(1, depth=1, capacity=1, overflow="drop_ends"),
     SuperpositionList(17, depth=3, noop=False, capacity=4, overflow="drop_ends"),
-    SuperpositionList(4, capacity=64),
+    SuperpositionList(4, capacity=200),
 ]
 MEMORIES = [*STACKS, *LISTS]
 #: What of (output, ..., reading, cells) gets a gradient.
@@ -102,7 +102,7 @@ def test_parity(memory, controller, dtype, lengths):
 @pytest.mark.parametrize("memory", MEMORIES, ids=repr)
 @pytest.mark.parametrize("gradients", GRADIENTS)
 @pytest.mark.parametrize("before", [0, 5])
-@pytest.mark.parametrize("steps", [1, 16, 17, 50])
+@pytest.mark.parametrize("steps", [1, 8, 17, 140])
 def test_parity_over_blocks_of_steps(memory, gradients, before, steps):
     assert_parity(
         memory, steps=steps, batch=2, before=before, gradients=gradients,

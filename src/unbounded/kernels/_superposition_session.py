@@ -8,7 +8,7 @@ from torch import Tensor
 from unbounded.kernels._library import Call, Handle
 from unbounded.kernels._shapes import CONTROLLERS, DTYPES, joint_bias, project_input
 from unbounded.kernels._superposition import CheckedCells
-from unbounded.kernels._superposition_shapes import MixtureOptions, MixtureSizes
+from unbounded.kernels._superposition_shapes import MixtureOptions, MixtureSizes, block_steps
 
 
 class SuperpositionSession:
@@ -43,8 +43,7 @@ class SuperpositionSession:
         self._hidden, self._cell, self._reading, self._memory0 = initial
         self._sizes = self._sizes._replace(cells=self._memory0.shape[2])
         self._room, self._done = room, 0
-        kind, batch = CONTROLLERS[self._controller], self._hidden.shape[0]
-        self._planes = self._sizes.saved(self._hidden, batch, 1, saves=False)["planes"]
+        kind = CONTROLLERS[self._controller]
         call = self._call(0)
         self._handle = Handle(self._sizes.code, kind.code, DTYPES[self._hidden.dtype], call)
 
@@ -52,7 +51,7 @@ class SuperpositionSession:
         checked, call = self._checked, Call()
         inputs = checked.weight_ih.shape[1] - self._reading.shape[1]
         self._sizes.set(call, steps)
-        call.capacity, call.first_step = self._room, self._done
+        call.capacity, call.first_step, call.block = self._room, self._done, block_steps(0)
         call.batch, call.hidden = self._hidden.shape
         call.weight_ih_stride = checked.weight_ih.shape[1]
         call.weight_ih = checked.weight_ih.data_ptr() + inputs * checked.weight_ih.element_size()
@@ -64,7 +63,6 @@ class SuperpositionSession:
             ("cell0", self._cell),
             ("reading0", self._reading),
             ("memory0", self._memory0),
-            ("planes", self._planes),
         ):
             setattr(call, name, None if tensor is None else tensor.data_ptr())
         return call
@@ -81,6 +79,7 @@ class SuperpositionSession:
             self._controller, x.reshape(steps * batch, inputs),
             checked.weight_ih[:, :inputs].t(), self._bias, checked.bias_hh, gates,
         )  # fmt: skip
+        planes = self._sizes.planes(x, batch, min(steps, block_steps(0)))
         rings = {"cells": new(2, *self._cell.shape), "readings": new(2, *self._reading.shape)}
         last = tuple(torch.empty_like(t) for t in (self._hidden, self._cell, self._reading))
         overflow = self._sizes.overflow(x, batch, self._done + steps)
@@ -90,6 +89,7 @@ class SuperpositionSession:
             ("gates", gates),
             ("outputs", outputs),
             *rings.items(),
+            ("planes", planes),
             ("overflow", overflow),
             *zip(("hidden_last", "cell_last", "reading_last"), last, strict=True),
         ):

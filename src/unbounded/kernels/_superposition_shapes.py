@@ -23,7 +23,9 @@ _LOST: Final = {
     ),
 }
 _ROW_MARGIN: Final = 2
-_LEAST_BLOCK: Final = 16
+#: Blocks of steps: multiples of this, and no fewer steps than that.
+_FEW_STEPS: Final = 8
+_LEAST_BLOCK: Final = 64
 
 
 class MixtureOptions(NamedTuple):
@@ -82,13 +84,21 @@ class MixtureSizes(NamedTuple):
 
     def saved(self, like: Tensor, batch: int, steps: int, *, saves: bool) -> dict[str, Tensor]:
         """Buffers of the weights and values of each step and of the cells at the ends of blocks."""
-        lanes = max(1, VECTOR_BYTES // like.element_size())
-        padded = -(-self.number // lanes) * lanes
-        blocks = (steps - 1) // block_steps(steps) if saves and steps else 0
+        block = block_steps(steps)
+        blocks = (steps - 1) // block if saves and steps else 0
+        rows = self.rows(steps) if blocks else 0
         return {
-            "planes": like.new_empty(steps if saves else 1, batch, self.actions + 1, padded),
-            "checkpoints": like.new_empty(batch, blocks, self.rows(steps) if blocks else 0, padded),
+            "planes": self.planes(like, batch, steps if saves else min(steps, block)),
+            "checkpoints": like.new_empty(batch, blocks, rows, self._padded(like)),
         }
+
+    def planes(self, like: Tensor, batch: int, steps: int) -> Tensor:
+        """The buffer of weights and values of so many steps."""
+        return like.new_empty(steps, batch, self.actions + 1, self._padded(like))
+
+    def _padded(self, like: Tensor) -> int:
+        lanes = max(1, VECTOR_BYTES // like.element_size())
+        return -(-self.number // lanes) * lanes
 
     def overflow(self, like: Tensor, batch: int, steps: int) -> Tensor | None:
         """Where the kernel notes a lost cell; None if none can be lost or all may be.
@@ -121,7 +131,8 @@ class MixtureSizes(NamedTuple):
 
 def block_steps(steps: int) -> int:
     """Steps between the cells that are kept: their number and a block's length grow as sqrt(T)."""
-    return max(_LEAST_BLOCK, math.isqrt(max(steps - 1, 0)) + 1)
+    root = math.isqrt(max(steps - 1, 0)) + 1
+    return max(_LEAST_BLOCK, -(-root // _FEW_STEPS) * _FEW_STEPS)
 
 
 def refuse_options(structure: str, options: MixtureOptions | None) -> None:
