@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.experiments.tiny import tiny, tiny_arguments
+from tests.experiments.tiny_streams import tiny_streams
 from unbounded.cli import main
 from unbounded.cli.main import VERBS
 from unbounded.cli.names import NAMES
@@ -144,6 +145,28 @@ def test_restarts_on_the_command_line(capsys: Capture, tmp_path: Path) -> None:
     assert "restarts: expected at least 1, got 0" in said
     said = failing(capsys, "train", "copy", "--jobs", "2")
     assert "jobs: one run is one job; give --restarts too" in said
+
+
+def test_actions_of_a_run(capsys: Capture, tmp_path: Path) -> None:
+    config = tiny_streams(batches=1)
+    config.rounding.batches = 1
+    folder = train_run(config, root=tmp_path, quiet=True).folder
+    assert main(["actions", str(folder), "aab b"]) == 0
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert head.split()[:3] == ["current", "next", "predicted"]
+    assert [row.split()[:2] for row in rows] == [["a", "a"], ["a", "b"], ["b", "b"]]
+    assert "PUSH" in rows[0] or "POP" in rows[0]
+    pictures = tmp_path / "pictures"
+    arguments = ["actions", str(folder), "aabb", "--rounded", "--out", str(pictures)]
+    assert main(arguments) == 0
+    assert "action_table.svg" in capsys.readouterr().out
+    assert (pictures / "actions.png").stat().st_size > 0
+    assert "--overwrite replaces it" in failing(capsys, *arguments)
+    said = failing(capsys, "actions", str(folder), "aaxb")
+    assert "unknown symbol of task anbn 'x'" in said
+    assert "expected at least two" in failing(capsys, "actions", str(folder), "a")
+    copy = train_run(tiny(batches=1, accuracy_every=0), root=tmp_path, quiet=True).folder
+    failing(capsys, "actions", str(copy), "1 2 1")
 
 
 def test_the_task_may_stand_anywhere(capsys: Capture) -> None:

@@ -132,6 +132,9 @@ def _train(config: RunConfig, given: Namespace) -> int:
     if not result.fresh:
         print(f"this run is finished: {result.report['stopped']}")
     print(table(result.report))
+    if "rounded" in result.report:
+        print("\nafter rounding:")
+        print(table({**result.report, **result.report["rounded"]}))
     print(f"run folder: {result.folder}")
     return 0
 
