@@ -8,7 +8,9 @@ import pytest
 
 from unbounded.cli import main
 from unbounded.errors import BackendError
-from unbounded.experiments.bench import Case, measure, measuring, suite
+from unbounded.experiments.bench import measuring
+from unbounded.experiments.bench.cases import Case, suite
+from unbounded.experiments.bench.measuring import measure
 from unbounded.kernels import available
 
 SMALL = "--steps 4 --batch 2 --input 3 --hidden 8 --width 4 --output 3 --threads 1 --repeats 2"

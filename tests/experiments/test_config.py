@@ -138,10 +138,12 @@ def test_the_protocol_of_the_paper_is_the_authors_schedule(task: str) -> None:
 def test_what_does_not_go_with_an_update_after_every_symbol_is_named() -> None:
     config = preset("anbn")
     config.training.update, config.model.capacity, config.model.overflow = "symbol", None, "error"
+    config.training.optimizer = "adam"
     found = faults(config)
     assert [fault.split(":")[0] for fault in found] == [
         "training.batch_size",
         "training.optimizer",
+        "training.clip_by",
         "model.capacity",
     ]
 

@@ -71,6 +71,12 @@ def test_restarts_are_trained_and_taken_up_again(tmp_path: Path, jobs: int) -> N
     again = train_restarts(config, 2, root=tmp_path, jobs=jobs, quiet=True, resume=True)
     assert again is not None
     assert again.data["restarts"] == result.data["restarts"]
+    for name in names:
+        (tmp_path / name / "mark").touch()
+    anew = train_restarts(config, 2, root=tmp_path, jobs=jobs, quiet=True, overwrite=True)
+    assert anew is not None
+    assert not list(tmp_path.glob("*/mark"))
+    assert not list(tmp_path.glob(".replaced-*"))
 
 
 def test_sources_with_targets_have_restarts_too(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from _cases import TOLERANCE, relative_error
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unbounded.errors import MemoryOverflowError, ShapeError
+from unbounded.errors import MemoryOverflowError, ShapeError, say_once
 from unbounded.kernels import ControllerWeights, Stepper, recurrence
 from unbounded.layers import ElmanController, MemoryRNN
 from unbounded.layers.parity import _tensors as tensors_of
@@ -272,9 +272,7 @@ def test_compile_around_it():
 
 @pytest.mark.parametrize("controller", ["paper", "lstm"])
 def test_double_backward_takes_the_reference(controller):
-    import unbounded.kernels._autograd as autograd
-
-    autograd._warned.clear()
+    say_once.cache_clear()
     second = []
     for layer in make_layers(LISTS[0], controller, 3, 5, torch.float64):
         torch.manual_seed(1)

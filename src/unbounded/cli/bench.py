@@ -13,7 +13,8 @@ from unbounded.cli.parsing import Parser, parse
 from unbounded.errors import ConfigError
 
 if TYPE_CHECKING:
-    from unbounded.experiments.bench import Case, Measurement
+    from unbounded.experiments.bench.cases import Case
+    from unbounded.experiments.bench.measuring import Measurement
 
 _DESCRIPTION = """Time forward and backward passes in turns within one run, and print medians.
 
@@ -47,8 +48,9 @@ def bench(
     Returns:
         0 when everything was measured.
     """
-    from unbounded.experiments.bench import Case, measure
-    from unbounded.experiments.bench import suite as cases_of
+    from unbounded.experiments.bench.cases import Case
+    from unbounded.experiments.bench.cases import suite as cases_of
+    from unbounded.experiments.bench.measuring import measure
 
     faults = [f"repeats: expected at least 1, got {repeats}"] if repeats < 1 else []
     if out is not None and Path(out).exists() and not overwrite:
@@ -95,7 +97,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _defaults() -> Case:
-    from unbounded.experiments.bench import Case
+    from unbounded.experiments.bench.cases import Case
 
     return Case()
 

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from unbounded.cli.parsing import Parser, parse
 from unbounded.errors import ChoiceError, ConfigError, RunExistsError
-from unbounded.tasks import SPLITS
 
 _DESCRIPTION = """Score a trained run on fresh sequences of one or more length ranges.
 
 Coarse is the share of sequences that are right to the end, fine the mean share of a target
 that is right before its first error. Streams are scored n by n: an n is mastered when all its
-sequences are right. The report goes to RUN/evaluations/, or to --out.
+sequences are right. The report goes to RUN/evaluations/, in a file of its own each time, or to
+--out.
 
 examples:
+  unbounded evaluate runs/copy-queue-lstm-*-seed1
   unbounded evaluate RUN --lengths 2:60,100:1000 --every 10
-  unbounded evaluate runs/copy-queue-lstm-54e6454e-seed1
   unbounded evaluate RUN --lengths 65:128,129:256,257:512 --count 1000
 """
 _T = TypeVar("_T")
@@ -69,6 +70,7 @@ def run(arguments: Sequence[str]) -> int:
     """Score the run, print the table, write the report."""
     given, faults = parse(parser(arguments), arguments)
     from unbounded.experiments.build import ranges
+    from unbounded.tasks import SPLITS
 
     if given.split not in SPLITS:
         faults.append(f"--split: {ChoiceError('split', given.split, SPLITS)}")
@@ -104,9 +106,10 @@ def run(arguments: Sequence[str]) -> int:
         device=given.device,
     )
     if out is None:
-        out = folder / "evaluations" / f"{_name(report)}.json"
-        with storage_faults(out.parent, "making folder"):
-            out.parent.mkdir(exist_ok=True)
+        evaluations = folder / "evaluations"
+        with storage_faults(evaluations, "making folder"):
+            evaluations.mkdir(exist_ok=True)
+        out = _unused(evaluations / f"{_name(report)}.json")
     write_text(out, json_text(report, indent=2) + "\n")
     if report["kind"] == "streams":
         print(f"{per_n_table(report)}\n")
@@ -127,6 +130,15 @@ def _name(report: dict[str, Any]) -> str:
         scored = sum(row["lengths_scored"] for row in rows)
         return f"{head}-{lengths}-n{rows[0]['count'] // rows[0]['lengths_scored']}x{scored}-{tail}"
     return f"{head}-{lengths}-n{rows[0]['count']}-{tail}"
+
+
+def _unused(path: Path) -> Path:
+    """The path, with a number behind its name where there is such a file already."""
+    for number in itertools.count(2):
+        if not path.exists():
+            break
+        path = path.with_stem(f"{path.stem.partition('_again')[0]}_again{number}")
+    return path
 
 
 def _collect(faults: list[str], name: str, build: Callable[[], _T]) -> _T | None:

@@ -60,6 +60,8 @@ def reproduce(
     faults = [f"jobs: expected at least 1, got {jobs}"] if jobs < 1 else []
     if dry_run and table_only:
         faults.append("dry_run and table_only exclude each other; give one of them")
+    if only is not None and table_only:
+        faults.append("only has no effect with table_only: the table shows the whole tier")
     if faults:
         raise ConfigError(faults)
     folder = Path(out) if out else _default_out(paper, tier)
@@ -72,6 +74,10 @@ def reproduce(
         print(work.plan(chosen_tier, trials, Path(runs)))
         return 0
     if table_only:
+        if not any((folder / "reports").glob("*.json")):
+            raise ConfigError(
+                [f"table_only: no report is in {folder / 'reports'}; train first, or give --out"]
+            )
         table, written = work.write_table(chosen_tier, folder)
         print(table)
         _name([*written, *work.draw_tasks(chosen_tier, folder)])

@@ -33,6 +33,7 @@ examples:
   unbounded train reversal --model.memory deque --training.learning_rate 1e-3 --seed 2
   unbounded train copy --print_config > mine.yaml && unbounded train --config mine.yaml
 """
+_LENGTHS = "--evaluation.lengths"
 
 
 def parser(arguments: Sequence[str]) -> Parser:
@@ -81,6 +82,7 @@ def _bare_parser(files: list[str]) -> Parser:
 
 def run(arguments: Sequence[str]) -> int:
     """Train; 0 when the run finished, 130 or 143 when a signal stopped it."""
+    arguments = _with_lists(arguments)
     given, faults = parse(parser(arguments), arguments)
     from unbounded.experiments.build import faults as faults_of_values
 
@@ -124,14 +126,33 @@ def _train(config: RunConfig, given: Namespace) -> int:
         if restarts is not None:
             print(f"{restarts.text}\n\nwritten: {restarts.folder}")
         return 0
-    result = train_run(config, root=Path(given.runs), **options)
+    result = train_run(config, root=Path(given.runs), anew=not given.resume, **options)
     if not result.first:
         return 0
     if not result.fresh:
         print(f"this run is finished: {result.report['stopped']}")
     print(table(result.report))
+    if "rounded" in result.report:
+        print("\nafter rounding:")
+        print(table({**result.report, **result.report["rounded"]}))
     print(f"run folder: {result.folder}")
     return 0
+
+
+def _with_lists(arguments: Sequence[str]) -> list[str]:
+    """The arguments, with `65:128,129:256` written as the list that it means."""
+    made: list[str] = []
+    for argument in arguments:
+        option, equals, value = argument.partition("=")
+        if option == _LENGTHS and equals:
+            made.append(f"{option}={_listed(value)}")
+        else:
+            made.append(_listed(argument) if made and made[-1] == _LENGTHS else argument)
+    return made
+
+
+def _listed(text: str) -> str:
+    return text if text.startswith(("[", "-")) or text == "null" else f"[{text}]"
 
 
 def _config(given: Namespace) -> RunConfig | None:

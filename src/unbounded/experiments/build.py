@@ -27,9 +27,9 @@ def faults(config: RunConfig) -> list[str]:
     check_builds(found, "task", lambda: build_task(config))
     check_number(found, "seed", config.seed, 0, 2**63 - 1)
     for name in ("hidden_size", "memory_width", "embedding_size", "layers"):
-        check_number(found, f"model.{name}", getattr(config.model, name), 1)
+        check_number(found, f"model.{name}", getattr(config.model, name), 1, 1_000_000)
     _training_faults(found, config.training)
-    check_number(found, "evaluation.count", config.evaluation.count, 1)
+    check_number(found, "evaluation.count", config.evaluation.count, 1, 1_000_000_000)
     check_builds(found, "evaluation.lengths", lambda: ranges(config.evaluation.lengths or ()))
     machine = config.machine
     check_choice(found, "machine.device", "device", machine.device, DEVICES)
@@ -99,7 +99,6 @@ def _training_faults(found: list[str], training: TrainingConfig) -> None:
     check_choice(found, "training.curriculum", "curriculum", training.curriculum, CURRICULA)
     check_choice(found, "training.update", "update", training.update, UPDATES)
     whole = (
-        "batch_size",
         "batches",
         "validate_every",
         "validation_count",
@@ -110,7 +109,8 @@ def _training_faults(found: list[str], training: TrainingConfig) -> None:
         "curriculum_every",
     )
     for name in whole:
-        check_number(found, f"training.{name}", getattr(training, name), 1)
+        check_number(found, f"training.{name}", getattr(training, name), 1, 1_000_000_000)
+    check_number(found, "training.batch_size", training.batch_size, 1, 1_000_000)
     for name in ("accuracy_every", "plateau_every", "plateau_hold"):
         check_number(found, f"training.{name}", getattr(training, name), 0)
     factor = training.plateau_factor

@@ -12,11 +12,12 @@ from typing import Any
 from unbounded.errors import ConfigError, UnboundedError
 from unbounded.evaluation.provenance import provenance
 from unbounded.experiments.build import checked
+from unbounded.experiments.claim import admit, lock
 from unbounded.experiments.config import RunConfig, model_name, run_name, to_dict
-from unbounded.experiments.folder import lock, read_report
+from unbounded.experiments.folder import read_report
 from unbounded.experiments.markdown import grid
 from unbounded.experiments.measures import COLUMNS, MERITS, SUCCESSES, Measures, measures
-from unbounded.experiments.pool import run_trials
+from unbounded.experiments.pool import WORKER, run_trials
 from unbounded.experiments.run import train_run
 from unbounded.experiments.tiers import Trial
 from unbounded.experiments.watching import watching
@@ -116,12 +117,11 @@ def _in_processes(
     for config in configs:
         config.machine.threads = 1
         folder = root / run_name(config)
-        if folder.exists():
-            # The same rules as for one run, before any of them begins.
-            with lock(folder, resume=resume, overwrite=overwrite):
-                pass
+        # The same rules as for one run, before any of them begins.
+        with lock(folder):
+            admit(folder, resume=resume, overwrite=overwrite)
         trials.append(Trial(config.task, model_name(config.model), config))
-    todo = [trial for trial in trials if read_report(root / trial.name) is None]
+    todo = [each for each in trials if overwrite or read_report(root / each.name) is None]
     say: Callable[[str], None] = (lambda text: None) if quiet else (lambda text: print(text))
     with watching(len(trials), len(trials) - len(todo), root, say, quiet) as watch:
         outcomes = run_trials(
@@ -129,6 +129,7 @@ def _in_processes(
             root,
             jobs,
             watch=watch.look,
+            command=(*WORKER, *(["--overwrite"] if overwrite else [])),
             ended=lambda outcome: watch.done(f"{outcome.trial.name}: code {outcome.exit_code}"),
         )
     failed = [f"{each.trial.name} failed; see {each.log}" for each in outcomes if each.exit_code]

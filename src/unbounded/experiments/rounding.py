@@ -102,7 +102,7 @@ def round_model(
     )
     log = MetricsLog(folder / "metrics.jsonl")
     state = checkpoints.load_newest(progress.say) or LoopState()
-    log.cut(state.metrics_lines)
+    state.metrics_lines = log.cut(state.metrics_lines, progress.say)
     state = TrainingLoop(
         task,
         ready[0],

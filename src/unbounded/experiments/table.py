@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -183,7 +184,7 @@ def _legend(kind: str, cells: Cells) -> str:
         solved=counted,
         more=more,
     )
-    return " ".join(f"{LAYOUTS[kind].legend} {choice}".split())
+    return textwrap.fill(f"{LAYOUTS[kind].legend} {choice}", 100)
 
 
 _SOLVED = {"pairs": "test coarse 1.00 to two digits", "streams": "100 percent"}

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from unbounded.errors import BackendError
+from unbounded.errors import BackendError, say_once
 from unbounded.kernels import _operators  # noqa: F401 - registers torch.ops.unbounded
-
-_warned: set[str] = set()
-
-
-def say_once(message: str) -> None:
-    """Warns with a message the first time it is given."""
-    if message not in _warned:
-        _warned.add(message)
-        warnings.warn(message, RuntimeWarning, stacklevel=3)
 
 
 class Recurrence(torch.autograd.Function):

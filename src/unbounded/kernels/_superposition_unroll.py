@@ -8,8 +8,8 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from unbounded.errors import BackendError, ShapeError
-from unbounded.kernels._autograd import differentiate_reference, say_once
+from unbounded.errors import BackendError, ShapeError, say_once
+from unbounded.kernels._autograd import differentiate_reference
 from unbounded.kernels._checks import expect, expect_axes
 from unbounded.kernels._dispatch import why_not
 from unbounded.kernels._library import Call, run_unroll

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unbounded.errors import BackendError, ChoiceError, DTypeError, ShapeError
-from unbounded.kernels._autograd import differentiate_reference, say_once
+from unbounded.errors import BackendError, ChoiceError, DTypeError, ShapeError, say_once
+from unbounded.kernels._autograd import differentiate_reference
 from unbounded.kernels._dispatch import why_not
 from unbounded.kernels._library import Call, run_unroll
 from unbounded.kernels._operators import define

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unbounded.errors import ChoiceError, ConfigError
-from unbounded.layers import CONTROLLERS
-from unbounded.memories import MEMORIES, SUPERPOSITION_MEMORIES, Memory
+
+if TYPE_CHECKING:
+    from unbounded.memories import Memory
 
 GATES = {"lstm": 4, "gru": 3, "elman": 1}
 DTYPES = ("float32", "float64")
-BENCHED = {**MEMORIES, **SUPERPOSITION_MEMORIES}
 
 
 @dataclass(frozen=True)
@@ -66,13 +66,15 @@ class Case:
 
     def check(self) -> None:
         """Raise ConfigError, with all faults, unless the case can be run."""
+        from unbounded.layers import CONTROLLERS
+
         faults = [
             f"{name}: expected an integer >= 1, got {value!r}"
             for name, value in vars(self).items()
             if isinstance(value, int) and value < 1
         ]
         for kind, value, valid in (
-            ("memory", self.memory, BENCHED),
+            ("memory", self.memory, _memories()),
             ("controller", self.controller, CONTROLLERS),
             ("dtype", self.dtype, DTYPES),
         ):
@@ -84,8 +86,15 @@ class Case:
 
 def make_memory(case: Case) -> Memory[Any, Any]:
     """Make the memory of a case."""
-    memory: Memory[Any, Any] = BENCHED[case.memory](case.width)
+    memory: Memory[Any, Any] = _memories()[case.memory](case.width)
     return memory
+
+
+def _memories() -> dict[str, Any]:
+    # Only here: the --help of the command, which shows the fields of Case, needs no torch.
+    from unbounded.memories import MEMORIES, SUPERPOSITION_MEMORIES
+
+    return {**MEMORIES, **SUPERPOSITION_MEMORIES}
 
 
 def _paper() -> list[Case]:
