@@ -20,8 +20,12 @@ ${CXX:-g++} $flags -fsanitize="$kind" -fno-sanitize-recover=all -fPIC -shared -f
   -DUNBOUNDED_ISA_NAME='"sanitized"' "$here/../library.cpp" -o "$build/libunbounded_sanitized.so"
 runtime=""
 [ "$kind" = address ] && runtime=$(${CXX:-g++} -print-file-name=libasan.so)
+# Exceptions of other libraries go through the sanitizer, which then must find the C++ runtime.
+[ "$kind" = address ] && runtime="$runtime $(${CXX:-g++} -print-file-name=libstdc++.so)"
 [ "$kind" = undefined ] && runtime=$(${CXX:-g++} -print-file-name=libubsan.so)
 LD_PRELOAD="$runtime" ASAN_OPTIONS=detect_leaks=0 UNBOUNDED_REQUIRE_KERNELS=1 \
   UNBOUNDED_KERNELS="$build/libunbounded_sanitized.so" \
   python -m pytest -q -s -p no:cacheprovider "$here/../../tests/kernels/test_recurrence.py" \
-  "$here/../../tests/kernels/test_unroll.py" "$@"
+  "$here/../../tests/kernels/test_unroll.py" \
+  "$here/../../tests/kernels/test_superposition.py" \
+  "$here/../../tests/kernels/test_superposition_unroll.py" "$@"
