@@ -47,7 +47,7 @@ struct UnboundedCall {
   void* memory_last;    // [B, S, N]
   void* planes;         // [T or 1, B, actions + 1, S]: weights of the actions, then values
   void* checkpoints;    // [B, blocks, rows, S], when saving
-  int32_t* overflow;    // [B]: 1 where cells were lost, or null if they may be
+  int32_t* overflow;    // [B]: 1, 2 where a cell was lost at the first, the second end; or null
 
   const void* grad_outputs;  // [T, B, H] or null; unroll: of the readings [B, T, R]
   const void* grad_hidden_last;

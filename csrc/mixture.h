@@ -74,22 +74,28 @@ struct SuperpositionStack {
   // Where cells are lost, and the weight with which: at the bottom by PUSH.
   template <class T, class Report>
   static void lost(Span cells, const Planes<T>& in, int64_t lane, Report report) {
-    report(cells.end - 1, in.get(0, lane));
+    report(cells.end - 1, in.get(0, lane), 1);
   }
 
   // s_t[0] = PUSH value + POP s[1] + NO-OP s[0];  s_t[i] = PUSH s[i-1] + POP s[i+1] + NO-OP s[i]
   template <class T, bool keeps>
-  static void mix(const CellRows<T>& to, const CellRows<T>& from, Span span, int64_t,
+  static void mix(const CellRows<T>& to, const CellRows<T>& from, Span span, int64_t head,
                   const Planes<T>& in, int64_t lane) {
     constexpr int value = basic_actions + keeps;
     const Vector<T> push = in.get(0, lane), pop = in.get(1, lane);
     const Vector<T> keep = keeps ? in.get(2, lane) : Vector<T>{};
-    Vector<T> before = in.get(value, lane), here = from.get(span.begin, lane);
-    for (int64_t i = span.begin; i < span.end; ++i) {
-      const Vector<T> after = from.get(i + 1, lane);
+    Vector<T> before =
+        span.begin == head ? in.get(value, lane) : from.get(span.begin - 1, lane);
+    Vector<T> here = from.get(span.begin, lane);
+    // Pointers of its own: a store may change whatever a reference leads to.
+    const int64_t stride = to.stride, count = span.end - span.begin;
+    const T* next = from.at(span.begin + 1) + lane;
+    T* out = to.at(span.begin) + lane;
+    for (int64_t i = 0; i < count; ++i, next += stride, out += stride) {
+      const Vector<T> after = load(next);
       Vector<T> mixed = push * before + pop * after;
       if (keeps) mixed += keep * here;
-      to.put(i, lane, mixed);
+      store(out, mixed);
       before = here;
       here = after;
     }
@@ -106,8 +112,11 @@ struct SuperpositionStack {
     Vector<T> before{}, here = grad.get(span.begin, lane);
     Vector<T> of_push{}, of_pop{}, of_keep{};
     out.put(value, lane, push * here);
-    for (int64_t i = span.begin; i < span.end; ++i) {
-      const Vector<T> after = grad.get(i + 1, lane), right = old.get(i + 1, lane);
+    const int64_t stride = grad.stride, count = span.end - span.begin;
+    const T* next = old.at(span.begin + 1) + lane;
+    T* at = grad.at(span.begin) + lane;
+    for (int64_t i = 0; i < count; ++i, next += stride, at += stride) {
+      const Vector<T> after = load(at + stride), right = load(next);
       of_push += here * left;
       of_pop += here * right;
       Vector<T> mixed = push * after + pop * before;
@@ -115,7 +124,7 @@ struct SuperpositionStack {
         of_keep += here * middle;
         mixed += keep * here;
       }
-      grad.put(i, lane, mixed);
+      store(at, mixed);
       before = here;
       here = after;
       left = middle;
@@ -152,8 +161,8 @@ struct SuperpositionList {
   // At the left end by RIGHT and INSERT, at the right end by LEFT.
   template <class T, class Report>
   static void lost(Span cells, const Planes<T>& in, int64_t lane, Report report) {
-    report(cells.begin, in.get(0, lane) + in.get(2, lane));
-    report(cells.end - 1, in.get(1, lane));
+    report(cells.begin, in.get(0, lane) + in.get(2, lane), 1);
+    report(cells.end - 1, in.get(1, lane), 2);
   }
 
   // L_t[i] = RIGHT L[i+1] + LEFT L[i-1] + INSERT X[i] + NO-OP L[i];
@@ -165,17 +174,21 @@ struct SuperpositionList {
     const Vector<T> right = in.get(0, lane), left = in.get(1, lane), insert = in.get(2, lane);
     const Vector<T> keep = keeps ? in.get(3, lane) : Vector<T>{};
     Vector<T> before = from.get(span.begin - 1, lane), here = from.get(span.begin, lane);
-    const auto run = [&](Span part, Vector<T> of_after, Vector<T> of_here, Vector<T> added) {
-      for (int64_t i = part.begin; i < part.end; ++i) {
-        const Vector<T> after = from.get(i + 1, lane);
-        to.put(i, lane, of_after * after + left * before + of_here * here + added);
+    const auto run = [&](Span place, Vector<T> of_after, Vector<T> of_here, Vector<T> added) {
+      const Span part = common(place, span);
+      const int64_t stride = to.stride, count = part.end - part.begin;
+      const T* next = from.at(part.begin + 1) + lane;
+      T* out = to.at(part.begin) + lane;
+      for (int64_t i = 0; i < count; ++i, next += stride, out += stride) {
+        const Vector<T> after = load(next);
+        store(out, of_after * after + left * before + of_here * here + added);
         before = here;
         here = after;
       }
     };
     run({span.begin, head}, right + insert, keep, Vector<T>{});
     run({head, head + 1}, right, keep, insert * in.get(value, lane));
-    run({head + 1, span.end}, right, keep + insert, Vector<T>{});
+    run({std::max(span.begin, head + 1), span.end}, right, keep + insert, Vector<T>{});
   }
 
   template <class T, bool keeps>
@@ -192,13 +205,16 @@ struct SuperpositionList {
     grad.put(span.begin - 1, lane, left * here);
     // The gradient of a cell comes from its left neighbour by what that takes of its right one.
     const auto run = [&](Span part, Vector<T> of_before, Vector<T> of_here, auto also_inserted) {
-      for (int64_t i = part.begin; i < part.end; ++i) {
-        const Vector<T> after = grad.get(i + 1, lane), high = old.get(i + 1, lane);
+      const int64_t stride = grad.stride, count = part.end - part.begin;
+      const T* next = old.at(part.begin + 1) + lane;
+      T* at = grad.at(part.begin) + lane;
+      for (int64_t i = 0; i < count; ++i, next += stride, at += stride) {
+        const Vector<T> after = load(at + stride), high = load(next);
         of_right += here * high;
         of_left += here * low;
         if (keeps) of_keep += here * middle;
         of_insert += also_inserted(here, middle, high);
-        grad.put(i, lane, of_before * before + left * after + of_here * here);
+        store(at, of_before * before + left * after + of_here * here);
         before = here;
         here = after;
         low = middle;

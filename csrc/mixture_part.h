@@ -34,7 +34,7 @@ class MixtureForwardPart : public MemoryForward<T> {
     const Planes<T> planes = cells_.sizes.planes_at(c, t, b);
     heads_to_planes(cells_.sizes, products, as<T>(c.head_bias), planes);
     activate(planes, int(c.actions));
-    cells_.step(t, b, reading);
+    cells_.step(t, b, f.length_of(b), reading);
     if (t + 1 == f.length_of(b))
       copy_values(as<T>(c.reading_last) + b * f.reading_size(), reading, f.reading_size());
   }

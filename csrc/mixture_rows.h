@@ -3,8 +3,9 @@
 // Only a cell that a later reading can still hold something of gets a gradient, unless the final
 // cells have one: k + T - t of them at step t. The forward pass therefore keeps the weights and
 // values of each step, and all cells every `block` steps; the backward pass makes the cells of a
-// block again, no deeper than it needs. With blocks of sqrt(T) steps that is sqrt(T) times the
-// final cells and not T times.
+// block again, no deeper than it needs, in two levels: those at every eighth step, and from there
+// those of eight steps. With blocks of sqrt(T) steps all that is kept, over both passes, is about
+// 2 sqrt(T) times the final cells and not T times.
 #pragma once
 
 #include <limits>
@@ -17,6 +18,8 @@ namespace unbounded {
 
 template <class T>
 constexpr T empty_cell = T(-1);
+// Of the second level; blocks are multiples of it.
+constexpr int64_t few_steps = 8;
 
 // Where everything lies, for both directions.
 template <class T, class Places>
@@ -45,7 +48,7 @@ struct MixtureSizes {
   int64_t read_row(int64_t j) const { return Places::read_row(head, j); }
 
   Planes<T> planes_at(const UnboundedCall& c, int64_t t, int64_t b) const {
-    return {as<T>(c.planes) + ((c.saves ? t : 0) * c.batch + b) * planes_size(), stride};
+    return {as<T>(c.planes) + ((c.saves ? t : t % c.block) * c.batch + b) * planes_size(), stride};
   }
   // All rows at the end of a block, of one batch entry.
   T* checkpoint(const UnboundedCall& c, int64_t b, int64_t block) const {
@@ -84,6 +87,8 @@ struct MixtureSizes {
   }
 };
 
+// Cells that no reading of the block can hold anything of wait for its last step, and then take all
+// its steps while they are in the nearest cache. What the nearer cells show them is kept till then.
 template <class T, class Places>
 class MixtureForward {
  public:
@@ -91,7 +96,10 @@ class MixtureForward {
 
   explicit MixtureForward(const UnboundedCall& call) : sizes(call), c(call) {}
 
-  void take_parts(Workspace& space) { space.part(cells_, c.batch * sizes.rows * sizes.stride); }
+  void take_parts(Workspace& space) {
+    space.part(cells_, c.batch * sizes.rows * sizes.stride);
+    space.part(edges_, c.batch * c.block * 2 * sizes.stride);
+  }
 
   void begin(int64_t b) {
     const CellRows<T> rows = rows_of(b);
@@ -101,17 +109,19 @@ class MixtureForward {
   }
 
   // One step with the weights and values of planes_at(t, b); writes the reading.
-  void step(int64_t t, int64_t b, T* reading) {
+  void step(int64_t t, int64_t b, int64_t length, T* reading) {
     const CellRows<T> rows = rows_of(b);
-    const Planes<T> in = sizes.planes_at(c, t, b);
-    const int64_t before = sizes.cells_after(c, c.first_step + t);
-    const int64_t after = sizes.cells_after(c, c.first_step + t + 1);
-    if (c.overflow && before == after) look_for_overflow(b, rows, sizes.existing(before), in);
-    sizes.mix(rows, rows, sizes.existing(after), in);
+    const Span all = existing_after(t + 1), near = near_after(t + 1, length);
+    if (c.overflow && all.end == existing_after(t).end)
+      look_for_overflow(b, rows, all, sizes.planes_at(c, t, b));
+    if (near.begin > all.begin) copy_values(edge(t, b, 0), rows.at(near.begin), sizes.stride);
+    if (near.end < all.end) copy_values(edge(t, b, 1), rows.at(near.end - 1), sizes.stride);
+    sizes.mix(rows, rows, near, sizes.planes_at(c, t, b));
     for (int64_t j = 0; j < sizes.depth; ++j) {
       const T* row = rows.at(sizes.read_row(j));
       for (int64_t s = 0; s < sizes.count; ++s) reading[s * sizes.depth + j] = row[s];
     }
+    if (t + 1 == length || (t + 1) % c.block == 0) catch_up(t, b, length);
     if (c.saves && (t + 1) % c.block == 0 && t + 1 < c.steps)
       copy_values(sizes.checkpoint(c, b, (t + 1) / c.block), rows.data, sizes.rows * sizes.stride);
   }
@@ -125,20 +135,49 @@ class MixtureForward {
  private:
   const UnboundedCall& c;
   T* cells_ = nullptr;  // [B][row][structure]
+  T* edges_ = nullptr;  // [B][step of the block][first, last of the near cells][structure]
 
   CellRows<T> rows_of(int64_t b) const {
     return {cells_ + b * sizes.rows * sizes.stride, sizes.stride, 0};
+  }
+  T* edge(int64_t t, int64_t b, int end) const {
+    return edges_ + ((b * c.block + t % c.block) * 2 + end) * sizes.stride;
+  }
+  Span existing_after(int64_t steps) const {
+    return sizes.existing(sizes.cells_after(c, c.first_step + steps));
+  }
+  // Cells after so many steps that a reading of the block can still hold something of. What is lost
+  // must be seen at once if it matters, and then all are near.
+  Span near_after(int64_t steps, int64_t length) const {
+    const Span all = existing_after(steps);
+    const int64_t end = std::min(length, (steps - 1) / c.block * c.block + c.block);
+    return c.overflow ? all : common(all, sizes.reachable(end - steps));
+  }
+
+  void catch_up(int64_t last, int64_t b, int64_t length) {
+    for (int64_t t = last / c.block * c.block; t <= last; ++t) {
+      const Span all = existing_after(t + 1), near = near_after(t + 1, length);
+      if (near.begin > all.begin) far_step(t, b, {all.begin, near.begin}, near.begin, edge(t, b, 0));
+      if (near.end < all.end) far_step(t, b, {near.end, all.end}, near.end - 1, edge(t, b, 1));
+    }
+  }
+  // `row` is the near cell beside the far ones; it has gone on, and is what it was for a moment.
+  void far_step(int64_t t, int64_t b, Span far, int64_t row, T* edge) {
+    const CellRows<T> rows = rows_of(b);
+    std::swap_ranges(edge, edge + sizes.stride, rows.at(row));
+    sizes.mix(rows, rows, far, sizes.planes_at(c, t, b));
+    std::swap_ranges(edge, edge + sizes.stride, rows.at(row));
   }
 
   void look_for_overflow(int64_t b, const CellRows<T>& rows, Span cells, const Planes<T>& in) {
     constexpr T rounding = 64 * std::numeric_limits<T>::epsilon();
     for (int64_t lane = 0; lane < sizes.stride; lane += lanes<T>)
-      Places::lost(cells, in, lane, [&](int64_t row, Vector<T> weight) {
+      Places::lost(cells, in, lane, [&](int64_t row, Vector<T> weight, int end) {
         const T* held = rows.at(row) + lane;
         for (int64_t s = 0; s < std::min<int64_t>(lanes<T>, sizes.count - lane); ++s)
           if (weight[s] > 0 && !(held[s] - empty_cell<T> <= rounding &&
                                  held[s] - empty_cell<T> >= -rounding))
-            c.overflow[b] = 1;
+            c.overflow[b] |= end;
       });
   }
 };
@@ -155,7 +194,8 @@ class MixtureBackward {
   }
 
   void take_parts(Workspace& space) {
-    space.part(cells_, c.batch * std::min(c.block, c.steps) * window_size());
+    slots_ = (std::min(c.block, c.steps) + few_steps - 1) / few_steps + few_steps - 1;
+    space.part(cells_, c.batch * slots_ * window_size());
     space.part(grad_, c.batch * window_size());
     space.part(grad_planes_, c.batch * sizes.planes_size());
   }
@@ -173,6 +213,7 @@ class MixtureBackward {
   // From the gradient of a step's reading to that of its weights and values.
   Planes<T> step(int64_t t, int64_t b, int64_t length, const T* grad_reading) {
     if (t + 1 == length || (t + 1) % c.block == 0) make_block(t, b, length);
+    if (t + 1 == length || (t + 1) % few_steps == 0) make_few(t, b, length);
     const CellRows<T> grad = grad_of(b);
     const Planes<T> out{grad_planes_ + b * sizes.planes_size(), sizes.stride};
     const int64_t after = sizes.cells_after(c, t + 1);
@@ -197,7 +238,8 @@ class MixtureBackward {
  private:
   const UnboundedCall& c;
   Span window_;                // rows that the buffers below have
-  T* cells_ = nullptr;         // [B][step of the block][row][structure]: before the step
+  int64_t slots_ = 0;
+  T* cells_ = nullptr;         // [B][slot][row][structure]
   T* grad_ = nullptr;          // [B][row][structure]
   T* grad_planes_ = nullptr;   // [B][action or value][structure]
 
@@ -205,9 +247,11 @@ class MixtureBackward {
   CellRows<T> grad_of(int64_t b) const {
     return {grad_ + b * window_size(), sizes.stride, window_.begin};
   }
+  // The cells before step t: the first `few_steps` - 1 slots are those between eighth steps.
   CellRows<T> cells_at(int64_t t, int64_t b) const {
-    const int64_t slot = b * std::min(c.block, c.steps) + t % c.block;
-    return {cells_ + slot * window_size(), sizes.stride, window_.begin};
+    const int64_t among = t % few_steps, eighth = t % c.block / few_steps;
+    const int64_t slot = among > 0 ? among - 1 : few_steps - 1 + eighth;
+    return {cells_ + (b * slots_ + slot) * window_size(), sizes.stride, window_.begin};
   }
 
   // The cells after t steps that can have a gradient.
@@ -223,10 +267,23 @@ class MixtureBackward {
     grad.fill_rows({std::min(std::max(all.end, rows.begin), rows.end), rows.end}, T(0));
   }
 
-  // The cells before every step of the block that ends with step `last`.
+  // One step of the cells that are needed; beyond those that exist all are empty, and beyond those
+  // that are needed none is looked at.
+  void go_on(const CellRows<T>& to, const CellRows<T>& from, int64_t t, int64_t b,
+             int64_t length) const {
+    const Span span = needed(t + 1, length);
+    sizes.mix(to, from, span, sizes.planes_at(c, t, b));
+    surround(to, span);
+  }
+  void surround(const CellRows<T>& rows, Span span) const {
+    rows.fill_rows({span.begin - row_margin, span.begin}, empty_cell<T>);
+    rows.fill_rows({span.end, span.end + row_margin}, empty_cell<T>);
+  }
+
+  // The cells at every eighth step of the block that ends with step `last`.
   void make_block(int64_t last, int64_t b, int64_t length) {
     const int64_t first = last / c.block * c.block;
-    Span span = needed(first, length);
+    const Span span = needed(first, length);
     CellRows<T> rows = cells_at(first, b);
     if (first == 0) {
       sizes.spread(rows, as<T>(c.memory0) + b * sizes.count * c.initial_rows, c.initial_rows,
@@ -236,16 +293,17 @@ class MixtureBackward {
       copy_values(rows.at(span.begin), kept.at(span.begin),
                   (span.end - span.begin) * sizes.stride);
     }
-    for (int64_t t = first; t <= last; ++t) {
-      // Beyond the cells that exist all are empty; beyond those that are needed none is looked at.
-      rows.fill_rows({span.begin - row_margin, span.begin}, empty_cell<T>);
-      rows.fill_rows({span.end, span.end + row_margin}, empty_cell<T>);
-      if (t == last) return;
-      const CellRows<T> next = cells_at(t + 1, b);
-      span = needed(t + 1, length);
-      sizes.mix(next, rows, span, sizes.planes_at(c, t, b));
+    surround(rows, span);
+    for (int64_t t = first; t < last / few_steps * few_steps; ++t) {
+      const CellRows<T> next = t % few_steps == 0 ? cells_at(t + few_steps, b) : rows;
+      go_on(next, rows, t, b, length);
       rows = next;
     }
+  }
+  // The cells before each of up to eight steps, the last one of which is `last`.
+  void make_few(int64_t last, int64_t b, int64_t length) {
+    for (int64_t t = last / few_steps * few_steps; t < last; ++t)
+      go_on(cells_at(t + 1, b), cells_at(t, b), t, b, length);
   }
 };
 

@@ -22,7 +22,7 @@ class MixtureUnroll {
         const int64_t at = b * c.steps + t;
         heads_to_planes<T>(sizes, as<T>(c.instructions) + at * sizes.head_count(), nullptr,
                            sizes.planes_at(c, t, b));
-        cells.step(t, b, as<T>(c.readings) + at * sizes.reading_size());
+        cells.step(t, b, c.steps, as<T>(c.readings) + at * sizes.reading_size());
       }
       cells.finish(b);
     });

@@ -103,24 +103,26 @@ class Recurrence final : public Session {
     const Share units = share_of(f.unit_groups(), place, sharing);
     const Share heads = share_of(f.head_groups(), place, sharing);
     const Share entries = share_of(f.c.batch, thread, threads_);
-    const Share products = rows ? entries : Share{0, f.c.batch};
     for (int64_t b = entries.begin; b < entries.end; ++b)
       if (f.length_of(b) == 0) {
         controller_->keep_state(b);
         memory_->keep_state(b);
       }
-    for (int64_t t = 0; t < f.c.steps; ++t) {
-      sweep(units, t, [&](int64_t g) { controller_->step(t, g, products, thread); });
-      barrier_.wait(sharing);
-      sweep(heads, t, [&](int64_t g) { head_step(t, g, products); });
-      barrier_.wait(sharing);
-      for (int64_t b = entries.begin; b < entries.end; ++b)
-        if (f.c.skips_memory)
-          read_nothing(t, b);
-        else
-          memory_->step(t, b, products_ + b * f.head_groups() * panel);
-      barrier_.wait(sharing);
-    }
+    for_passes(f, rows, entries, [&](Share pass) {
+      const Share products = rows ? pass : Share{0, f.c.batch};
+      for (int64_t t = 0; t < f.c.steps; ++t) {
+        sweep(units, t, [&](int64_t g) { controller_->step(t, g, products, thread); });
+        barrier_.wait(sharing);
+        sweep(heads, t, [&](int64_t g) { head_step(t, g, products); });
+        barrier_.wait(sharing);
+        for (int64_t b = pass.begin; b < pass.end; ++b)
+          if (f.c.skips_memory)
+            read_nothing(t, b);
+          else
+            memory_->step(t, b, products_ + b * f.head_groups() * panel);
+        barrier_.wait(sharing);
+      }
+    });
   }
 
   void read_nothing(int64_t t, int64_t b) {
@@ -176,7 +178,6 @@ class RecurrenceBackward {
     const Share units = share_of(f.unit_groups(), place, sharing);
     const Share columns = share_of(all_columns, place, sharing);
     const Share entries = share_of(f.c.batch, thread, threads_);
-    const Share products = rows ? entries : Share{0, f.c.batch};
     controller_.pack(share_of(f.unit_groups(), thread, threads_),
                      share_of(all_columns, thread, threads_));
     for (int64_t b = entries.begin; b < entries.end; ++b) {
@@ -184,18 +185,21 @@ class RecurrenceBackward {
       memory_.begin(b);
     }
     barrier_.wait(threads_);
-    for (int64_t t = f.c.steps - 1; t >= 0; --t) {
-      for (int64_t b = entries.begin; b < entries.end; ++b)
-        if (f.c.skips_memory)
-          clear_values(f.grad_instructions_at(t) + b * f.head_count(), f.head_count());
-        else
-          memory_.step(t, b, controller_.grad_reading(b));
-      barrier_.wait(sharing);
-      sweep(units, t, [&](int64_t g) { controller_.step(t, g, products, thread); });
-      barrier_.wait(sharing);
-      sweep(columns, t, [&](int64_t g) { controller_.before(t, g, products); });
-      barrier_.wait(sharing);
-    }
+    for_passes(f, rows, entries, [&](Share pass) {
+      const Share products = rows ? pass : Share{0, f.c.batch};
+      for (int64_t t = f.c.steps - 1; t >= 0; --t) {
+        for (int64_t b = pass.begin; b < pass.end; ++b)
+          if (f.c.skips_memory)
+            clear_values(f.grad_instructions_at(t) + b * f.head_count(), f.head_count());
+          else
+            memory_.step(t, b, controller_.grad_reading(b));
+        barrier_.wait(sharing);
+        sweep(units, t, [&](int64_t g) { controller_.step(t, g, products, thread); });
+        barrier_.wait(sharing);
+        sweep(columns, t, [&](int64_t g) { controller_.before(t, g, products); });
+        barrier_.wait(sharing);
+      }
+    });
     for (int64_t b = entries.begin; b < entries.end; ++b) {
       controller_.end(b);
       memory_.end(b);

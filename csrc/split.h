@@ -29,6 +29,12 @@ constexpr int64_t few_weights = 256 << 10;
 // More weights than this, in bytes, come from far away once every thread reads all of them.
 constexpr int64_t most_weights = 3 << 20;
 
+template <class T>
+int64_t weight_bytes(const Frame<T>& f) {
+  return int64_t(sizeof(T)) *
+         (f.inner() * (f.reading_size() + f.c.hidden) + f.head_count() * f.c.hidden);
+}
+
 enum class Division { automatic, rows, columns };
 
 // The rule: by rows where each thread gets enough of them and all weights are not much more than a
@@ -38,10 +44,19 @@ bool by_rows(const Frame<T>& f, int64_t threads) {
   if (threads <= 1) return true;
   const auto asked = Division(f.c.division);
   if (asked != Division::automatic) return asked == Division::rows;
-  const int64_t weights = int64_t(sizeof(T)) * (f.inner() * (f.reading_size() + f.c.hidden) +
-                                                f.head_count() * f.c.hidden);
+  const int64_t weights = weight_bytes(f);
   const int64_t fewest = weights <= few_weights ? 1 : fewest_rows_a_thread;
   return f.c.batch >= fewest * threads && weights <= most_weights;
+}
+
+// Few weights stay in the nearest cache whatever else passes through it: then the batch entries of a
+// thread go through the sequence a block of rows after the other, so that what a memory keeps of them
+// stays near as well.
+template <class T, class Body>
+void for_passes(const Frame<T>& f, bool rows, Share entries, Body body) {
+  if (!rows || weight_bytes(f) > few_weights) return body(entries);
+  for_row_blocks(entries.begin, entries.count(),
+                 [&](int64_t begin, int count) { body(Share{begin, begin + count}); });
 }
 
 // Every second step sweeps backwards: what was used last is still in the cache, where sweeping

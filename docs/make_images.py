@@ -3,8 +3,8 @@
 RUN is the folder of a trained run, e.g. the one `unbounded train copy` names at its end. Its trace
 and metrics become docs/images/memory and docs/images/convergence; the worked example of Figure 1a
 comes from carrying out its three instructions, and the pictures of actions from a counter whose
-weights tests/machines.py has. The README's table is filled from
-results/grefenstette2015/table.json. Without RUN the first two pictures are not made.
+weights tests/machines.py has. The README's tables are filled from the table.json of each folder of
+results/. Without RUN the first two pictures are not made.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import torch
 
 import unbounded as ub
 from unbounded.evaluation import action_rows, read_symbols, score_lengths
-from unbounded.experiments.published import MODEL_TITLES, TASK_TITLES
+from unbounded.experiments.published import published
 from unbounded.figures import (
     draw_action_table,
     draw_actions,
@@ -39,8 +39,11 @@ from unbounded.tasks import LengthRange, StreamTask, make_task
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"
 README = ROOT / "README.md"
-TABLE = ROOT / "results" / "grefenstette2015" / "table.json"
-BEGIN, END = "<!-- results: python docs/make_images.py -->", "<!-- end of results -->"
+RESULTS = ROOT / "results"
+BEGIN, END = "<!-- {paper}: python docs/make_images.py -->", "<!-- end of {paper} -->"
+#: Columns of the table of lengths mastered.
+MASTERED = ("rnn", "lstm", "list-rnn", "stack-rnn", "stack-rnn-rounded")
+FARTHEST = "1000:1000"
 
 # Figure 1a of Grefenstette et al. 2015: push and pop strengths of three steps.
 PUSH, POP = (0.8, 0.5, 0.9), (0.0, 0.1, 0.9)
@@ -103,6 +106,7 @@ def results_table(table: dict[str, Any]) -> str:
         "minutes",
     )
     lines = [header, ("---",) * len(header)]
+    paper = published("grefenstette2015")
     if not any(cell["measured"] for cell in table["cells"]):
         return f"Not run yet: `{table['command']}` fills this table."
     for cell in table["cells"]:
@@ -114,8 +118,8 @@ def results_table(table: dict[str, Any]) -> str:
         )
         lines.append(
             (
-                TASK_TITLES[cell["task"]],
-                MODEL_TITLES[cell["model"]],
+                paper.tasks[cell["task"]],
+                paper.models[cell["model"]].title,
                 "not published"
                 if cell["published"] is None
                 else f"{cell['published']['test_coarse']:.2f}",
@@ -128,11 +132,54 @@ def results_table(table: dict[str, Any]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def filled(readme: str, table: dict[str, Any]) -> str:
-    """The README with the table between its marks replaced."""
-    before, rest = readme.split(BEGIN)
-    _, after = rest.split(END)
-    return f"{before}{BEGIN}\n{results_table(table)}\n{END}{after}"
+def lengths_table(table: dict[str, Any]) -> str:
+    """The README's table of counting: percent of lengths mastered, median and spread of restarts.
+
+    The last column says how many restarts are right at n = 1000 after rounding.
+    """
+    paper = published("joulin2015")
+    cells = {(cell["task"], cell["model"]): cell for cell in table["cells"]}
+    header = [
+        "task",
+        *(paper.models[model].title for model in MASTERED),
+        "of these right at n = 1000",
+    ]
+    lines = [header, ["---"] * len(header)]
+    for task in dict.fromkeys(task for task, _ in cells):
+        if not (cells.get((task, MASTERED[-1])) or {}).get("measured"):
+            continue
+        line = [paper.tasks[task]]
+        for model in MASTERED:
+            cell = cells[task, model]
+            line.append(_percent(cell["published"], cell["measured"]))
+        runs = cells[task, MASTERED[-1]]["measured"]["runs"]
+        far = [run["longer"][FARTHEST] for run in runs if FARTHEST in run["longer"]]
+        right = sum(values == [100.0] for values in far)
+        line.append(f"{right} of {len(far)}" if far else "not run")
+        lines.append(line)
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _percent(known: dict[str, float] | None, measured: dict[str, Any] | None) -> str:
+    text = "not published" if known is None else f"{known['percent']:g}"
+    if measured is None:
+        return f"{text} / not run"
+    middle, least, greatest = (
+        measured[name]["percent"] for name in ("median", "least", "greatest")
+    )
+    return f"{text} / {middle:.0f} ({least:.0f}–{greatest:.0f})"
+
+
+#: How the table of each paper's results is written.
+TABLES = {"grefenstette2015": results_table, "joulin2015": lengths_table}
+
+
+def filled(readme: str, paper: str, table: dict[str, Any]) -> str:
+    """The README with the table between its paper's marks replaced."""
+    begin, end = BEGIN.format(paper=paper), END.format(paper=paper)
+    before, rest = readme.split(begin)
+    _, after = rest.split(end)
+    return f"{before}{begin}\n{TABLES[paper](table)}\n{end}{after}"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -148,11 +195,13 @@ def main(arguments: Sequence[str]) -> int:
         example = run / "traces" / "example.safetensors"
         written += draw_memory(example, IMAGES, title="A trained Queue-LSTM copies a word")
         written += draw_convergence({"this run": [read_curves(run)]}, IMAGES, title="Copy")
-    if TABLE.is_file():
-        table = json.loads(TABLE.read_text(encoding="utf-8"))
-        readme = README.read_text(encoding="utf-8")
-        README.write_text(filled(readme, table), encoding="utf-8")
-        written.append(README)
+    for paper in TABLES:
+        path = RESULTS / paper / "table.json"
+        if path.is_file():
+            table = json.loads(path.read_text(encoding="utf-8"))
+            readme = README.read_text(encoding="utf-8")
+            README.write_text(filled(readme, paper, table), encoding="utf-8")
+            written.append(README)
     for path in written:
         print(path.relative_to(ROOT))
     return 0

@@ -63,11 +63,10 @@ def make_images():
     return runpy.run_path(str(ROOT / "docs" / "make_images.py"), run_name="make_images")
 
 
-def test_the_table_is_that_of_the_results(make_images):
-    table = ROOT / "results" / "grefenstette2015" / "table.json"
-    if not table.is_file():
-        pytest.skip("nothing has been run yet")
-    assert make_images["filled"](README, json.loads(table.read_text())) == README
+@pytest.mark.parametrize("paper", ["grefenstette2015", "joulin2015"])
+def test_the_table_is_that_of_the_results(make_images, paper):
+    table = json.loads((ROOT / "results" / paper / "table.json").read_text())
+    assert make_images["filled"](README, paper, table) == README
 
 
 def test_the_table_to_the_digit(make_images):
@@ -83,10 +82,42 @@ def test_the_table_to_the_digit(make_images):
     }
     cell = {"task": "copy", "model": "queue", "published": {"test_coarse": 1.0}}
     table = {"cells": [{**cell, "measured": measured}, {**cell, "measured": None}]}
-    text = make_images["filled"](README, table)
+    text = make_images["filled"](README, "grefenstette2015", table)
     assert "| Copy | Queue-LSTM | 1.00 | 1.00 (0.50–1.00) | 2 of 3 | 1500 | 5 |" in text
     assert "Not run yet" not in text
-    assert make_images["filled"](text, table) == text
+    assert make_images["filled"](text, "grefenstette2015", table) == text
+
+
+def test_the_table_of_lengths_to_the_digit(make_images):
+    def cell(model, published, runs):
+        names = ("least", "median", "greatest")
+        numbers = {
+            name: {"percent": run["percent"]} for name, run in zip(names, runs, strict=False)
+        }
+        measured = {**numbers, "runs": runs}
+        return {
+            "task": "anbn",
+            "model": model,
+            "published": None if published is None else {"percent": published},
+            "measured": measured if runs else None,
+        }
+
+    runs = [
+        {"percent": percent, "longer": {"1000:1000": [far]}}
+        for percent, far in ((86.44, 0.0), (100.0, 100.0), (100.0, 100.0))
+    ]
+    cells = [
+        cell("rnn", 23.3, []),
+        cell("lstm", None, runs),
+        cell("list-rnn", 100, []),
+        cell("stack-rnn", 100, runs),
+        cell("stack-rnn-rounded", 100, runs),
+    ]
+    text = make_images["filled"](README, "joulin2015", {"cells": cells})
+    assert (
+        "| a^n b^n | 23.3 / not run | not published / 100 (86–100) | 100 / not run "
+        "| 100 / 100 (86–100) | 100 / 100 (86–100) | 2 of 3 |"
+    ) in text
 
 
 def test_figure_1a_of_the_pictures_is_that_of_the_paper(make_images, tmp_path):

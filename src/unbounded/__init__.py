@@ -12,32 +12,39 @@ Data enters at the top of this list and leaves at the bottom; a folder imports o
     figures/      draws saved reports, traces and tables; runs no model
     experiments/  one preset a row of a published table
     cli/          one file a verb
+
+What is named here is imported when it is first used, so that `import unbounded` takes no time;
+`import unbounded.kernels` registers the operators in `torch.ops.unbounded`.
 """
 
-from unbounded.layers import (
-    SRCN,
-    ControllerRNN,
-    DeepLSTM,
-    ElmanController,
-    GRUController,
-    LSTMController,
-    MemoryRNN,
-    MemoryRNNState,
-    Trace,
-    load_trace,
-    save_trace,
-)
-from unbounded.memories import (
-    NeuralDeque,
-    NeuralQueue,
-    NeuralStack,
-    SuperpositionList,
-    SuperpositionStack,
-    detach_state,
-    index_state,
-    move_state,
-    trim_cells,
-)
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from unbounded.layers import (
+        SRCN,
+        ControllerRNN,
+        DeepLSTM,
+        ElmanController,
+        GRUController,
+        LSTMController,
+        MemoryRNN,
+        MemoryRNNState,
+        Trace,
+        load_trace,
+        save_trace,
+    )
+    from unbounded.memories import (
+        NeuralDeque,
+        NeuralQueue,
+        NeuralStack,
+        SuperpositionList,
+        SuperpositionStack,
+        detach_state,
+        index_state,
+        move_state,
+        trim_cells,
+    )
 
 __version__ = "0.1.0"
 
@@ -64,3 +71,26 @@ __all__ = [
     "save_trace",
     "trim_cells",
 ]
+
+_FOLDERS = (
+    "tasks", "kernels", "memories", "layers", "models", "training", "evaluation", "figures",
+    "experiments", "cli", "errors",
+)  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name, or a folder of the package, when it is first asked for (PEP 562)."""
+    if name in _FOLDERS:
+        return importlib.import_module(f"{__name__}.{name}")
+    if name in __all__:
+        for folder in ("layers", "memories"):
+            home = importlib.import_module(f"{__name__}.{folder}")
+            if hasattr(home, name):
+                globals()[name] = value = getattr(home, name)
+                return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The public names, loaded or not."""
+    return sorted({*globals(), *__all__, *_FOLDERS})

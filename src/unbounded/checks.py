@@ -4,10 +4,26 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import PackedSequence
 
 from unbounded.errors import DeviceError, DTypeError, ShapeError
 
+FROM_LIST = "torch.tensor makes one of a list."
 FLOATING = (torch.float32, torch.float64)
+
+
+def check_tensor(name: str, value: object, instead: str = "") -> None:
+    """Raise DTypeError unless `value` is a tensor.
+
+    Args:
+        instead: what to do about it, for the message.
+    """
+    if not isinstance(value, Tensor):
+        if isinstance(value, PackedSequence):
+            instead = "Give the padded tensor and `lengths`: pad_packed_sequence gives both."
+        raise DTypeError(
+            f"{name}: expected a tensor, got {type(value).__name__}. {instead}".strip()
+        )
 
 
 def check_shape(name: str, tensor: Tensor, expected: tuple[int | str, ...]) -> None:

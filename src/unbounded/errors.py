@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import functools
+import warnings
 from collections.abc import Iterable
 
 
@@ -55,12 +57,22 @@ class BackendWarning(UserWarning):
     """The fused kernel does not apply and the reference is taken; said once for each reason."""
 
 
+@functools.cache
+def say_once(message: str, category: type[Warning] = RuntimeWarning) -> None:
+    """Warn the first time this message is given; `say_once.cache_clear()` forgets them all."""
+    warnings.warn(message, category, stacklevel=3)
+
+
 class CheckpointError(UnboundedError, RuntimeError):
     """A checkpoint is truncated, foreign or does not fit; the message names the file."""
 
 
 class RunExistsError(UnboundedError, FileExistsError):
     """A run folder exists and overwriting it was not asked for."""
+
+
+class RunBusyError(RunExistsError):
+    """Another process is at work in the run folder."""
 
 
 class NonFiniteError(UnboundedError, ArithmeticError):

@@ -8,7 +8,9 @@ import pytest
 
 from unbounded.cli import main
 from unbounded.errors import BackendError
-from unbounded.experiments.bench import Case, measure, measuring, suite
+from unbounded.experiments.bench import measuring
+from unbounded.experiments.bench.cases import Case, suite
+from unbounded.experiments.bench.measuring import measure
 from unbounded.kernels import available
 
 SMALL = "--steps 4 --batch 2 --input 3 --hidden 8 --width 4 --output 3 --threads 1 --repeats 2"
@@ -29,6 +31,14 @@ def test_prints_ratios_and_writes_json(tmp_path, capsys):
     assert data["commit"] is None or len(data["commit"]) >= 40
     assert main(["bench", *SMALL.split(), "--out", str(out)]) == 2  # nothing is overwritten unasked
     assert "exists" in capsys.readouterr().err
+
+
+@needs_kernels
+@pytest.mark.parametrize("memory", ["superposition_stack", "superposition_list"])
+def test_superpositions_have_as_many_structures_as_the_width_says(memory, capsys):
+    command = ["bench", *SMALL.split(), "--memory", memory, "--controller", "elman"]
+    assert main(command) == 0
+    assert f"{memory}-elman" in capsys.readouterr().out
 
 
 @needs_kernels

@@ -7,13 +7,17 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from tests.experiments.tiny import tiny, tiny_arguments
+from tests.experiments.tiny_streams import tiny_streams
 from unbounded.cli import main
 from unbounded.cli.main import VERBS
+from unbounded.cli.names import NAMES
+from unbounded.experiments import built
 from unbounded.experiments.config import run_name
 from unbounded.experiments.run import train_run
 from unbounded.training import steps
@@ -131,6 +135,40 @@ def test_a_text_needs_its_folder(capsys: Capture, tmp_path: Path) -> None:
     assert "unknown option 'data' of task 'anbn'" in said
 
 
+def test_restarts_on_the_command_line(capsys: Capture, tmp_path: Path) -> None:
+    arguments = tiny_arguments(tmp_path, batches=2, accuracy_every=0, report_every=1)
+    assert main([*arguments, "--restarts", "2", "--quiet"]) == 0
+    out = capsys.readouterr().out
+    assert "copy, 2 restarts, the best by training perplexity: copy-queue-lstm-" in out
+    assert "test coarse 1.00: " in out
+    said = failing(capsys, "train", "copy", "--restarts", "0", "--jobs", "2")
+    assert "restarts: expected at least 1, got 0" in said
+    said = failing(capsys, "train", "copy", "--jobs", "2")
+    assert "jobs: one run is one job; give --restarts too" in said
+
+
+def test_actions_of_a_run(capsys: Capture, tmp_path: Path) -> None:
+    config = tiny_streams(batches=1)
+    config.rounding.batches = 1
+    folder = train_run(config, root=tmp_path, quiet=True).folder
+    assert main(["actions", str(folder), "aab b"]) == 0
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert head.split()[:3] == ["current", "next", "predicted"]
+    assert [row.split()[:2] for row in rows] == [["a", "a"], ["a", "b"], ["b", "b"]]
+    assert "PUSH" in rows[0] or "POP" in rows[0]
+    pictures = tmp_path / "pictures"
+    arguments = ["actions", str(folder), "aabb", "--rounded", "--out", str(pictures)]
+    assert main(arguments) == 0
+    assert "action_table.svg" in capsys.readouterr().out
+    assert (pictures / "actions.png").stat().st_size > 0
+    assert "--overwrite replaces it" in failing(capsys, *arguments)
+    said = failing(capsys, "actions", str(folder), "aaxb")
+    assert "unknown symbol of task anbn 'x'" in said
+    assert "expected at least two" in failing(capsys, "actions", str(folder), "a")
+    copy = train_run(tiny(batches=1, accuracy_every=0), root=tmp_path, quiet=True).folder
+    failing(capsys, "actions", str(copy), "1 2 1")
+
+
 def test_the_task_may_stand_anywhere(capsys: Capture) -> None:
     with pytest.raises(SystemExit):
         main(["train", "--seed", "3", "--resume", "reversal", "--print_config"])
@@ -161,9 +199,16 @@ def test_train_evaluate_and_what_they_refuse(capsys: Capture, tmp_path: Path) ->
     # The same sequences as in the table of the training run: one function of seed and index.
     assert main(["evaluate", str(folder), "--lengths", "4:6", "--count", "20"]) == 0
     capsys.readouterr()
-    again = json.loads((folder / "evaluations" / "test-4-6-n20-seed3.json").read_text())
+    path = folder / "evaluations" / "test-4-6-n20-seed3.json"
+    again = json.loads(path.read_text())
     whole = json.loads((folder / "report.json").read_text())
     assert again["rows"][0] == whole["rows"][1]
+    # A report that is there is never replaced unasked.
+    path.write_text("mine")
+    for number in (2, 3):
+        assert main(["evaluate", str(folder), "--lengths", "4:6", "--count", "20"]) == 0
+        assert capsys.readouterr().out.endswith(f"test-4-6-n20-seed3_again{number}.json\n")
+    assert path.read_text() == "mine"
 
     said = failing(
         capsys,
@@ -179,6 +224,68 @@ def test_train_evaluate_and_what_they_refuse(capsys: Capture, tmp_path: Path) ->
     out_file.write_text("mine")
     said = failing(capsys, "evaluate", str(folder), "--out", str(out_file))
     assert f"{out_file} exists; --overwrite replaces it" in said
+
+
+def test_resume_with_nothing_to_resume_names_what_is_there(capsys: Capture, tmp_path: Path) -> None:
+    arguments = [*tiny_arguments(tmp_path, batches=2, accuracy_every=0), "--resume"]
+    said = failing(capsys, *arguments)
+    name = run_name(tiny(batches=2, accuracy_every=0))
+    assert f"there is no run to resume: {tmp_path / name} is not there" in said
+    assert f"{tmp_path} holds no run" in said
+    for other in ("reversal-stack", "copy-other"):
+        (tmp_path / other).mkdir()
+        (tmp_path / other / "config.yaml").write_text("task: copy\n")
+    assert f"Runs in {tmp_path}:\n  copy-other\n  reversal-stack\n" in failing(capsys, *arguments)
+    assert not (tmp_path / name).exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["sample", "copy", "--lengths", "1:99999999999"], "expected lengths of at most 1000000"),
+        (["evaluate", "RUN", "--lengths", "1:99999999999"], "expected lengths of at most 1000000"),
+        (["train", "copy", "--model.hidden_size", "1000000000"], "model.hidden_size: expected"),
+        (["train", "copy", "--training.batch_size", "1000000000000"], "training.batch_size: expec"),
+        (["train", "copy", "--config", "BINARY"], "config: the file is not text in UTF-8"),
+        (["train", "--config=BINARY"], "config: the file is not text in UTF-8"),
+    ],
+)
+def test_absurd_sizes_and_files(
+    capsys: Capture, tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    path = tmp_path / "binary"
+    path.write_bytes(b"\xff\xfe\x00\x01")
+    given = [each.replace("BINARY", str(path)) for each in arguments]
+    assert message in failing(capsys, *given)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes."),
+        MemoryError("Unable to allocate 373. GiB"),
+    ],
+)
+def test_what_does_not_fit_into_memory(
+    capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    monkeypatch.setattr(built, "build_model", lambda *_: (_ for _ in ()).throw(error))
+    said = failing(capsys, *tiny_arguments(tmp_path))
+    assert f"there is not enough memory for these sizes: {error}" in said
+    assert not list(tmp_path.glob("copy*"))
+    monkeypatch.setattr(built, "build_model", lambda *_: (_ for _ in ()).throw(RuntimeError("bug")))
+    with pytest.raises(RuntimeError, match="bug"):
+        main(tiny_arguments(tmp_path))
+
+
+def test_lengths_of_the_table_as_evaluate_takes_them(capsys: Capture) -> None:
+    for given in (["--evaluation.lengths", "65:128,129:256"], ["--evaluation.lengths=65:128"]):
+        with pytest.raises(SystemExit):
+            main(["train", "copy", *given, "--print_config"])
+        assert "lengths:\n  - 65:128\n" in capsys.readouterr().out
+    said = failing(capsys, "train", "copy", "--evaluation.lengths", "65:128,x,3:70")
+    assert "expected MINIMUM:MAXIMUM such as 65:128, got 'x'" in said
+    assert "length ranges 3:70 and 65:128 overlap" in said
 
 
 def test_evaluate_needs_a_run(capsys: Capture, tmp_path: Path) -> None:
@@ -243,6 +350,15 @@ def test_sample_is_wired(capsys: Capture) -> None:
     assert capsys.readouterr().out.count("|||") == 2
     said = failing(capsys, "sample", "copyy", "-n", "x", "--lengths", "5:3")
     assert "3 faults" in said
+    said = failing(capsys, "sample", "copy", "-n", "0")
+    assert "-n: expected an integer from 1 to " in said
+
+
+def test_an_unknown_option_names_a_few_and_not_all(capsys: Capture) -> None:
+    said = failing(capsys, "train", "copy", "--trainig.batch_size", "3")
+    assert "Did you mean '--training.batch_size'? Others like it: --training.b" in said
+    assert "--help shows all" in said
+    assert said.count("--") < 8
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
@@ -250,6 +366,8 @@ def test_completion_scripts(shell: str, capsys: Capture) -> None:
     assert main(["--print_shtab", shell]) == 0
     out = capsys.readouterr().out
     assert "--training.learning_rate" in out
+    assert "bigram_flip" in out
+    assert "grefenstette2015" in out
     assert "unknown shell 'fsh'" in failing(capsys, "--print_shtab=fsh")
 
 
@@ -259,20 +377,90 @@ def run_python(code: str) -> str:
     ).stdout
 
 
-HEAVY = ["accelerate", "matplotlib", "huggingface_hub", "jsonargparse", "scipy", "rich", "yaml"]
+HEAVY = [
+    "torch",
+    "accelerate",
+    "matplotlib",
+    "huggingface_hub",
+    "jsonargparse",
+    "scipy",
+    "rich",
+    "yaml",
+]
 
 
-def test_import_loads_torch_and_nothing_heavier() -> None:
-    code = f"import sys, unbounded; print([m for m in {HEAVY} if m in sys.modules])"
-    assert run_python(code).strip() == "[]"
-
-
-def test_the_command_line_starts_without_the_heavy_part() -> None:
+@pytest.mark.parametrize(
+    "command", [["--help"], ["list"], ["train", "--help"], ["--print_shtab", "bash"]]
+)
+def test_what_only_shows_text_starts_without_torch(command: list[str]) -> None:
+    heavy = HEAVY if command == ["--help"] else HEAVY[:4]
     code = (
-        "import sys\nfrom unbounded.cli import main\nmain(['--help'])\n"
-        f"print([m for m in {HEAVY} if m in sys.modules])"
+        "import sys\nfrom unbounded.cli import main\n"
+        f"try:\n    main({command})\nexcept SystemExit:\n    pass\n"
+        f"print([m for m in {heavy} if m in sys.modules])"
     )
     assert run_python(code).strip().endswith("[]")
+
+
+def test_public_names_are_imported_when_they_are_used() -> None:
+    code = (
+        "import sys, unbounded\n"
+        f"loaded = [m for m in {HEAVY} if m in sys.modules]\n"
+        "missing = set(unbounded.__all__) - set(dir(unbounded))\n"
+        "from unbounded import *\n"
+        "print(loaded, missing, unbounded.memories.NeuralStack is NeuralStack,"
+        " [m for m in ('accelerate', 'matplotlib') if m in sys.modules])\n"
+        "try:\n    unbounded.NeuralStak\nexcept AttributeError as error:\n    print(error)\n"
+    )
+    out = run_python(code).splitlines()
+    assert out == [
+        "[] set() True []",
+        "module 'unbounded' has no attribute 'NeuralStak'",
+    ]
+
+
+def test_the_names_that_are_listed_are_those_there_are() -> None:
+    from unbounded.experiments.published import PAPERS
+    from unbounded.layers import CONTROLLERS
+    from unbounded.memories import MEMORIES, SUPERPOSITION_MEMORIES
+    from unbounded.tasks import TASKS
+    from unbounded.training import OPTIMIZERS, SCHEDULES
+
+    def lines(registry: Mapping[str, object]) -> dict[str, str]:
+        return {k: (v.__doc__ or "").strip().split("\n", 1)[0] for k, v in registry.items()}
+
+    hint = "write it into cli/names.py"
+    assert NAMES["tasks"] == lines(TASKS), hint
+    memories = {**lines(MEMORIES), **lines(SUPERPOSITION_MEMORIES)}
+    assert dict(list(NAMES["memories"].items())[1:]) == memories, hint
+    assert NAMES["controllers"] == lines(CONTROLLERS), hint
+    assert NAMES["papers"] == PAPERS, hint
+    assert list(NAMES["optimizers"]) == list(OPTIMIZERS), hint
+    assert list(NAMES["schedules"]) == list(SCHEDULES), hint
+
+
+def test_ctrl_c_while_something_is_imported(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(folder: object) -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt as error:
+            raise ImportError("half imported") from error  # what numpy makes of it, for one
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in background jobs
+    with monkeypatch.context() as patch:
+        patch.setattr(sys.modules["unbounded.cli.main"], "verb_module", interrupted)
+        said = failing(capsys, "list", code=130)
+    assert said == "unbounded: stopped by Ctrl-C\n"
+    assert signal.signal(signal.SIGINT, before) == signal.default_int_handler
+
+
+def test_it_is_a_module_too() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "unbounded", "--version"], capture_output=True, check=True
+    )
+    assert done.stdout.startswith(b"unbounded ")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")

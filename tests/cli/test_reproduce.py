@@ -13,7 +13,7 @@ from unbounded.training.signals import Interrupted
 @pytest.fixture
 def tiny(monkeypatch, tmp_path):
     tier = tiny_tier(seeds=[0])
-    monkeypatch.setattr(tiers, "load_tier", lambda paper, name: tier)
+    monkeypatch.setattr(tiers, "load_tier", lambda paper, name, data=None: tier)
     monkeypatch.chdir(tmp_path)
     return tier
 
@@ -43,7 +43,16 @@ def test_table_only_works_from_reports(tiny, tmp_path, capsys):
     assert not (tmp_path / "runs").exists()
 
 
+def test_table_only_needs_reports_and_takes_no_part(tiny, tmp_path, capsys):
+    with pytest.raises(ConfigError, match="no report is in results/grefenstette2015/reports"):
+        reproduce.run(["grefenstette2015", "--table-only"])
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(ConfigError, match="only has no effect with table_only"):
+        reproduce.run(["grefenstette2015", "--table-only", "--only", "copy/queue"])
+
+
 def test_another_tier_gets_a_folder_of_its_own(tiny, tmp_path):
+    write_report(tmp_path / "results" / "grefenstette2015-paper", tiny.trials[0])
     assert reproduce.run(["grefenstette2015", "--tier", "paper", "--table-only"]) == 0
     assert (tmp_path / "results" / "grefenstette2015-paper" / "table.md").is_file()
 
@@ -82,4 +91,4 @@ def test_all_faults_together():
 def test_a_results_folder_that_cannot_be_made(tiny, tmp_path):
     (tmp_path / "results").write_text("a file")
     with pytest.raises(StorageError, match="results"):
-        reproduce.run(["grefenstette2015", "--table-only"])
+        reproduce.run(["grefenstette2015"])

@@ -1,6 +1,9 @@
+import errno
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -50,6 +53,17 @@ def test_an_existing_file_is_kept_unless_asked(tmp_path):
 def test_a_folder_that_is_not_there(tmp_path):
     with pytest.raises(ConfigError, match=r"out: cannot write .*No such file"):
         sample(make_task("copy"), out=tmp_path / "none" / "pairs.jsonl")
+
+
+def test_a_disk_that_refuses_is_said(tmp_path, monkeypatch):
+    def refuse(*arguments, **options):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", refuse)
+        patch.setattr(Path, "unlink", refuse)
+        with pytest.raises(ConfigError, match=r"out: cannot write .*: Read-only file system"):
+            sample(make_task("copy"), out=tmp_path / "pairs.jsonl")
 
 
 def test_a_fault_on_the_way_leaves_no_file(tmp_path):

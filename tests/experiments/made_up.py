@@ -14,11 +14,12 @@ TINY: dict[str, Any] = {
     "tasks": ["copy"],
     "models": ["queue", "lstm-1"],
     "hidden_sizes": [8],
-    "memory_width": 4,
     "learning_rates": [0.001],
     "seeds": [0, 1, 2],
     "batches": 4,
+    "cells": {"copy/queue": {"model": {"memory_width": 4}}},
     "training": {
+        "stop": "converged",
         "report_every": 2,
         "accuracy_every": 2,
         "accuracy_count": 4,

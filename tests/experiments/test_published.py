@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from unbounded.errors import ChoiceError
-from unbounded.experiments.published import COLUMNS, MODEL_TITLES, TASK_TITLES, published
+from unbounded.experiments.measures import COLUMNS
+from unbounded.experiments.published import published
 from unbounded.tasks import TASKS
 
 
@@ -22,18 +23,19 @@ def parameters(model: str, hidden: int) -> int:
 
 
 def test_every_cell_of_table_3_is_there():
-    accuracies = published("grefenstette2015").accuracies
-    assert set(accuracies) == set(TASK_TITLES) <= set(TASKS)
-    for models in accuracies.values():
-        assert set(models) == set(MODEL_TITLES) - {"deque-quiet"}  # a variant of ours
+    paper = published("grefenstette2015")
+    assert set(paper.values) == set(paper.tasks) <= set(TASKS)
+    for models in paper.values.values():
+        assert set(models) == set(paper.models) - {"deque-quiet"}  # a variant of ours
         for values in models.values():
-            assert tuple(values) == COLUMNS
+            assert tuple(values) == tuple(COLUMNS["pairs"])
             assert all(0 <= value <= 1 for value in values.values())
 
 
 def test_parameter_counts_agree_with_their_formulas():
-    table = published("grefenstette2015").parameters
-    assert set(table) == set(MODEL_TITLES) - {"deque-quiet"}
+    paper = published("grefenstette2015")
+    table = paper.parameters
+    assert set(table) == set(paper.models) - {"deque-quiet"}
     for model, sizes in table.items():
         for hidden, printed in sizes.items():
             # Two digits are printed, and two of them (9.1e5, 7.8e6) look truncated.
@@ -53,14 +55,14 @@ def test_parameter_counts_agree_with_their_formulas():
     ],
 )
 def test_some_cells_to_the_digit(task, model, values):
-    cell = published("grefenstette2015").accuracies[task][model]
+    cell = published("grefenstette2015").values[task][model]
     assert tuple(cell.values()) == values
 
 
 def test_the_contradiction_of_the_paper_is_flagged():
     paper = published("grefenstette2015")
     (contradiction,) = paper.contradictions
-    cell = paper.accuracies[contradiction.task][contradiction.model]
+    cell = paper.values[contradiction.task][contradiction.model]
     assert (contradiction.task, contradiction.model) == ("reversal", "queue")
     assert cell[contradiction.column] == contradiction.used == 0.01
     assert contradiction.other == 0.07

@@ -10,9 +10,10 @@ import time
 import pytest
 
 from tests.experiments.made_up import TINY, tiny_tier
-from unbounded.errors import ConfigError
+from unbounded.errors import ConfigError, RunBusyError
+from unbounded.experiments.claim import lock
 from unbounded.experiments.reproduce import plan, reproduce
-from unbounded.experiments.worker import EXIT_BUSY, _alone, main
+from unbounded.experiments.worker import EXIT_BUSY, main
 
 
 def call(tier, folder, **options):
@@ -112,8 +113,11 @@ def wait_until(true, process, seconds=60):
 
 
 def is_free(runs, tier):
-    with _alone(runs, tier.trials[0].config) as alone:
-        return alone
+    try:
+        with lock(runs / tier.trials[0].name):
+            return True
+    except RunBusyError:
+        return False
 
 
 def test_a_run_that_another_process_trains_is_left_alone(tmp_path, capsys):
@@ -122,10 +126,9 @@ def test_a_run_that_another_process_trains_is_left_alone(tmp_path, capsys):
     from unbounded.experiments.config import to_dict
 
     config.write_text(json.dumps(to_dict(trial.config)))
-    with _alone(tmp_path, trial.config) as alone:
-        assert alone
+    with lock(tmp_path / trial.name):
         assert main([str(config), str(tmp_path)]) == EXIT_BUSY
-    assert "another process is training" in capsys.readouterr().err
+    assert "another process is at work in" in capsys.readouterr().err
     assert not (tmp_path / trial.name).exists()
 
 

@@ -11,7 +11,7 @@ import torch
 import yaml
 
 from tests.experiments.tiny import assert_same_run, metrics, tiny
-from unbounded.errors import ConfigError, NonFiniteError, RunExistsError
+from unbounded.errors import ConfigError, NonFiniteError
 from unbounded.evaluation.provenance import kernels
 from unbounded.experiments.config import config_hash, from_dict, run_name, to_dict
 from unbounded.experiments.run import train_run
@@ -68,19 +68,6 @@ def test_a_run_is_repeatable(uninterrupted: Path, tmp_path: Path) -> None:
     assert_same_run(uninterrupted, train_run(tiny(), root=tmp_path, quiet=True).folder)
 
 
-def test_an_existing_folder_is_never_overwritten_unasked(tmp_path: Path) -> None:
-    folder = tmp_path / run_name(tiny())
-    folder.mkdir()
-    (folder / "precious").write_text("mine")
-    with pytest.raises(RunExistsError, match=r"--resume goes on with it, --overwrite replaces it"):
-        train_run(tiny(), root=tmp_path, quiet=True)
-    assert (folder / "precious").read_text() == "mine"
-    train_run(tiny(batches=1, accuracy_every=0), root=tmp_path, quiet=True)
-    result = train_run(tiny(), root=tmp_path, quiet=True, overwrite=True)
-    assert not (folder / "precious").exists()
-    assert result.folder == folder
-
-
 def test_resume_and_overwrite_exclude_each_other(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="exclude each other"):
         train_run(tiny(), root=tmp_path, quiet=True, resume=True, overwrite=True)
@@ -92,16 +79,6 @@ def test_a_finished_run_gives_its_report_again(uninterrupted: Path) -> None:
     assert not result.fresh
     assert result.report["batches"] == 40
     assert (uninterrupted / "metrics.jsonl").read_bytes() == before
-
-
-def test_two_processes_cannot_train_one_run(tmp_path: Path) -> None:
-    fcntl = pytest.importorskip("fcntl")
-    folder = tmp_path / run_name(tiny())
-    folder.mkdir()
-    with (folder / ".lock").open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        with pytest.raises(RunExistsError, match="another process is at work"):
-            train_run(tiny(), root=tmp_path, quiet=True, resume=True)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

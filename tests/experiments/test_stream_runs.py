@@ -15,12 +15,14 @@ from safetensors.torch import load_file
 
 from tests.experiments.tiny import assert_same_run, metrics
 from tests.experiments.tiny_streams import tiny_streams, tiny_text
+from unbounded.errors import CheckpointError
 from unbounded.evaluation import table
-from unbounded.experiments.config import RunConfig, from_dict, run_name
+from unbounded.experiments.build import build_task
+from unbounded.experiments.config import RoundingConfig, RunConfig, from_dict, run_name
 from unbounded.experiments.evaluate import evaluate_run, load_model
 from unbounded.experiments.run import train_run
 from unbounded.models import StreamModel
-from unbounded.tasks import LengthRange
+from unbounded.tasks import Batch, LengthRange, pieces
 from unbounded.training import Interrupted
 from unbounded.training.carry import Carry
 from unbounded.training.checkpoint import checkpoint_folders
@@ -171,3 +173,66 @@ def test_the_carry_is_taken_back_as_it_was() -> None:
     assert not other.loaded
     assert torch.equal(other.state[0][0], state[0][0])
     assert torch.equal(other.state[1], state[1])
+
+
+def test_rounding_follows_training_and_is_reported(tmp_path: Path) -> None:
+    config = tiny_streams(batches=2)
+    config.rounding = RoundingConfig(batches=6, every=2, factor=3.0, most_removals=3)
+    folder = train_run(config, root=tmp_path, quiet=True).folder
+    report = json.loads((folder / "report.json").read_text())
+    rounded = report["rounded"]
+    assert rounded["batches"] <= 6
+    assert [row["lengths"] for row in rounded["rows"]] == ["2:6"]
+    assert "determined_nats_per_token" in rounded["validation"]
+    machine, source = load_model(folder, rounded=True)
+    assert source == "model-rounded"
+    assert machine.sequence.layer.memory.count == 2 - len(rounded["removed"])
+    weights = [each for each in machine.sequence.layer.heads.weight.flatten() if each.abs() > 1e6]
+    assert weights  # the actions are taken to the full
+    assert evaluate_run(folder, rounded=True)["rows"] == rounded["rows"]
+    assert evaluate_run(folder)["rows"] == report["rows"]
+    discrete = evaluate_run(folder, discretize=True)
+    assert discrete["discretized"]
+    assert (folder / "traces" / "rounded.safetensors").exists()
+    looks = metrics(folder / "rounding")
+    assert [line["batch"] for line in looks if line["kind"] == "rounding"][:2] == [1, 2]
+
+
+def test_an_interrupted_rounding_ends_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tiny_streams(batches=1)
+    config.rounding = RoundingConfig(batches=4, every=2, factor=3.0, remove=False)
+    whole = train_run(config, root=tmp_path / "whole", quiet=True).folder
+    step, count = BatchTrainer._step, 0
+    one = len(list(pieces(tiny_batch(config), 7)))
+
+    def interrupt(trainer: BatchTrainer, *arguments: Any) -> Any:
+        nonlocal count
+        count += 1
+        if count == one + 5:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return step(trainer, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BatchTrainer, "_step", interrupt)
+        with pytest.raises(Interrupted):
+            train_run(config, root=tmp_path, quiet=True)
+    folder = tmp_path / run_name(config)
+    assert checkpoint_folders(folder / "rounding" / "checkpoints")
+    assert not (folder / "report.json").exists()
+    train_run(config, root=tmp_path, quiet=True, resume=True)
+    assert metrics(whole / "rounding") == metrics(folder / "rounding")
+    files = [each / "model-rounded" / "model.safetensors" for each in (whole, folder)]
+    left, right = (load_file(file) for file in files)
+    assert all(torch.equal(left[name], right[name]) for name in left)
+
+
+def tiny_batch(config: RunConfig) -> Batch:
+    lengths = LengthRange(2, 2)
+    return build_task(config).batch(config.seed, "train", 0, config.training.batch_size, lengths)
+
+
+def test_what_was_not_rounded_says_so(finished: Path) -> None:
+    with pytest.raises(CheckpointError, match="has no rounded model; train it with --rounding"):
+        evaluate_run(finished, rounded=True)

@@ -114,8 +114,8 @@ def test_a_grid_is_chosen_by_training_perplexity(tmp_path):
         better = (0.0, 0.0) if rate == 0.2 else (1.0, 1.0)
         write_report(tmp_path, trial, perplexity=rates[rate][seed], test=better)
     summary = summarise(read_results(tier.trials, tmp_path).values())
-    assert summary.best.perplexity == 1.0
-    assert {run.setting for run in summary.chosen} == {(8, 0.2)}
+    assert summary.best.measures.merit == 1.0
+    assert {run.trial.config.training.learning_rate for run in summary.chosen} == {0.2}
     assert len(summary.runs) == 6
     assert summary.solved == 0
 

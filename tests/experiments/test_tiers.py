@@ -48,13 +48,16 @@ def test_a_cell_has_settings_of_its_own():
 
 
 def test_all_faults_of_a_tier_come_together():
-    data = {**TINY, "models": ["queue", "lstn-1"], "cells": {"copy/stac": {}}}
+    data = {**TINY, "models": ["queue", "lstn-1"], "batchs": 3}
+    data["cells"] = {"copy/stac": {}, "copy/queue": {"batch": 3}}
     del data["seeds"]
     with pytest.raises(ConfigError) as caught:
         make_tier("grefenstette2015", "tiny", data)
     text = str(caught.value)
     assert "'copy/stac' under cells" in text
     assert "seeds is missing" in text
+    assert "unknown field 'batchs'" in text
+    assert "unknown field 'batch' of cell 'copy/queue'" in text
     assert "unknown model 'lstn-1'" in text
 
 

@@ -70,6 +70,19 @@ def superposition_backward_arguments():
     ]  # fmt: skip
 
 
+def superposition_unroll_arguments():
+    return ["superposition_list", torch.rand(2, 5, 12), torch.randn(2, 3, 5), 2, 0, False]
+
+
+def superposition_unroll_backward_arguments():
+    structure, instructions, memory0, depth, capacity, _ = superposition_unroll_arguments()
+    readings, final, *kept = OPERATORS.superposition_unroll(
+        structure, instructions, memory0, depth, capacity, False
+    )
+    grads = torch.randn_like(readings), torch.randn_like(final)
+    return [structure, instructions, memory0, kept, *grads, depth, capacity]
+
+
 CALLS = {
     "recurrence": recurrence_arguments,
     "recurrence_backward": backward_arguments,
@@ -77,6 +90,8 @@ CALLS = {
     "unroll_backward": unroll_backward_arguments,
     "superposition": superposition_arguments,
     "superposition_backward": superposition_backward_arguments,
+    "superposition_unroll": superposition_unroll_arguments,
+    "superposition_unroll_backward": superposition_unroll_backward_arguments,
 }
 
 
@@ -101,7 +116,11 @@ def spread_out(tensor: Tensor) -> Tensor:
 
 
 #: What only makes another call that is right: a memory of fewer columns or cells.
-RIGHT = {("unroll", narrower, 1), ("superposition", narrower, 13)}
+RIGHT = {
+    ("unroll", narrower, 1),
+    ("superposition", narrower, 13),
+    ("superposition_unroll", narrower, 2),
+}
 FAULTS = (one_axis_too_many, shorter, narrower, other_dtype, spread_out)
 
 

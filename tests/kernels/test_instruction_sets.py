@@ -26,6 +26,8 @@ def test_parity_on_every_instruction_set(isa):
     command = [
         sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
         str(here / "test_recurrence.py"), str(here / "test_unroll.py"),
+        str(here / "test_superposition.py"), str(here / "test_superposition_unroll.py"),
+        "-k", "not opcheck and not compile",
     ]  # fmt: skip
     environment = {**os.environ, "UNBOUNDED_ISA": isa, "UNBOUNDED_REQUIRE_KERNELS": "1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

@@ -17,6 +17,7 @@ from _cases import (
 )
 
 from unbounded import errors
+from unbounded.errors import say_once
 from unbounded.kernels import Stepper, available, recurrence, unroll, why_not
 
 STRUCTURES = ("stack", "queue", "deque")
@@ -98,10 +99,8 @@ def test_inductor_around_it():
 
 @pytest.mark.parametrize("controller", ["lstm", "gru"])
 def test_double_backward_takes_the_reference(controller):
-    import unbounded.kernels._autograd as autograd
-
     case = make_case("stack", controller, steps=3)
-    autograd._warned.clear()
+    say_once.cache_clear()
     wanted = None
     for function in (
         lambda *arguments: recurrence(*arguments, reference=reference),

@@ -10,8 +10,8 @@ from _cases import TOLERANCE, relative_error
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unbounded.errors import MemoryOverflowError, ShapeError
-from unbounded.kernels import ControllerWeights, recurrence
+from unbounded.errors import MemoryOverflowError, ShapeError, say_once
+from unbounded.kernels import ControllerWeights, Stepper, recurrence
 from unbounded.layers import ElmanController, MemoryRNN
 from unbounded.layers.parity import _tensors as tensors_of
 from unbounded.memories import SuperpositionList, SuperpositionStack
@@ -29,14 +29,14 @@ STACKS = [
     SuperpositionStack(2, depth=4, noop=True),
     SuperpositionStack(1, depth=1, noop=True, capacity=1, overflow="drop_bottom"),
     SuperpositionStack(17, depth=3, capacity=5, overflow="drop_bottom"),
-    SuperpositionStack(4, capacity=64),
+    SuperpositionStack(4, capacity=200),
 ]
 LISTS = [
     SuperpositionList(3, noop=False),
     SuperpositionList(2, depth=4),
     SuperpositionList(1, depth=1, capacity=1, overflow="drop_ends"),
     SuperpositionList(17, depth=3, noop=False, capacity=4, overflow="drop_ends"),
-    SuperpositionList(4, capacity=64),
+    SuperpositionList(4, capacity=200),
 ]
 MEMORIES = [*STACKS, *LISTS]
 #: What of (output, ..., reading, cells) gets a gradient.
@@ -102,7 +102,7 @@ def test_parity(memory, controller, dtype, lengths):
 @pytest.mark.parametrize("memory", MEMORIES, ids=repr)
 @pytest.mark.parametrize("gradients", GRADIENTS)
 @pytest.mark.parametrize("before", [0, 5])
-@pytest.mark.parametrize("steps", [1, 16, 17, 50])
+@pytest.mark.parametrize("steps", [1, 8, 17, 140])
 def test_parity_over_blocks_of_steps(memory, gradients, before, steps):
     assert_parity(
         memory, steps=steps, batch=2, before=before, gradients=gradients,
@@ -224,3 +224,120 @@ def test_faults_are_named():
         call(reading=torch.randn(3, 7))
     with pytest.raises(ShapeError, match=r"cells.*\[B, S, N\]"):
         call(cells=torch.randn(3, 6))
+
+
+def operator_arguments(memory, controller, saves, steps=5):
+    fused, _ = make_layers(memory, controller, 3, 4, torch.float64)
+    state = make_state(fused, 2, 2, torch.float64)
+    hidden, *cell, reading, cells = (t.detach() for t in tensors_of(state))
+    cell = cell or [hidden.new_empty(2, 0)]
+    weights = [None if w is None else w.detach() for w in fused.controller.weights]
+    options = memory.kernel_options
+    return (
+        memory.kernel_name, fused.controller.kernel_name, hidden.new_ones(steps, 2, 3), None,
+        *weights, fused.heads.weight.detach(), None, hidden, *cell, reading, cells,
+        options.capacity or 0, options.strict, saves,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("controller", ["paper", "lstm", "gru"])
+@pytest.mark.parametrize("memory", [STACKS[1], STACKS[3], LISTS[0]], ids=repr)
+def test_opcheck(memory, controller):
+    for saves in (True, False):
+        arguments = operator_arguments(memory, controller, saves, steps=20)
+        torch.library.opcheck(torch.ops.unbounded.superposition.default, arguments)
+    arguments = operator_arguments(memory, controller, True, steps=20)
+    results = torch.ops.unbounded.superposition(*arguments)
+    structure, name, x, _, weight_ih, weight_hh, _, _, head_weight, _, *initial = arguments[:14]
+    grads = [torch.randn_like(result) for result in results[:5]]
+    for needs in ((True, True, True), (False, False, False)):
+        torch.library.opcheck(
+            torch.ops.unbounded.superposition_backward.default,
+            (
+                structure, name, [x, weight_ih, head_weight, *initial], None, weight_hh, results,
+                grads, arguments[14], *needs,
+            ),
+        )  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_compile_around_it():
+    fused, _ = make_layers(STACKS[1], "paper", 3, 5, torch.float64)
+    x = torch.randn(6, 2, 3, dtype=torch.float64, requires_grad=True)
+    compiled = torch.compile(fused, backend="aot_eager", fullgraph=True)
+    got, wanted = (run(each, x, None, None, None) for each in (compiled, fused))
+    for one, other in zip((*got[0], *got[1]), (*wanted[0], *wanted[1]), strict=True):
+        assert relative_error(one, other) <= 1e-12
+
+
+@pytest.mark.parametrize("controller", ["paper", "lstm"])
+def test_double_backward_takes_the_reference(controller):
+    say_once.cache_clear()
+    second = []
+    for layer in make_layers(LISTS[0], controller, 3, 5, torch.float64):
+        torch.manual_seed(1)
+        x = torch.randn(4, 2, 3, dtype=torch.float64, requires_grad=True)
+        loss = layer(x)[0].square().sum()
+        if second:
+            (first,) = torch.autograd.grad(loss, x, create_graph=True)
+        else:
+            with pytest.warns(RuntimeWarning, match="reference path"):
+                (first,) = torch.autograd.grad(loss, x, create_graph=True)
+        second += torch.autograd.grad(first.square().sum(), layer.heads.weight)
+    assert relative_error(*second) <= 1e-10
+
+
+@pytest.mark.parametrize("memory", MEMORIES, ids=repr)
+@pytest.mark.parametrize("controller", ["paper", "lstm", "gru"])
+@pytest.mark.parametrize("lengths", [None, [20, 0, 6]])
+def test_stepping_equals_the_reference(memory, controller, lengths):
+    fused, reference = make_layers(memory, controller, 3, 5, torch.float64)
+    x = torch.randn(20, 3, 3, dtype=torch.float64)
+    with torch.no_grad():
+        state = reference(x[:2])[1]
+        lengths = None if lengths is None else torch.tensor(lengths)
+        outputs, final = reference(x, state, lengths)
+    stepper = Stepper(
+        memory.kernel_name, fused.controller.kernel_name, fused.controller.weights,
+        fused.heads.weight, None, tuple(tensors_of(state)), 2, memory.kernel_options,
+    )  # fmt: skip
+    parts, begin = [], 0
+    for size in (1, 3, 1, 15):
+        left = None if lengths is None else (lengths - begin).clamp(0, size)
+        parts.append(stepper.run(x[begin : begin + size], left))
+        begin += size
+    assert relative_error(torch.cat(parts), outputs) <= 1e-12
+    for one, other in zip(stepper.state(), tensors_of(final), strict=True):
+        assert one.shape == other.shape
+        assert relative_error(one, other) <= 1e-12
+
+
+def test_stepping_notices_a_lost_cell():
+    memory = SuperpositionStack(2, capacity=4)
+    fused, _ = make_layers(memory, "paper", 3, 5, torch.float32)
+    state = tuple(tensors_of(fused.initial_state(2)))
+    stepper = Stepper(
+        memory.kernel_name, "elman_sigmoid", fused.controller.weights, fused.heads.weight, None,
+        state, options=memory.kernel_options,
+    )  # fmt: skip
+    stepper.run(torch.randn(4, 2, 3))
+    with pytest.raises(MemoryOverflowError, match="capacity 4"):
+        stepper.run(torch.randn(1, 2, 3))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("memory", [STACKS[0], LISTS[0]], ids=repr)
+def test_threads_and_bit_identical_runs(memory, threads):
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(threads)
+        fused, _ = make_layers(memory, "recurrent", 3, 70, torch.float32)
+        x = torch.randn(30, 5, 3, requires_grad=True)
+        first = run(fused, x, None, None, None)
+        for _ in range(5):
+            again = run(fused, x, None, None, None)
+            for one, other in zip((*first[0], *first[1]), (*again[0], *again[1]), strict=True):
+                assert torch.equal(one, other)
+        assert_parity(memory, "recurrent", 30, 5, hidden=70)
+    finally:
+        torch.set_num_threads(before)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.nn.utils.rnn import pack_sequence
 
 import unbounded as ub
 from unbounded.errors import ChoiceError, DTypeError, ShapeError
+
+PACKED = pack_sequence([torch.zeros(4, 3), torch.zeros(2, 3)])
 
 
 def layer(**options):
@@ -22,6 +25,8 @@ def layer(**options):
         (torch.zeros(0, 2, 3), ShapeError, "at least one step"),
         (torch.zeros(4, 2, 3).double(), DTypeError, "x: expected dtype torch.float32"),
         (torch.zeros(4, 2, 3).long(), DTypeError, "x: expected dtype float32 or float64"),
+        ([[0.0]], DTypeError, "x: expected a tensor, got list"),
+        (PACKED, DTypeError, "x: expected a tensor, got PackedSequence. Give the padded tensor"),
     ],
 )
 def test_inputs(x, error, message):
@@ -36,11 +41,31 @@ def test_inputs(x, error, message):
         (torch.tensor([-1, 2]), ShapeError, "lengths: expected 0..4"),
         (torch.tensor([4, 4, 4]), ShapeError, r"lengths: expected shape \[2\], got \[3\]"),
         (torch.tensor([4.0, 4.0]), DTypeError, "lengths: expected dtype int64"),
+        ([4, 2], DTypeError, "lengths: expected a tensor, got list. torch.tensor makes one"),
+        (PACKED, DTypeError, "lengths: expected a tensor, got PackedSequence"),
     ],
 )
 def test_lengths(lengths, error, message):
     with pytest.raises(error, match=message):
         layer()(torch.zeros(4, 2, 3), lengths=lengths)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [ub.DeepLSTM(3, 5, 1), ub.ControllerRNN(3, 5), ub.SRCN(3, 5, 2)],
+    ids=["deep", "controller", "srcn"],
+)
+def test_what_is_no_tensor_for_the_layers_without_a_memory(other):
+    with pytest.raises(DTypeError, match="lengths: expected a tensor, got list"):
+        other(torch.zeros(4, 2, 3), lengths=[4, 2])
+    with pytest.raises(DTypeError, match="x: expected a tensor, got PackedSequence"):
+        other(PACKED)
+
+
+def test_a_trace_and_its_path_in_the_wrong_order(tmp_path):
+    _, _, trace = layer()(torch.zeros(4, 2, 3), return_trace=True)
+    with pytest.raises(DTypeError, match=r"got PosixPath.*save_trace\(path, trace\)"):
+        ub.save_trace(trace, tmp_path / "trace")  # type: ignore[arg-type]
 
 
 def test_states():
@@ -64,6 +89,8 @@ def test_choices_and_sizes():
         layer(backend="gpu")
     with pytest.raises(ChoiceError, match="unknown memory"):
         ub.MemoryRNN(3, 5, "stack")  # type: ignore[arg-type]
+    with pytest.raises(DTypeError, match=r"got the class NeuralStack. Make one of it"):
+        ub.MemoryRNN(3, 5, ub.NeuralStack)  # type: ignore[arg-type]
     with pytest.raises(ShapeError, match="output_size: expected an integer >= 1, got 0"):
         layer(output_size=0)
     with pytest.raises(ChoiceError, match=r"unknown head 'pup'\. Did you mean 'pop'"):

@@ -7,14 +7,14 @@ import warnings
 
 import pytest
 import torch
+from torch.nn.modules.module import register_module_forward_hook
 
 import unbounded as ub
 from tests.memories.common import MEMORIES, instructions, requires_grad
 from tests.tolerances import assert_close
 from unbounded import kernels
-from unbounded.errors import BackendError, BackendWarning
+from unbounded.errors import BackendError, BackendWarning, say_once
 from unbounded.layers.fused import flatten_state
-from unbounded.memories import base
 
 DOUBLE = torch.float64
 needs_kernels = pytest.mark.skipif(not kernels.available().ok, reason=kernels.available().reason)
@@ -41,7 +41,7 @@ def fused_calls(monkeypatch):
         return original(*args, **kwargs)
 
     monkeypatch.setattr(kernels, "recurrence", recorded)
-    base._say_once.cache_clear()
+    say_once.cache_clear()
     return calls
 
 
@@ -123,6 +123,23 @@ def test_what_no_kernel_serves_runs_on_the_reference_and_says_so_once(build, rea
     assert fused_calls == []
     with pytest.raises(BackendError, match=rf"backend 'cpu' cannot serve this call: {reason}"):
         build("cpu")(inputs())
+
+
+@needs_kernels
+def test_a_hook_on_all_modules_runs_for_controller_and_heads(fused_calls):
+    seen = []
+    layer = make()
+    handle = register_module_forward_hook(lambda module, *_: seen.append(module))
+    try:
+        with pytest.warns(BackendWarning, match="a hook on all modules is registered"):
+            layer(inputs())
+    finally:
+        handle.remove()
+    assert layer.controller in seen
+    assert layer.heads in seen
+    assert fused_calls == []
+    layer(inputs())
+    assert len(fused_calls) == 1
 
 
 @needs_kernels
@@ -220,7 +237,7 @@ def test_negative_strengths_are_no_business_of_the_kernel():
     memory = ub.NeuralStack(3)
     given = instructions(memory, 2, 4)
     given = given._replace(push=given.push - 0.5)
-    base._say_once.cache_clear()
+    say_once.cache_clear()
     with pytest.warns(BackendWarning, match="at least 0"):
         readings, _ = memory.unroll(given)
     assert_close(readings, memory.unroll(given, backend="reference")[0], "readings")

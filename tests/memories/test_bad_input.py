@@ -48,8 +48,25 @@ def test_a_state_of_another_batch_size():
 
 def test_a_state_of_another_kind():
     memory, good = given()
-    with pytest.raises(ShapeError, match="state: expected a StrengthState"):
+    with pytest.raises(ShapeError, match="state: expected a StackState of NeuralStack, got tuple"):
         memory.unroll(good, (torch.zeros(2, 0, 3), torch.zeros(2, 0)))  # type: ignore[arg-type]
+
+
+KINDS = [ub.NeuralStack, ub.NeuralQueue, ub.NeuralDeque]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("other", KINDS)
+def test_a_state_of_another_memory_of_equal_width(kind, other):
+    state = kind(3).initial_state(2)
+    layer = ub.MemoryRNN(5, 7, other(3))
+    start = layer.initial_state(2)._replace(memory=state)
+    if kind is other:
+        layer(torch.zeros(4, 2, 5), start)
+        return
+    expected = f"{other.State.__name__} of {other.__name__}, got {kind.State.__name__}"
+    with pytest.raises(ShapeError, match=f"state: expected a {expected}"):
+        layer(torch.zeros(4, 2, 5), start)
 
 
 def test_a_state_whose_fields_disagree():

@@ -122,7 +122,9 @@ def test_gradcheck(name):
     _, start = memory.unroll(instructions(memory, 2, 2, seed=2))
 
     def run(action, value, cells):
-        readings, final = memory.unroll(memory.Instruction(action, value), memory.State(cells))
+        readings, final = memory.unroll(
+            memory.Instruction(action, value), memory.State(cells), "reference"
+        )
         return readings, final.cells
 
     given_tensors = [t.clone().requires_grad_() for t in (*told, start.cells)]
@@ -136,8 +138,8 @@ def test_steps_equal_unroll_and_resumed_equals_whole(name, capacity):
     options = {} if capacity is None else {"overflow": MEMORIES[name].overflows[1]}
     memory = MEMORIES[name](2, capacity=capacity, **options)
     told = instructions(memory, 3, 9)
-    whole, final = memory.unroll(told)
-    first, state = memory.unroll(cut(told, slice(None), slice(0, 4)))
+    whole, final = memory.unroll(told, backend="reference")
+    first, state = memory.unroll(cut(told, slice(None), slice(0, 4)), backend="reference")
     rest = []
     for t in range(4, 9):
         reading, state = memory.step(state, cut(told, slice(None), t))

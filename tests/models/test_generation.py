@@ -42,6 +42,21 @@ def test_generates_what_a_loop_over_prefixes_generates(memory):
         assert got[b].tolist() == want
 
 
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_a_thousand_sequences_at_once(memory):
+    """Each of them as if it were alone, whatever kernels and threads make of so wide a batch."""
+    model = make(memory)
+    prompt, lengths = torch.randint(9, (1000, 6)), torch.randint(1, 7, (1000,))
+    output_to_input = torch.tensor([5, 6, 7, 8])
+    got = generate(model, prompt, lengths, output_to_input, end_token=3, max_length=8)
+    assert len(got) == 1000
+    assert len(got.unique(dim=0)) > 1
+    for b in range(0, 1000, 37):
+        alone = generate(model, prompt[b : b + 1], lengths[b : b + 1], output_to_input, 3, 8)[0]
+        assert got[b, : len(alone)].tolist() == alone.tolist()
+        assert (got[b, len(alone) :] == 3).all()
+
+
 def test_stops_when_every_sequence_has_ended():
     model = make("stack")
     with torch.no_grad():

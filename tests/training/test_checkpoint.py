@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 import torch
+from accelerate import Accelerator
+from safetensors.torch import load_file
 
 from tests.experiments.tiny import assert_same_run, tiny
 from unbounded.errors import CheckpointError, StorageError
@@ -141,6 +143,25 @@ def test_a_name_that_leaves_the_folder_is_refused(run: Path) -> None:
         verify(newest(run))
 
 
+def test_a_shortened_metrics_file_is_said_and_training_goes_on(
+    finished: Path, run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.rmtree(newest(run))  # at batch 40, so that there is something left to train
+    path = run / "metrics.jsonl"
+    first, _, *rest = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(first)
+    resume(run)
+    said = capsys.readouterr().out
+    assert f"warning: {path} has 1 of the " in said
+    weights = [load_file(newest(each) / "model.safetensors") for each in (finished, run)]
+    assert all(torch.equal(tensor, weights[1][name]) for name, tensor in weights[0].items())
+    assert path.read_bytes().count(b"\n") < len(rest) + 2
+    # What is counted from here on is what is there.
+    (run / "report.json").unlink()
+    resume(run)
+    assert "warning" not in capsys.readouterr().out
+
+
 def test_evaluation_falls_back_too(run: Path) -> None:
     (newest(run) / "model.safetensors").write_bytes(b"short")
     report = evaluate_run(run, lengths=None, split="test", count=5)
@@ -171,6 +192,17 @@ def test_a_refused_write_leaves_the_last_checkpoint(
     assert sorted(left) == ["batch-000000015", "batch-000000030"]
     train_run(tiny(**CONFIG), root=tmp_path, quiet=True, resume=True)
     assert_same_run(finished, folder)
+
+
+def test_a_write_that_a_library_reports_says_how_much_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: Any, **options: Any) -> None:
+        raise RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 64 vs 0")
+
+    monkeypatch.setattr(Accelerator, "save_state", refuse)
+    with pytest.raises(StorageError, match=r"failed: the disk has \d+ MiB free and refused a"):
+        train_run(tiny(**CONFIG), root=tmp_path, quiet=True)
 
 
 @pytest.fixture

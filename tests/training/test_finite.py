@@ -6,6 +6,7 @@ from torch import nn
 
 from tests.experiments.tiny import tiny
 from unbounded.experiments.build import build_model, build_task
+from unbounded.kernels import available
 from unbounded.training import finite
 
 NAN, INF = float("nan"), float("inf")
@@ -38,8 +39,18 @@ def test_the_first_in_order_is_named() -> None:
         ("sequence.output.weight", "sequence.output"),
     ],
 )
-def test_the_first_module_whose_output_is_bad(parameter: str, module: str) -> None:
+@pytest.mark.parametrize(
+    "backend",
+    [
+        "auto",
+        pytest.param(
+            "cpu", marks=pytest.mark.skipif(not available().ok, reason=available().reason)
+        ),
+    ],
+)
+def test_the_first_module_whose_output_is_bad(parameter: str, module: str, backend: str) -> None:
     config = tiny()
+    config.machine.backend = backend
     task = build_task(config)
     model = build_model(config, task)
     batch = task.batch(1, "train", 0, 4)
@@ -49,6 +60,7 @@ def test_the_first_module_whose_output_is_bad(parameter: str, module: str) -> No
     found = finite.first_bad_output(model, batch.inputs)
     assert found is not None
     assert found.startswith(f"output of {module}")
+    assert model.sequence.layer.backend == backend
     assert finite.first_bad(finite.parameters(model)) is not None
 
 

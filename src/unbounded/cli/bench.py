@@ -13,7 +13,8 @@ from unbounded.cli.parsing import Parser, parse
 from unbounded.errors import ConfigError
 
 if TYPE_CHECKING:
-    from unbounded.experiments.bench import Case, Measurement
+    from unbounded.experiments.bench.cases import Case
+    from unbounded.experiments.bench.measuring import Measurement
 
 _DESCRIPTION = """Time forward and backward passes in turns within one run, and print medians.
 
@@ -39,7 +40,7 @@ def bench(
     """Measure a suite or one case, print the table, write JSON if asked.
 
     Args:
-        suite: paper, sizes, controllers or all; None measures the one case.
+        suite: paper, sizes, controllers, superposition or all; None measures the one case.
         case: fields of the case; those left out are the paper's sizes.
         repeats: rounds of the interleaved measurement, at least 1.
         out: JSON file to write.
@@ -47,8 +48,9 @@ def bench(
     Returns:
         0 when everything was measured.
     """
-    from unbounded.experiments.bench import Case, measure
-    from unbounded.experiments.bench import suite as cases_of
+    from unbounded.experiments.bench.cases import Case
+    from unbounded.experiments.bench.cases import suite as cases_of
+    from unbounded.experiments.bench.measuring import measure
 
     faults = [f"repeats: expected at least 1, got {repeats}"] if repeats < 1 else []
     if out is not None and Path(out).exists() and not overwrite:
@@ -73,7 +75,7 @@ def bench(
 def parser(arguments: Sequence[str]) -> Parser:
     """The parser of this verb."""
     made = Parser(prog="unbounded bench", description=_DESCRIPTION)
-    made.add_argument("--suite", type=str, help="paper, sizes, controllers or all.")
+    made.add_argument("--suite", type=str, help="paper, sizes, controllers, superposition or all.")
     for name, value in vars(_defaults()).items():
         made.add_argument(
             f"--{name}", type=type(value), help=f"Of one case; {value!r} if left out."
@@ -95,7 +97,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _defaults() -> Case:
-    from unbounded.experiments.bench import Case
+    from unbounded.experiments.bench.cases import Case
 
     return Case()
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from unbounded.cli.main import VERBS, verb_module
+from unbounded.cli.names import NAMES
 from unbounded.cli.parsing import Parser
 from unbounded.errors import ChoiceError, ConfigError
+
+#: What the positional arguments can be, by name.
+_CHOICES = {"task": tuple(NAMES["tasks"]), "paper": tuple(NAMES["papers"])}
 
 
 def print_completion(arguments: Sequence[str]) -> int:
@@ -34,5 +38,9 @@ def full_parser() -> Parser:
     parser = Parser(prog="unbounded")
     verbs = parser.add_subcommands(required=True)
     for verb, text in VERBS.items():
-        verbs.add_subcommand(verb, verb_module(verb).parser([]), help=text)
+        made = verb_module(verb).parser([])
+        for action in made._actions:
+            if not action.option_strings and action.dest in _CHOICES:
+                action.choices = _CHOICES[action.dest]
+        verbs.add_subcommand(verb, made, help=text)
     return parser

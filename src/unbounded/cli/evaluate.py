@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from unbounded.cli.parsing import Parser, parse
 from unbounded.errors import ChoiceError, ConfigError, RunExistsError
-from unbounded.tasks import SPLITS
 
 _DESCRIPTION = """Score a trained run on fresh sequences of one or more length ranges.
 
 Coarse is the share of sequences that are right to the end, fine the mean share of a target
 that is right before its first error. Streams are scored n by n: an n is mastered when all its
-sequences are right. The report goes to RUN/evaluations/, or to --out.
+sequences are right. The report goes to RUN/evaluations/, in a file of its own each time, or to
+--out.
 
 examples:
+  unbounded evaluate runs/copy-queue-lstm-*-seed1
   unbounded evaluate RUN --lengths 2:60,100:1000 --every 10
-  unbounded evaluate runs/copy-queue-lstm-54e6454e-seed1
   unbounded evaluate RUN --lengths 65:128,129:256,257:512 --count 1000
 """
 _T = TypeVar("_T")
@@ -49,6 +50,14 @@ def parser(arguments: Sequence[str]) -> Parser:
         "--seed", type=int | None, default=None, help="Of the sequences; by default the run's."
     )
     made.add_argument(
+        "--rounded", action="store_true", help="Of streams: score the machine that rounding made."
+    )
+    made.add_argument(
+        "--discretize",
+        action="store_true",
+        help="Of stacks and lists in superposition: take the likeliest action alone.",
+    )
+    made.add_argument(
         "--data", type=str | None, default=None, help="Folder of the corpus, if it has moved."
     )
     made.add_argument("--device", type=str, default="cpu", help="cpu or cuda.")
@@ -61,6 +70,7 @@ def run(arguments: Sequence[str]) -> int:
     """Score the run, print the table, write the report."""
     given, faults = parse(parser(arguments), arguments)
     from unbounded.experiments.build import ranges
+    from unbounded.tasks import SPLITS
 
     if given.split not in SPLITS:
         faults.append(f"--split: {ChoiceError('split', given.split, SPLITS)}")
@@ -78,7 +88,7 @@ def run(arguments: Sequence[str]) -> int:
     out = None if given.out is None else Path(given.out)
     if out is not None and out.exists() and not given.overwrite:
         raise RunExistsError(f"{out} exists; --overwrite replaces it")
-    from unbounded.evaluation import table
+    from unbounded.evaluation import per_n_table, table
     from unbounded.experiments.evaluate import evaluate_run
     from unbounded.training.files import json_text, storage_faults, write_text
 
@@ -91,13 +101,18 @@ def run(arguments: Sequence[str]) -> int:
         seed=given.seed,
         every=given.every,
         data=given.data,
+        rounded=given.rounded,
+        discretize=given.discretize,
         device=given.device,
     )
     if out is None:
-        out = folder / "evaluations" / f"{_name(report)}.json"
-        with storage_faults(out.parent, "making folder"):
-            out.parent.mkdir(exist_ok=True)
+        evaluations = folder / "evaluations"
+        with storage_faults(evaluations, "making folder"):
+            evaluations.mkdir(exist_ok=True)
+        out = _unused(evaluations / f"{_name(report)}.json")
     write_text(out, json_text(report, indent=2) + "\n")
+    if report["kind"] == "streams":
+        print(f"{per_n_table(report)}\n")
     print(table(report))
     print(f"report: {out}")
     return 0
@@ -106,6 +121,8 @@ def run(arguments: Sequence[str]) -> int:
 def _name(report: dict[str, Any]) -> str:
     rows = report["rows"]
     head, tail = report["split"], f"seed{report['seed']}"
+    head += "-rounded" if report["weights"] == "model-rounded" else ""
+    head += "-discrete" if report["discretized"] else ""
     if report["kind"] == "text":
         return f"{head}-{tail}"
     lengths = "_".join(row["lengths"].replace(":", "-") for row in rows)
@@ -113,6 +130,15 @@ def _name(report: dict[str, Any]) -> str:
         scored = sum(row["lengths_scored"] for row in rows)
         return f"{head}-{lengths}-n{rows[0]['count'] // rows[0]['lengths_scored']}x{scored}-{tail}"
     return f"{head}-{lengths}-n{rows[0]['count']}-{tail}"
+
+
+def _unused(path: Path) -> Path:
+    """The path, with a number behind its name where there is such a file already."""
+    for number in itertools.count(2):
+        if not path.exists():
+            break
+        path = path.with_stem(f"{path.stem.partition('_again')[0]}_again{number}")
+    return path
 
 
 def _collect(faults: list[str], name: str, build: Callable[[], _T]) -> _T | None:

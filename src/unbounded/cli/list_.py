@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from unbounded.cli.names import NAMES
 from unbounded.cli.parsing import Parser, parse
 from unbounded.errors import ConfigError
 
@@ -42,26 +43,5 @@ def run(arguments: Sequence[str]) -> int:
 def names() -> dict[str, dict[str, str]]:
     """Each kind of thing with its names and what they are."""
     from unbounded.experiments.presets import PRESETS, summary
-    from unbounded.experiments.published import PAPERS
-    from unbounded.layers import CONTROLLERS
-    from unbounded.memories import MEMORIES, SUPERPOSITION_MEMORIES
-    from unbounded.tasks import TASKS
-    from unbounded.training import OPTIMIZERS, SCHEDULES
 
-    return {
-        "tasks": {name: _first_line(make) for name, make in TASKS.items()},
-        "memories": {
-            "none": "No memory: a deep LSTM, or on streams a controller alone.",
-            **{name: _first_line(memory) for name, memory in MEMORIES.items()},
-            **{name: _first_line(memory) for name, memory in SUPERPOSITION_MEMORIES.items()},
-        },
-        "controllers": {name: _first_line(each) for name, each in CONTROLLERS.items()},
-        "optimizers": dict.fromkeys(OPTIMIZERS, ""),
-        "schedules": dict.fromkeys(SCHEDULES, ""),
-        "presets": {name: summary(name) for name in PRESETS},
-        "papers": dict(PAPERS),
-    }
-
-
-def _first_line(thing: object) -> str:
-    return (thing.__doc__ or "").strip().split("\n", 1)[0]
+    return {**NAMES, "presets": {name: summary(name) for name in PRESETS}}

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import importlib
-import os
+import signal
 import sys
-from collections.abc import Sequence
-from types import ModuleType
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from threading import Event, current_thread, main_thread
+from types import FrameType, ModuleType
 from typing import Final
 
 from unbounded import __version__
+from unbounded.cli.output import outliving
 from unbounded.errors import ChoiceError, NonFiniteError, UnboundedError
 
 #: Each verb with what it does; its module in this folder has the same name.
 VERBS: Final[dict[str, str]] = {
     "train": "train a model on a task and report on its test split",
     "evaluate": "score a trained run over length ranges",
+    "actions": "show what the stacks or lists of a run do with an input, step by step",
     "reproduce": "make a paper's table: published values beside measured ones",
     "sample": "show examples of a task, or write them to a file",
     "list": "show the tasks, memories, controllers, presets and papers",
     "bench": "time the fused kernels beside torch, the reference and jax",
     "doctor": "show what is installed and whether it can be used",
 }
+
+#: The verbs whose work goes on when their output is no longer read.
+WORKING: Final = ("train", "reproduce")
 
 _HELP = """usage: unbounded VERB [options]
 
@@ -36,7 +43,7 @@ example:
   unbounded train copy
 
 exit codes: 0 done; 2 bad input or a full disk; 3 training diverged (NaN or infinite);
-130 stopped by Ctrl-C; 143 stopped by SIGTERM.
+130 stopped by Ctrl-C; 143 by SIGTERM; 129 by the end of the terminal (SIGHUP).
 """
 
 
@@ -49,18 +56,49 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code: 0 done, 2 bad input, 3 a NaN or infinite loss, 130 or 143 stopped.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
+    with _ctrl_c() as stopped:
+        try:
+            with outliving(work=bool(given) and given[0] in WORKING):
+                return _run(given)
+        except BrokenPipeError:
+            return 0  # the reader of our output has gone (head, less): nobody wants the rest
+        except KeyboardInterrupt:
+            return _fail("stopped by Ctrl-C", 130)
+        except Exception as error:
+            # Ctrl-C while a library is being imported comes out as whatever that makes of it.
+            if stopped.is_set():
+                return _fail("stopped by Ctrl-C", 130)
+            return _foreseen(error)
+
+
+def _foreseen(error: Exception) -> int:
+    """The exit code of an error with a message for the user; any other is raised again."""
+    if isinstance(error, UnboundedError):
+        return _fail(str(error), 3 if isinstance(error, NonFiniteError) else 2)
+    if _out_of_memory(error):
+        reason = str(error).split("\n", 1)[0]
+        return _fail(f"there is not enough memory for these sizes: {reason}", 2)
+    raise error
+
+
+@contextmanager
+def _ctrl_c() -> Iterator[Event]:
+    """An event that tells whether Ctrl-C came inside the block, where it has its usual effect."""
+    stopped = Event()
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler or current_thread() is not main_thread():
+        yield stopped
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        stopped.set()
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, stop)
     try:
-        return _run(given)
-    except BrokenPipeError:
-        # The reader of our output has gone (head, less); there is nobody left to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except KeyboardInterrupt:
-        return _fail("stopped by Ctrl-C", 130)
-    except NonFiniteError as error:
-        return _fail(str(error), 3)
-    except UnboundedError as error:
-        return _fail(str(error), 2)
+        yield stopped
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _run(given: list[str]) -> int:
@@ -92,6 +130,15 @@ def verb_module(verb: str) -> ModuleType:
     return importlib.import_module(f"unbounded.cli.{'list_' if verb == 'list' else verb}")
 
 
+def _out_of_memory(error: Exception) -> bool:
+    # torch has no class of its own for memory of the CPU.
+    text = str(error)
+    return isinstance(error, MemoryError) or any(
+        part in text for part in ("can't allocate memory", "out of memory")
+    )
+
+
 def _fail(message: str, code: int) -> int:
-    print(f"unbounded: {message}", file=sys.stderr)
+    with suppress(OSError):
+        print(f"unbounded: {message}", file=sys.stderr)
     return code

@@ -21,6 +21,9 @@ from jsonargparse import (
 from unbounded.errors import ConfigError
 from unbounded.experiments import plain_yaml
 
+# Of some forty options a person can take in a few.
+_CLOSE = 4
+
 _MODE = "plain_yaml"
 set_loader(_MODE, plain_yaml.load, exceptions=(yaml.YAMLError,))
 set_dumper(_MODE, plain_yaml.dump)
@@ -57,11 +60,14 @@ def parse(parser: Parser, arguments: Sequence[str]) -> tuple[Namespace, list[str
         What the sound arguments say, and the faults of the others, one line each.
     Raises:
         UsageError: the faults cannot be told apart.
+        ConfigError: a config file is no text.
     """
     try:
         return parser.parse_args(list(arguments)), []
     except UsageError as error:
         whole = str(error)
+    except UnicodeDecodeError as error:
+        raise ConfigError([f"config: the file is not text in UTF-8 ({error})"]) from error
     # A placeholder stands in for a required argument while the others are tried one by one.
     needed = [a.dest for a in parser._actions if a.required and not a.option_strings]
     first = next(iter(arguments), "-")
@@ -132,10 +138,9 @@ def _fault(parser: Parser, group: list[str], message: str) -> str:
         names = [name for name in parser._option_string_actions if name.startswith("--")]
         names.remove("--print_shtab")
         if option.startswith("--") and option not in names:
-            family = option.rpartition(".")[0]
-            near = [name for name in names if name.rpartition(".")[0] == family] or names
-            close = difflib.get_close_matches(option, names, n=1, cutoff=0.4)
+            close = difflib.get_close_matches(option, names, n=_CLOSE, cutoff=0.4)
             hint = f" Did you mean {close[0]!r}?" if close else ""
-            return f"unknown option {option!r}.{hint} Valid: {', '.join(sorted(near))}."
+            others = f" Others like it: {', '.join(close[1:])}." if close[1:] else ""
+            return f"unknown option {option!r}.{hint}{others} --help shows all."
     text = re.sub(r"\s+", " ", message).strip()
     return re.sub(r'^Parser key "([^"]+)": ', r"\1: ", text)

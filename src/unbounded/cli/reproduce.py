@@ -20,6 +20,7 @@ examples:
   unbounded reproduce grefenstette2015 --tier laptop --jobs 2
   unbounded reproduce grefenstette2015 --only copy/queue
   unbounded reproduce grefenstette2015 --table-only
+  unbounded reproduce joulin2015 --jobs 2 --data DIR
 """
 
 
@@ -30,6 +31,7 @@ def reproduce(
     only: str | None = None,
     runs: str = "runs",
     out: str | None = None,
+    data: str | None = None,
     dry_run: bool = False,
     table_only: bool = False,
 ) -> int:
@@ -42,6 +44,7 @@ def reproduce(
         only: train one task, one model or one TASK/MODEL; the table still shows the whole tier.
         runs: folder of the run folders.
         out: folder of the results; None for results/PAPER (tier laptop) or results/PAPER-TIER.
+        data: folder of Penn Treebank, for tables that need it; None leaves these rows as they are.
         dry_run: show what would be trained and stop.
         table_only: write the table and figures from the reports in OUT, without training.
     Returns:
@@ -52,11 +55,13 @@ def reproduce(
     """
     from unbounded.experiments.tiers import load_tier, select
 
-    chosen_tier = load_tier(paper, tier)
+    chosen_tier = load_tier(paper, tier, data)
     trials = select(chosen_tier, only)
     faults = [f"jobs: expected at least 1, got {jobs}"] if jobs < 1 else []
     if dry_run and table_only:
         faults.append("dry_run and table_only exclude each other; give one of them")
+    if only is not None and table_only:
+        faults.append("only has no effect with table_only: the table shows the whole tier")
     if faults:
         raise ConfigError(faults)
     folder = Path(out) if out else _default_out(paper, tier)
@@ -69,6 +74,10 @@ def reproduce(
         print(work.plan(chosen_tier, trials, Path(runs)))
         return 0
     if table_only:
+        if not any((folder / "reports").glob("*.json")):
+            raise ConfigError(
+                [f"table_only: no report is in {folder / 'reports'}; train first, or give --out"]
+            )
         table, written = work.write_table(chosen_tier, folder)
         print(table)
         _name([*written, *work.draw_tasks(chosen_tier, folder)])
@@ -101,6 +110,11 @@ def parser(arguments: Sequence[str]) -> Parser:
         "--out",
         type=str | None,
         help="Folder of the results; by default results/PAPER, or results/PAPER-TIER.",
+    )
+    made.add_argument(
+        "--data",
+        type=str | None,
+        help="Folder of ptb.train.txt, ptb.valid.txt and ptb.test.txt, for Table 4 of joulin2015.",
     )
     made.add_argument("--dry-run", action="store_true", help="Show what would be trained and stop.")
     made.add_argument(

@@ -6,13 +6,15 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unbounded.cli.parsing import Parser, parse
 from unbounded.errors import ChoiceError, ConfigError
-from unbounded.tasks import Example, LengthRange, Task, make_task
-from unbounded.tasks.randomness import LAST_INDEX, whole_number
+
+if TYPE_CHECKING:
+    from unbounded.tasks import Example, LengthRange, Task
 
 _AT_ONCE = 256
 _DESCRIPTION = """Show examples of a task, or write them as JSON lines.
@@ -52,6 +54,8 @@ def sample(
             `out` exists or cannot be written.
         ChoiceError: there is no such split.
     """
+    from unbounded.tasks.randomness import LAST_INDEX, whole_number
+
     count = whole_number("n", n, 1, LAST_INDEX)
     examples = _examples(task, count, seed, split, lengths)
     if out is None:
@@ -96,7 +100,8 @@ def _write(path: Path, lines: Iterator[str]) -> None:
     except OSError as error:
         raise ConfigError([f"out: cannot write {path}: {error.strerror}"]) from error
     finally:
-        draft.unlink(missing_ok=True)
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
 
 
 def parser(arguments: Sequence[str]) -> Parser:
@@ -120,6 +125,11 @@ def parser(arguments: Sequence[str]) -> Parser:
 def run(arguments: Sequence[str]) -> int:
     """Print or write the examples."""
     given, faults = parse(parser(arguments), arguments)
+    from unbounded.tasks import LengthRange, make_task
+    from unbounded.tasks.randomness import LAST_INDEX
+
+    if not 1 <= given.n <= LAST_INDEX:
+        faults.append(f"-n: expected an integer from 1 to {LAST_INDEX}, got {given.n}")
     lengths = None
     if given.lengths is not None:
         try:

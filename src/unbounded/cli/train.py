@@ -27,11 +27,13 @@ a crash --resume goes on.
 examples:
   unbounded train copy
   unbounded train anbn
+  unbounded train anbn --restarts 5 --jobs 2
   unbounded train anbn --protocol paper --training.update symbol
   unbounded train penn_treebank --data DIR
   unbounded train reversal --model.memory deque --training.learning_rate 1e-3 --seed 2
   unbounded train copy --print_config > mine.yaml && unbounded train --config mine.yaml
 """
+_LENGTHS = "--evaluation.lengths"
 
 
 def parser(arguments: Sequence[str]) -> Parser:
@@ -58,9 +60,17 @@ def _bare_parser(files: list[str]) -> Parser:
     made.add_argument("--config", action="config", help="A YAML file with any of the options.")
     made.add_class_arguments(RunConfig, None, skip={"task"})
     made.add_argument(
-        "--data", type=str | None, help="Folder of a corpus, for penn_treebank: task_options.data."
+        "--data", type=str | None, help="Folder of a corpus, for penn_treebank: machine.data."
     )
     made.add_argument("--runs", type=str, default="runs", help="Folder of the run folders.")
+    made.add_argument(
+        "--restarts",
+        type=int,
+        default=1,
+        help="Train so many seeds, from --seed on, and report each; the best is chosen by "
+        "validation.",
+    )
+    made.add_argument("--jobs", type=int, default=1, help="Restarts at once, one thread each.")
     made.add_argument("--resume", action="store_true", help="Go on with an existing run.")
     made.add_argument("--overwrite", action="store_true", help="Replace an existing run.")
     made.add_argument("--quiet", action="store_true", help="Show only the result.")
@@ -72,43 +82,77 @@ def _bare_parser(files: list[str]) -> Parser:
 
 def run(arguments: Sequence[str]) -> int:
     """Train; 0 when the run finished, 130 or 143 when a signal stopped it."""
+    arguments = _with_lists(arguments)
     given, faults = parse(parser(arguments), arguments)
     from unbounded.experiments.build import faults as faults_of_values
 
     # Without the positional argument, jsonargparse forgets the task of preset and config file.
     given.task = given.task or _task(arguments)
     if given.data is not None:
-        given.task_options = {**given.task_options, "data": given.data}
+        given.machine.data = given.data
     config = _config(given)
     if config is None:
         faults.append(f"task: none was named. Valid: {', '.join(sorted(PRESETS))}.")
     else:
         faults += faults_of_values(config)
+    for name in ("restarts", "jobs"):
+        if getattr(given, name) < 1:
+            faults.append(f"{name}: expected at least 1, got {getattr(given, name)}")
+    if given.jobs > 1 and given.restarts == 1:
+        faults.append("jobs: one run is one job; give --restarts too")
+    if given.jobs > 1 and given.tensorboard:
+        faults.append("jobs: --tensorboard is for restarts one after the other; give --jobs 1")
     if faults or config is None:
         raise ConfigError(faults)
-    from unbounded.evaluation import table
-    from unbounded.experiments.run import train_run
     from unbounded.training import Interrupted
 
     try:
-        result = train_run(
-            config,
-            root=Path(given.runs),
-            resume=given.resume,
-            overwrite=given.overwrite,
-            quiet=given.quiet,
-            tensorboard=given.tensorboard,
-        )
+        return _train(config, given)
     except Interrupted as error:
         print(f"\n{error}; the run is saved, --resume goes on with it", file=sys.stderr)
         return error.exit_code
+
+
+def _train(config: RunConfig, given: Namespace) -> int:
+    from unbounded.evaluation import table
+    from unbounded.experiments.restarts import train_restarts
+    from unbounded.experiments.run import train_run
+
+    options = {name: given[name] for name in ("resume", "overwrite", "quiet", "tensorboard")}
+    if given.restarts > 1:
+        restarts = train_restarts(
+            config, given.restarts, root=Path(given.runs), jobs=given.jobs, **options
+        )
+        if restarts is not None:
+            print(f"{restarts.text}\n\nwritten: {restarts.folder}")
+        return 0
+    result = train_run(config, root=Path(given.runs), anew=not given.resume, **options)
     if not result.first:
         return 0
     if not result.fresh:
         print(f"this run is finished: {result.report['stopped']}")
     print(table(result.report))
+    if "rounded" in result.report:
+        print("\nafter rounding:")
+        print(table({**result.report, **result.report["rounded"]}))
     print(f"run folder: {result.folder}")
     return 0
+
+
+def _with_lists(arguments: Sequence[str]) -> list[str]:
+    """The arguments, with `65:128,129:256` written as the list that it means."""
+    made: list[str] = []
+    for argument in arguments:
+        option, equals, value = argument.partition("=")
+        if option == _LENGTHS and equals:
+            made.append(f"{option}={_listed(value)}")
+        else:
+            made.append(_listed(argument) if made and made[-1] == _LENGTHS else argument)
+    return made
+
+
+def _listed(text: str) -> str:
+    return text if text.startswith(("[", "-")) or text == "null" else f"[{text}]"
 
 
 def _config(given: Namespace) -> RunConfig | None:

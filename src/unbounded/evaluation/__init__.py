@@ -9,7 +9,7 @@ from unbounded.evaluation.actions import (
 )
 from unbounded.evaluation.metrics import sequence_scores
 from unbounded.evaluation.removal import Removal, remove_unused
-from unbounded.evaluation.report import make_report, row, stream_row, sweep, table
+from unbounded.evaluation.report import make_report, per_n_table, row, stream_row, sweep, table
 from unbounded.evaluation.score import Score, score
 from unbounded.evaluation.streams import (
     LengthScore,
@@ -32,6 +32,7 @@ __all__ = [
     "action_rows",
     "action_table",
     "make_report",
+    "per_n_table",
     "percent_of_lengths",
     "read_symbols",
     "remove_unused",

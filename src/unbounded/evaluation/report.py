@@ -148,6 +148,23 @@ def _text_table(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
     return lines
 
 
+def per_n_table(report: Mapping[str, Any]) -> str:
+    """The score of each n of a report on streams, as aligned text."""
+    lines: list[tuple[str, ...]] = [("n", "sequences", "right", "accuracy", "95 % interval")]
+    lines += [
+        (
+            str(each["n"]),
+            str(each["count"]),
+            str(each["right"]),
+            f"{each['accuracy']:.3f}",
+            _interval(each["accuracy_95"]),
+        )
+        for row in report["rows"]
+        for each in row["per_n"]
+    ]
+    return "\n".join(_aligned(lines))
+
+
 _TABLES = {"pairs": _pairs_table, "streams": _streams_table, "text": _text_table}
 _MOST_MISSED = 12
 

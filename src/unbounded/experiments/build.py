@@ -11,7 +11,6 @@ from unbounded.errors import ConfigError
 from unbounded.experiments.checking import check_builds, check_choice, check_number
 from unbounded.experiments.config import RunConfig, TrainingConfig
 from unbounded.experiments.kinds import Kind, Model, kind_of
-from unbounded.layers import CONTROLLERS
 from unbounded.memories import BACKENDS
 from unbounded.tasks import TASKS, LengthRange, Task, make_task
 from unbounded.training.optimizers import CLIPS, EPSILONS, OPTIMIZERS, SCHEDULES, UPDATES
@@ -27,11 +26,10 @@ def faults(config: RunConfig) -> list[str]:
     found: list[str] = []
     check_builds(found, "task", lambda: build_task(config))
     check_number(found, "seed", config.seed, 0, 2**63 - 1)
-    check_choice(found, "model.controller", "controller", config.model.controller, CONTROLLERS)
     for name in ("hidden_size", "memory_width", "embedding_size", "layers"):
-        check_number(found, f"model.{name}", getattr(config.model, name), 1)
+        check_number(found, f"model.{name}", getattr(config.model, name), 1, 1_000_000)
     _training_faults(found, config.training)
-    check_number(found, "evaluation.count", config.evaluation.count, 1)
+    check_number(found, "evaluation.count", config.evaluation.count, 1, 1_000_000_000)
     check_builds(found, "evaluation.lengths", lambda: ranges(config.evaluation.lengths or ()))
     machine = config.machine
     check_choice(found, "machine.device", "device", machine.device, DEVICES)
@@ -58,7 +56,10 @@ def checked(config: RunConfig) -> RunConfig:
 
 def build_task(config: RunConfig) -> Task:
     """The task a config names."""
-    return make_task(config.task, **config.task_options)
+    options = dict(config.task_options)
+    if config.machine.data is not None:
+        options["data"] = config.machine.data
+    return make_task(config.task, **options)
 
 
 def build_model(config: RunConfig, task: Task) -> Model:
@@ -98,7 +99,6 @@ def _training_faults(found: list[str], training: TrainingConfig) -> None:
     check_choice(found, "training.curriculum", "curriculum", training.curriculum, CURRICULA)
     check_choice(found, "training.update", "update", training.update, UPDATES)
     whole = (
-        "batch_size",
         "batches",
         "validate_every",
         "validation_count",
@@ -109,7 +109,8 @@ def _training_faults(found: list[str], training: TrainingConfig) -> None:
         "curriculum_every",
     )
     for name in whole:
-        check_number(found, f"training.{name}", getattr(training, name), 1)
+        check_number(found, f"training.{name}", getattr(training, name), 1, 1_000_000_000)
+    check_number(found, "training.batch_size", training.batch_size, 1, 1_000_000)
     for name in ("accuracy_every", "plateau_every", "plateau_hold"):
         check_number(found, f"training.{name}", getattr(training, name), 0)
     factor = training.plateau_factor

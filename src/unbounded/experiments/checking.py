@@ -21,8 +21,9 @@ def check_number(
     low = value > least if above else value >= least
     if not (low and value <= most and math.isfinite(value)):
         bound = f"above {least:g}" if above else f"at least {least:g}"
-        limit = "" if most == math.inf else f" and at most {most:g}"
-        found.append(f"{name}: expected a number {bound}{limit}, got {value!r}")
+        if low and value > most:
+            bound = f"at most {most:.15g}"
+        found.append(f"{name}: expected a number {bound}, got {value!r}")
 
 
 def check_choice(found: list[str], name: str, kind: str, given: str, valid: Iterable[str]) -> None:

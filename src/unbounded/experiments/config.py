@@ -18,7 +18,8 @@ class ModelConfig:
         memory: stack, queue, deque, or none for a deep LSTM; on streams and texts
             superposition_stack, superposition_list, or none for the controller alone.
         controller: lstm, gru or elman, beside a memory; on streams elman is the paper's, with a
-            sigmoid and without biases.
+            sigmoid and without biases, and srcn, without a memory, the structurally constrained
+            network.
         hidden_size: units of the controller or of each LSTM layer.
         memory_width: size of the stored vectors.
         embedding_size: size of the embeddings.
@@ -33,6 +34,7 @@ class ModelConfig:
         depth: topmost cells of each that are read.
         noop: whether NO-OP is among their actions.
         capacity: most cells of each, null to let them grow without end.
+        context_size: context units of the controller srcn, null for 40.
         overflow: what a full one does with a cell that is lost: error, drop_bottom (stacks) or
             drop_ends (lists).
     """
@@ -54,6 +56,7 @@ class ModelConfig:
     noop: bool = False
     capacity: int | None = None
     overflow: str = "error"
+    context_size: int | None = None
 
 
 @dataclass
@@ -133,6 +136,31 @@ class TrainingConfig:
 
 
 @dataclass
+class RoundingConfig:
+    """Rounding of a trained Stack RNN or List RNN: its actions decided, its unused stacks removed.
+
+    Args:
+        batches: budget of fine-tuning, 0 for no rounding.
+        every: batches between two sharpenings of the actions.
+        factor: of each sharpening, above 1.
+        decided: weight that every action must have in the end.
+        optimizer: of the fine-tuning, null for that of training.
+        learning_rate: of the fine-tuning, null for that of training.
+        remove: whether stacks and lists are removed that the validation sequences do not need.
+        most_removals: subsets of them that are tried at the most.
+    """
+
+    batches: int = 0
+    every: int = 5
+    factor: float = 1.25
+    decided: float = 0.999
+    optimizer: str | None = None
+    learning_rate: float | None = None
+    remove: bool = True
+    most_removals: int = 200
+
+
+@dataclass
 class EvaluationConfig:
     """The table at the end, on the test split.
 
@@ -160,11 +188,13 @@ class MachineConfig:
         device: auto, cpu or cuda.
         threads: threads of one process, null to leave them as they are.
         backend: auto, reference or a kernel by name.
+        data: folder of a corpus, for the task's option of that name.
     """
 
     device: str = "auto"
     threads: int | None = None
     backend: str = "auto"
+    data: str | None = None
 
 
 @dataclass
@@ -177,6 +207,7 @@ class RunConfig:
         seed: of the initial weights and of the data.
         model: the model.
         training: how it is trained.
+        rounding: what comes after training, on streams.
         evaluation: the table at the end.
         machine: where it runs.
     """
@@ -186,6 +217,7 @@ class RunConfig:
     seed: int = 1
     model: ModelConfig = field(default_factory=ModelConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
+    rounding: RoundingConfig = field(default_factory=RoundingConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     machine: MachineConfig = field(default_factory=MachineConfig)
 
@@ -207,6 +239,8 @@ def from_dict(data: Mapping[str, Any]) -> RunConfig:
         seed=data["seed"],
         model=ModelConfig(**data["model"]),
         training=TrainingConfig(**data["training"]),
+        # Runs from before there was rounding have none.
+        rounding=RoundingConfig(**data.get("rounding", {})),
         evaluation=EvaluationConfig(**data["evaluation"]),
         machine=MachineConfig(**data["machine"]),
     )

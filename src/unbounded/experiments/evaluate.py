@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from unbounded.experiments.build import build_task, ranges
 from unbounded.experiments.config import RunConfig, from_dict, model_name
 from unbounded.experiments.folder import read_config
 from unbounded.experiments.kinds import Model, Place, Sweep, kind_of
+from unbounded.models.discrete import discretized
 from unbounded.tasks import LengthRange
 from unbounded.training.checkpoint import checkpoint_folders, verify
 
@@ -29,6 +31,8 @@ def evaluate_run(
     seed: int | None = None,
     every: int | None = None,
     data: str | None = None,
+    rounded: bool = False,
+    discretize: bool = False,
     device: str = "cpu",
 ) -> dict[str, Any]:
     """Score the model of a run folder over length ranges.
@@ -42,6 +46,8 @@ def evaluate_run(
         seed: of the examples; None for the run's own.
         every: of streams, the step from one n to the next; None for the run's own.
         data: folder of a text's files; None for where they were in training.
+        rounded: take the machine that rounding made.
+        discretize: take the likeliest action of each stack or list to the full weight.
         device: where to compute.
     Returns:
         The report.
@@ -64,20 +70,17 @@ def evaluate_run(
         if found:
             raise ConfigError(found)
     if data is not None:
-        config.task_options = {**config.task_options, "data": data}
+        config.machine.data = data
     task = build_task(config)
-    model, source = load_model(folder)
+    model, source = load_model(folder, rounded)
+    if discretize:
+        model = discretized(model)
     model.to(device).eval()
     judge = kind.judge(config, task, model, Place(torch.device(device)))
-    sweep = Sweep(
-        split,
-        config.seed if seed is None else seed,
-        lengths if lengths is not None else named_lengths(config),
-        evaluation.count,
-        evaluation.every,
-        evaluation.streams,
-        evaluation.carry,
-    )
+    sweep = own_sweep(config)
+    sweep = replace(sweep, split=split, seed=config.seed if seed is None else seed)
+    if lengths is not None:
+        sweep = replace(sweep, lengths=lengths)
     return make_report(
         task=config.task,
         kind=kind.name,
@@ -85,13 +88,31 @@ def evaluate_run(
         seed=sweep.seed,
         model=model_name(config.model),
         weights=source,
+        discretized=discretize,
         rows=judge.rows(sweep),
     )
 
 
-def named_lengths(config: RunConfig) -> tuple[LengthRange, ...] | None:
-    """The ranges that a config names for its report; None where it leaves them to the task."""
-    return None if config.evaluation.lengths is None else ranges(config.evaluation.lengths)
+def own_sweep(
+    config: RunConfig, looking: Callable[[str, int], None] = lambda name, count: None
+) -> Sweep:
+    """What a run's own report is made of, on the test split.
+
+    Args:
+        config: of the run.
+        looking: told each range and count before it is scored.
+    """
+    evaluation = config.evaluation
+    return Sweep(
+        "test",
+        config.seed,
+        None if evaluation.lengths is None else ranges(evaluation.lengths),
+        evaluation.count,
+        evaluation.every,
+        evaluation.streams,
+        evaluation.carry,
+        looking,
+    )
 
 
 def load_config(folder: Path) -> RunConfig:
@@ -109,15 +130,22 @@ def load_config(folder: Path) -> RunConfig:
         raise CheckpointError(f"{folder / 'config.yaml'} is not a run's config: {error}") from error
 
 
-def load_model(folder: Path) -> tuple[Model, str]:
+def load_model(folder: Path, rounded: bool = False) -> tuple[Model, str]:
     """The model of a run folder, and the name of the folder inside it that the weights are from.
 
+    Args:
+        folder: of the run.
+        rounded: whether the rounded model is asked for.
     Raises:
         CheckpointError: there is no sound model; the message names each file that is not.
     """
     config = load_config(folder)
     make = kind_of(config.task).model
-    final = folder / "model"
+    final = folder / ("model-rounded" if rounded else "model")
+    if rounded and not final.is_dir():
+        raise CheckpointError(
+            f"{folder} has no rounded model; train it with --rounding.batches above 0"
+        )
     if final.is_dir():
         return _read(final, make), final.name
     faults = []

@@ -5,47 +5,45 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import torch
 import yaml
 
-from unbounded.errors import CheckpointError, RunExistsError, StorageError
+from unbounded.errors import CheckpointError, StorageError
+from unbounded.evaluation.provenance import kernels
 from unbounded.experiments import plain_yaml
+from unbounded.experiments.config import RunConfig, model_name, to_dict
 from unbounded.experiments.kinds import Model
 from unbounded.training.files import storage_faults, write_text
 
-_LOCK = ".lock"
 
-
-@contextmanager
-def lock(folder: Path, *, resume: bool, overwrite: bool) -> Iterator[None]:
-    """Hold a run folder for this process; make it, or empty it, as asked.
-
-    The lock goes with the process, also when it is killed.
+def begin(folder: Path, config: RunConfig, say: Callable[[str], None]) -> None:
+    """Write config.yaml where it is not there; say what runs, and what differs from before.
 
     Raises:
-        RunExistsError: the folder is there and neither was asked for, or another process holds it.
-        StorageError: the disk refused.
+        CheckpointError: there is a config.yaml that is no run's. StorageError: the disk refused.
     """
-    if folder.exists() and not (resume or overwrite):
-        raise RunExistsError(
-            f"run folder {folder} exists; --resume goes on with it, --overwrite replaces it"
-        )
-    with storage_faults(folder, "making run folder"):
-        folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        if not _acquire(descriptor):
-            raise RunExistsError(f"another process is at work in {folder}; wait for it or stop it")
-        if overwrite:
-            with storage_faults(folder, "replacing"):
-                _empty(folder)
-        yield
-    finally:
-        os.close(descriptor)
+    before = read_config(folder)
+    here: dict[str, Any] = {"threads": torch.get_num_threads(), "kernels": kernels()}
+    if config.machine.backend == "reference":
+        here["kernels"] = "none"
+    say(
+        f"training {model_name(config.model)} on {config.task} in {folder}; "
+        f"kernels: {here['kernels']}, threads: {here['threads']}"
+    )
+    if before is None:
+        write_config(folder, to_dict(config), here)
+        return
+    used = before.get("used", {})
+    for name, value in here.items():
+        if used.get(name, value) != value:
+            say(
+                f"warning: this run began with {name} {used[name]} and goes on with {value}; "
+                "its numbers may differ in the last bits"
+            )
 
 
 def write_config(folder: Path, config: dict[str, Any], used: dict[str, Any]) -> None:
@@ -105,25 +103,3 @@ def save_model(model: Model, folder: Path) -> None:
             raise StorageError(f"saving model {folder} failed: {error}") from error
         shutil.rmtree(folder, ignore_errors=True)
         os.rename(partial, folder)
-
-
-def _acquire(descriptor: int) -> bool:
-    try:
-        import fcntl
-    except ImportError:
-        return True
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _empty(folder: Path) -> None:
-    for path in folder.iterdir():
-        if path.name == _LOCK:
-            continue
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink()

@@ -10,11 +10,12 @@ from accelerate.state import AcceleratorState
 
 from unbounded.errors import CheckpointError, ConfigError
 from unbounded.experiments.config import RunConfig, TrainingConfig
-from unbounded.experiments.kinds import Judge, Model
+from unbounded.experiments.kinds import Judge, Model, Place
 from unbounded.tasks import LengthRange
 from unbounded.training.carry import Carry
 from unbounded.training.checkpoint import Extra, Together
 from unbounded.training.plateau import HalveOnPlateau
+from unbounded.training.signals import StopRequest
 from unbounded.training.stopping import StopRule, WhenConverged, WhenSolved, any_of, never
 
 
@@ -33,6 +34,18 @@ def make_accelerator(config: RunConfig) -> Accelerator:
         cpu=device == "cpu",
         mixed_precision=config.training.precision,
         step_scheduler_with_optimizer=False,
+    )
+
+
+def make_place(accelerator: Accelerator, request: StopRequest) -> Place:
+    """Where the scoring is done: the device, and this process's share of it."""
+    alone = accelerator.num_processes == 1
+    return Place(
+        accelerator.device,
+        (accelerator.process_index, accelerator.num_processes),
+        lambda part: accelerator.reduce(part, reduction="sum"),
+        # One of several processes giving up would leave the others waiting.
+        request.check if alone else None,
     )
 
 

@@ -2,40 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-import yaml
-
 from unbounded.errors import ChoiceError
+from unbounded.experiments import plain_yaml
+from unbounded.experiments.kinds import kind_of
+from unbounded.experiments.measures import COLUMNS
 
 #: Every paper that can be reproduced, with a line on it for `unbounded list`.
 PAPERS = {
     "grefenstette2015": "Learning to Transduce with Unbounded Memory (Neural Stack, Queue, DeQue)",
+    "joulin2015": "Inferring Algorithmic Patterns with Stack-Augmented Recurrent Nets (Stack RNN)",
 }
 
-COLUMNS = ("train_coarse", "train_fine", "test_coarse", "test_fine")
-
-#: Short names of models, as in published tables, tiers and `--only`.
-MODEL_TITLES = {
-    "lstm-1": "1-layer LSTM",
-    "lstm-2": "2-layer LSTM",
-    "lstm-4": "4-layer LSTM",
-    "lstm-8": "8-layer LSTM",
-    "stack": "Stack-LSTM",
-    "queue": "Queue-LSTM",
-    "deque": "DeQue-LSTM",
-    "deque-quiet": "DeQue-LSTM, quiet bottom (ours)",
-}
-
-TASK_TITLES = {
-    "copy": "Copy",
-    "reversal": "Reversal",
-    "bigram_flip": "Bigram flip",
-    "svo_sov": "SVO to SOV",
-    "gender": "Gender conjugation",
-}
+#: The parts of a config that a model, a tier or a cell of it may set.
+PARTS = ("model", "training", "evaluation", "rounding", "task_options")
 
 
 @dataclass(frozen=True)
@@ -43,7 +27,7 @@ class Contradiction:
     """A value that the paper prints in two ways.
 
     Fields:
-        task, model, column: the cell; column is one of COLUMNS.
+        task, model, column: the cell; column is one of the kind's.
         used: the value taken here. other: the value it contradicts.
         note: where each of them stands.
     """
@@ -57,20 +41,56 @@ class Contradiction:
 
 
 @dataclass(frozen=True)
+class PaperModel:
+    """A model of a paper.
+
+    Fields:
+        title: as in its table.
+        settings: what it sets, by part of the config (PARTS).
+        phase: "trained", or "rounded" for what the same run is after rounding.
+    """
+
+    title: str
+    settings: Mapping[str, Mapping[str, Any]]
+    phase: str = "trained"
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """One of a paper's tables.
+
+    Fields:
+        title: its heading; empty where there is only one.
+        tasks: its rows' tasks.
+    """
+
+    title: str
+    tasks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Published:
     """The tables of a paper.
 
     Fields:
         source: authors, year, identifier.
-        parameters: model -> hidden size -> parameters as printed, to two digits.
-        accuracies: task -> model -> the four values of COLUMNS.
+        tasks: name -> title.
+        models: name -> title and settings.
+        tables: what the table is made of.
+        values: task -> model -> column -> value; the columns are those of the task's kind.
         contradictions: cells that the paper prints in two ways.
+        notes: what else must be said beside the numbers.
+        parameters: model -> hidden size -> parameters as printed, to two digits.
     """
 
     source: str
-    parameters: dict[str, dict[int, float]]
-    accuracies: dict[str, dict[str, dict[str, float]]]
+    tasks: dict[str, str]
+    models: dict[str, PaperModel]
+    tables: tuple[PaperTable, ...]
+    values: dict[str, dict[str, dict[str, float]]]
     contradictions: tuple[Contradiction, ...]
+    notes: tuple[str, ...]
+    parameters: dict[str, dict[int, float]]
 
 
 def published(paper: str) -> Published:
@@ -80,16 +100,29 @@ def published(paper: str) -> Published:
         ChoiceError: no such paper; the message lists those there are and the closest.
     """
     data = read_data("papers", paper)
+    tables = data.get("tables", [{"title": "", "tasks": list(data["tasks"])}])
     return Published(
         source=data["source"],
-        parameters=data["parameters"],
-        accuracies={
-            task: {
-                model: dict(zip(COLUMNS, values, strict=True)) for model, values in models.items()
-            }
-            for task, models in data["accuracies"].items()
+        tasks=data["tasks"],
+        models={
+            name: PaperModel(
+                each["title"],
+                {part: each[part] for part in PARTS if part in each},
+                each.get("phase", "trained"),
+            )
+            for name, each in data["models"].items()
         },
-        contradictions=tuple(Contradiction(**each) for each in data["contradictions"]),
+        tables=tuple(PaperTable(each["title"], tuple(each["tasks"])) for each in tables),
+        values={
+            task: {
+                model: dict(zip(COLUMNS[kind_of(task).name], values, strict=True))
+                for model, values in models.items()
+            }
+            for task, models in data["values"].items()
+        },
+        contradictions=tuple(Contradiction(**each) for each in data.get("contradictions", ())),
+        notes=tuple(data.get("notes", ())),
+        parameters=data.get("parameters", {}),
     )
 
 
@@ -102,5 +135,5 @@ def read_data(folder: str, paper: str) -> dict[str, Any]:
     if paper not in PAPERS:
         raise ChoiceError("paper", paper, PAPERS)
     file = files("unbounded.experiments").joinpath(folder, f"{paper}.yaml")
-    data: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))
+    data: dict[str, Any] = plain_yaml.load(file.read_text(encoding="utf-8"))
     return data

@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from unbounded.errors import ConfigError
-from unbounded.experiments.build import checked
+from unbounded.experiments.build import build_task, checked
+from unbounded.experiments.kinds import kind_of
 from unbounded.experiments.pool import Outcome, run_trials
-from unbounded.experiments.published import MODEL_TITLES, TASK_TITLES, published
+from unbounded.experiments.published import published
 from unbounded.experiments.results import Summary, copy_report, read_results
 from unbounded.experiments.table import table_markdown
 from unbounded.experiments.table_data import summaries, table_json
 from unbounded.experiments.tiers import Tier, Trial
 from unbounded.experiments.watching import watching
-from unbounded.figures import draw_convergence
+from unbounded.figures import draw_convergence, draw_lengths
 from unbounded.training.files import json_text, storage_faults, write_text
 
 Say = Callable[[str], None]
@@ -75,10 +76,12 @@ def reproduce(
     for trial in trials:
         checked(trial.config)
     failed: list[Outcome] = []
-    waiting = [trial for trial in trials if not copy_report(trial, runs, out)]
-    say(f"{len(trials) - len(waiting)} of {len(trials)} runs were finished before")
+    # Two phases of one run are two trials of the table and one to train.
+    own = list({trial.name: trial for trial in trials}.values())
+    waiting = [trial for trial in own if not copy_report(trial, runs, out)]
+    say(f"{len(own) - len(waiting)} of {len(own)} runs were finished before")
 
-    with watching(len(trials), len(trials) - len(waiting), runs, say) as watch:
+    with watching(len(own), len(own) - len(waiting), runs, say) as watch:
 
         def ended(outcome: Outcome) -> None:
             name, minutes = outcome.trial.name, outcome.seconds / 60
@@ -117,21 +120,31 @@ def write_table(tier: Tier, out: Path) -> tuple[str, list[Path]]:
 
 
 def draw_tasks(tier: Tier, out: Path) -> list[Path]:
-    """Draw a convergence figure for each task with a finished run into `out/figures`."""
-    cells = summaries(tier, read_results(tier.trials, out))
+    """Draw figures for each task with a finished run into `out/figures`.
+
+    `convergence_TASK` is the course of training, `lengths_TASK` the accuracy by length of streams.
+    """
+    cells, values = summaries(tier, read_results(tier.trials, out)), published(tier.paper)
     tasks: dict[str, dict[str, Summary]] = {}
     for cell, summary in cells.items():
         if summary is not None:
             task, model = cell.split("/")
-            tasks.setdefault(task, {})[model] = summary
+            tasks.setdefault(task, {})[values.models[model].title] = summary
     paths: list[Path] = []
     for task, models in tasks.items():
-        groups = {
-            MODEL_TITLES[model]: [run.curves for run in summary.chosen]
-            for model, summary in models.items()
-        }
-        title = f"{TASK_TITLES.get(task, task)} ({tier.paper}, tier {tier.name})"
-        paths += draw_convergence(groups, out / "figures", f"convergence_{task}", title=title)
+        title = f"{values.tasks.get(task, task)} ({tier.paper}, tier {tier.name})"
+        curves = {name: [run.curves for run in each.chosen] for name, each in models.items()}
+        measured = {name: runs for name, runs in curves.items() if any(run.batches for run in runs)}
+        if measured:
+            name = f"convergence_{task}"
+            paths += draw_convergence(measured, out / "figures", name, title=title)
+        lengths = {name: [run.per_n for run in each.chosen] for name, each in models.items()}
+        if any(any(runs) for runs in lengths.values()):
+            config = next(iter(models.values())).best.trial.config
+            trained = kind_of(task).train_lengths(config, build_task(config)).maximum
+            name = f"lengths_{task}"
+            figures = out / "figures"
+            paths += draw_lengths(lengths, figures, name, trained_to=trained, title=title)
     return paths
 
 
@@ -148,11 +161,12 @@ def plan(tier: Tier, trials: Sequence[Trial], runs: Path) -> str:
     """What a call would do, for `--dry-run`: one line a trial, and how many are left."""
     lines = [f"{tier.paper}, tier {tier.name}: {tier.about}"]
     left = 0
-    for trial in trials:
+    own = list({trial.name: trial for trial in trials}.values())
+    for trial in own:
         folder = runs / trial.name
         finished = (folder / "report.json").is_file()
         left += not finished
         state = "finished" if finished else "goes on" if folder.is_dir() else "to do"
         lines.append(f"  {state:<8}  {trial.config.training.batches:>7} batches  {trial.name}")
-    lines.append(f"{left} of {len(trials)} runs to train")
+    lines.append(f"{left} of {len(own)} runs to train")
     return "\n".join(lines)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +10,8 @@ from statistics import median
 from typing import Any
 
 from unbounded.errors import CheckpointError
-from unbounded.experiments.build import build_task
 from unbounded.experiments.config import config_hash, from_dict
-from unbounded.experiments.published import COLUMNS
+from unbounded.experiments.measures import Measures, measures
 from unbounded.experiments.tiers import Trial
 from unbounded.figures.curves import Curves, read_curves
 from unbounded.training.files import json_text, storage_faults, write_text
@@ -25,33 +23,24 @@ class Measured:
 
     Fields:
         trial: the trial.
-        accuracies: COLUMNS -> accuracy on the test split, at the training and at the test range.
-        longer: lengths -> (coarse, fine) for any further range.
-        perplexity: training perplexity over the last report; infinite where none was finite.
+        measures: its numbers, on the test split, and what chooses among runs.
         batches, minutes, stopped: how long it trained, and why it ended.
-        curves: perplexity and accuracies over time.
-        test_lengths: the test range, e.g. "65:128".
+        curves: what it measured over time.
+        per_n: n -> share of sequences that are right, on streams.
     """
 
     trial: Trial
-    accuracies: Mapping[str, float]
-    longer: Mapping[str, tuple[float, float]]
-    perplexity: float
+    measures: Measures
     batches: int
     minutes: float
     stopped: str
     curves: Curves
-    test_lengths: str
+    per_n: Mapping[int, float]
 
     @property
-    def solved(self) -> bool:
-        """Whether test coarse is 1.00 as the paper prints it, to two digits."""
-        return f"{self.accuracies['test_coarse']:.2f}" == "1.00"
-
-    @property
-    def setting(self) -> tuple[int, float]:
-        """Hidden size and learning rate: what the grid varies beside the seed."""
-        return self.trial.config.model.hidden_size, self.trial.config.training.learning_rate
+    def setting(self) -> str:
+        """What the grid varies beside the seed, as a hash."""
+        return config_hash(self.trial.config)
 
 
 @dataclass(frozen=True)
@@ -60,23 +49,29 @@ class Summary:
 
     Fields:
         runs: every finished trial of the cell.
-        best: the run of least training perplexity, over all settings and seeds.
-        chosen: the runs, one a seed, of the setting whose median training perplexity is least.
+        best: the run of least merit (MERITS), over all settings and seeds.
+        chosen: the runs, one a seed, of the setting whose median merit is least.
     """
 
     runs: tuple[Measured, ...]
     best: Measured
     chosen: tuple[Measured, ...]
 
+    @property
+    def kind(self) -> str:
+        """Of its task: pairs, streams or text."""
+        return self.best.measures.kind
+
     def over_seeds(self, column: str) -> tuple[float, float, float]:
-        """Median, least and greatest of an accuracy over the seeds of the chosen setting."""
-        values = [run.accuracies[column] for run in self.chosen]
+        """Median, least and greatest of a column over the seeds of the chosen setting."""
+        values = [run.measures.values[column] for run in self.chosen]
         return median(values), min(values), max(values)
 
     @property
-    def solved(self) -> int:
-        """Seeds of the chosen setting at 1.00 test coarse."""
-        return sum(run.solved for run in self.chosen)
+    def solved(self) -> int | None:
+        """Seeds of the chosen setting that succeed; None where nothing is counted."""
+        found = [run.measures.success for run in self.chosen]
+        return None if None in found else sum(map(bool, found))
 
 
 def copy_report(trial: Trial, runs: Path, out: Path) -> bool:
@@ -90,6 +85,8 @@ def copy_report(trial: Trial, runs: Path, out: Path) -> bool:
     if not path.is_file():
         return False
     report = _read(path)
+    # Where the corpus lay says nothing to anybody else.
+    report["config"]["machine"].pop("data", None)
     report["curves"] = read_curves(path.parent).to_json()
     reports = out / "reports"
     with storage_faults(reports, "making folder"):
@@ -99,7 +96,7 @@ def copy_report(trial: Trial, runs: Path, out: Path) -> bool:
 
 
 def read_results(trials: Iterable[Trial], out: Path) -> dict[str, Measured]:
-    """The trials that have a report in `out/reports`, by name.
+    """The trials that have a report in `out/reports`, by key.
 
     Raises:
         CheckpointError: a report cannot be read or lacks something; the message names the file.
@@ -109,24 +106,24 @@ def read_results(trials: Iterable[Trial], out: Path) -> dict[str, Measured]:
         path = out / "reports" / f"{trial.name}.json"
         if path.is_file():
             try:
-                found[trial.name] = _measured(trial, _read(path))
-            except (KeyError, TypeError, ValueError) as error:
+                found[trial.key] = _measured(trial, _read(path))
+            except (KeyError, TypeError, ValueError, IndexError) as error:
                 raise CheckpointError(f"{path} is no report of a trial: {error!r}") from error
     return found
 
 
 def summarise(runs: Iterable[Measured]) -> Summary:
-    """Choose by training perplexity alone, as the paper does: no accuracy has a say.
+    """Choose by training perplexity or by validation alone: no test number has a say.
 
     Args:
         runs: all finished trials of one cell, at least one.
     """
     ordered = tuple(runs)
-    settings: dict[tuple[int, float], list[Measured]] = {}
+    settings: dict[str, list[Measured]] = {}
     for run in ordered:
         settings.setdefault(run.setting, []).append(run)
-    chosen = min(settings.values(), key=lambda group: median(run.perplexity for run in group))
-    best = min(ordered, key=lambda run: run.perplexity)
+    chosen = min(settings.values(), key=lambda group: median(run.measures.merit for run in group))
+    best = min(ordered, key=lambda run: run.measures.merit)
     return Summary(ordered, best, tuple(chosen))
 
 
@@ -158,29 +155,19 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _measured(trial: Trial, report: dict[str, Any]) -> Measured:
-    config = from_dict(report["config"])
-    if config_hash(config) != config_hash(trial.config):
+    if config_hash(from_dict(report["config"])) != config_hash(trial.config):
         raise CheckpointError(
             f"the report {trial.name}.json is of a run with another config; move it away and run "
             "the trial again"
         )
-    task = build_task(config)
-    train = config.training.lengths or str(task.train_lengths)
-    test = config.training.validation_lengths or str(task.test_lengths)
-    rows = {
-        row["lengths"]: (float(row["accuracy_coarse"]), float(row["accuracy_fine"]))
-        for row in report["rows"]
-    }
-    accuracies = dict(zip(COLUMNS, (*rows.pop(train), *rows.pop(test)), strict=True))
-    perplexity = report["perplexity_train"]
+    rows = (report if trial.phase == "trained" else report[trial.phase])["rows"]
+    per_n = {each["n"]: float(each["accuracy"]) for row in rows for each in row.get("per_n", ())}
     return Measured(
         trial=trial,
-        accuracies=accuracies,
-        longer=rows,
-        perplexity=math.inf if perplexity is None else float(perplexity),
+        measures=measures(report, trial.phase),
         batches=int(report["batches"]),
         minutes=float(report["minutes"]),
         stopped=str(report["stopped"]),
         curves=Curves.from_json(report["curves"]),
-        test_lengths=test,
+        per_n=per_n,
     )

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from unbounded.experiments.published import COLUMNS, MODEL_TITLES, TASK_TITLES, Published
+from unbounded.experiments.kinds import kind_of
+from unbounded.experiments.markdown import grid
+from unbounded.experiments.measures import COLUMNS, MERITS, SUCCESSES
+from unbounded.experiments.published import Published
 from unbounded.experiments.results import Measured
 from unbounded.experiments.table_data import (
     BASELINE,
@@ -18,102 +23,171 @@ from unbounded.experiments.tiers import Tier
 
 NOT_RUN = "not run"
 
-_HEADER = (
-    "task",
-    "model",
-    "published train",
-    "published test",
-    "best run train",
-    "best run test",
-    "median test",
-    "spread of test coarse",
-    "solved",
-    "batches",
-    "minutes",
-    "learning rate",
-    "1-layer LSTM then",
-)
-_RUN_HEADER = (
-    "run",
-    "hidden",
-    "learning rate",
-    "seed",
-    "batches",
-    "minutes",
-    "train perplexity",
-    "train",
-    "test",
-    "longer",
-    "ended",
-)
-_LEGEND = """\
+
+class Layout(NamedTuple):
+    """How the cells of a kind of task are shown.
+
+    Fields:
+        groups: title -> the columns that stand in it, separated by strokes.
+        shown: the group whose median is shown, and the column whose spread is.
+        spread: that column, and its title.
+        legend: what the numbers are.
+    """
+
+    groups: dict[str, tuple[str, ...]]
+    shown: str
+    spread: tuple[str, str]
+    legend: str
+
+
+_CHOICE = """\
+"best run" is the run of least {merit} over settings and seeds{why}. "median {shown}", "spread"
+(least to greatest){solved} are over the seeds of the setting whose median {merit} is least; so are
+batches and minutes (one thread), as medians.{more} Nothing was chosen by a number of the test
+split."""
+
+LAYOUTS = {
+    "pairs": Layout(
+        {"train": ("train_coarse", "train_fine"), "test": ("test_coarse", "test_fine")},
+        "test",
+        ("test_coarse", "test coarse"),
+        """\
 Accuracies are coarse / fine: sequences right to the end, and the mean share of a target that is
 right before the first error, each on sequences of the test split, at the training range ("train")
-and at the test range ("test"). "best run" is the run of least training perplexity over settings and
-seeds, as the paper chooses. "median test", "spread" (least to greatest) and "solved" (how many
-seeds have test coarse 1.00 to two digits) are over the seeds of the setting whose median training
-perplexity is least; so are batches and minutes (one thread), as medians. "1-layer LSTM then" is the
-baseline's median coarse accuracy at the test range after as many batches, on validation sequences.
-Nothing was chosen by an accuracy."""
+and at the test range ("test").""",
+    ),
+    "streams": Layout(
+        {"percent": ("percent",)},
+        "percent",
+        ("percent", "percent"),
+        """\
+"percent" is the percentage of lengths n = 2, 3, ..., 60 of which every sequence of the test split
+is right: each symbol that the rest determines was the likeliest.""",
+    ),
+    "text": Layout(
+        {"perplexity": ("validation", "test")},
+        "perplexity",
+        ("test", "test perplexity"),
+        """\
+Perplexities are per token, validation / test, with the state carried over the whole text.""",
+    ),
+}
 
 
 def table_markdown(tier: Tier, published: Published, cells: Cells) -> str:
     """The table as text that a browser of repositories shows."""
-    rows = [_cell_row(cell, published, cells) for cell in cells]
-    runs = [_run_row(run) for summary in cells.values() if summary for run in summary.runs]
-    finished = f"{len(runs)} of {len(tier.trials)} runs are finished."
-    notes = [
-        f"* {_titles(f'{each.task}/{each.model}')}, {each.column.replace('_', ' ')}: the paper "
-        f"contradicts itself, {each.used:.2f} or {each.other:.2f} ({each.note})."
-        for each in published.contradictions
-    ]
+    finished = {run.trial.name for each in cells.values() if each for run in each.runs}
+    trials = {trial.name for trial in tier.trials}
     parts = [
         f"# {tier.paper}, tier {tier.name}",
-        f"{tier.about[:1].upper()}{tier.about[1:]}. {finished}",
+        f"{tier.about[:1].upper()}{tier.about[1:]}. {len(finished)} of {len(trials)} runs are "
+        "finished.",
         f"Published values: {published.source}. Made by `{command(tier)}`.",
-        _grid(_HEADER, rows),
-        _LEGEND,
-        "\n".join(notes),
-        "## Every run",
-        _grid(_RUN_HEADER, runs) if runs else "None is finished.",
     ]
+    for table in published.tables:
+        own = [cell for cell in cells if cell.split("/")[0] in table.tasks]
+        if own:
+            kind = kind_of(own[0].split("/")[0]).name
+            parts += [f"## {table.title}" if table.title else ""]
+            parts += [_cells_grid(kind, own, published, cells), _legend(kind, cells)]
+    notes = [
+        f"* {_titles(f'{each.task}/{each.model}', published)}, {each.column.replace('_', ' ')}: "
+        f"the paper contradicts itself, {each.used:.2f} or {each.other:.2f} ({each.note})."
+        for each in published.contradictions
+    ]
+    notes += [f"* {note}" for note in published.notes]
+    parts += ["\n".join(notes), "## Every run"]
+    runs = [run for summary in cells.values() if summary for run in summary.runs]
+    kinds = dict.fromkeys(run.measures.kind for run in runs)
+    parts += [_runs_grid(kind, runs, published) for kind in kinds]
+    if not runs:
+        parts.append("None is finished.")
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _cell_row(cell: str, published: Published, cells: Cells) -> tuple[str, ...]:
+def _cells_grid(kind: str, own: Sequence[str], published: Published, cells: Cells) -> str:
+    layout, counted = LAYOUTS[kind], SUCCESSES[kind]
+    header = ["task", "model"]
+    header += [f"published {group}" for group in layout.groups]
+    header += [f"best run {group}" for group in layout.groups]
+    header += [f"median {layout.shown}", f"spread of {layout.spread[1]}"]
+    header += ["solved"] if counted else []
+    header += ["batches", "minutes", "learning rate"]
+    header += ["1-layer LSTM then"] if kind == "pairs" else []
+    return grid(header, [_cell_row(kind, cell, len(header), published, cells) for cell in own])
+
+
+def _cell_row(
+    kind: str, cell: str, width: int, published: Published, cells: Cells
+) -> tuple[str, ...]:
     task, model = cell.split("/")
-    printed = published.accuracies.get(task, {}).get(model)
-    row = [TASK_TITLES.get(task, task), MODEL_TITLES[model]]
-    row += [_pair(printed, "train"), _pair(printed, "test")] if printed else ["none", "none"]
+    layout = LAYOUTS[kind]
+    printed = published.values.get(task, {}).get(model)
+    row = [published.tasks.get(task, task), published.models[model].title]
+    row += [_group(kind, printed, group) if printed else "none" for group in layout.groups]
     summary = cells[cell]
     if summary is None:
-        return (*row, *[NOT_RUN] * (len(_HEADER) - len(row)))
-    best = summary.best.accuracies
-    middle = {column: summary.over_seeds(column)[0] for column in COLUMNS}
-    _, least, greatest = summary.over_seeds("test_coarse")
-    row += [_pair(best, "train"), _pair(best, "test"), _pair(middle, "test")]
-    row += [f"{least:.2f}–{greatest:.2f}", f"{summary.solved} of {len(summary.chosen)}"]
+        return (*row, *[NOT_RUN] * (width - len(row)))
+    best = summary.best.measures.values
+    over = {column: summary.over_seeds(column) for column in COLUMNS[kind]}
+    middle = {column: values[0] for column, values in over.items()}
+    column, digits = layout.spread[0], COLUMNS[kind][layout.spread[0]]
+    _, least, greatest = over[column]
+    row += [_group(kind, best, group) for group in layout.groups]
+    row += [_group(kind, middle, layout.shown), f"{least:.{digits}f}–{greatest:.{digits}f}"]
+    if SUCCESSES[kind]:
+        row += [f"{summary.solved} of {len(summary.chosen)}"]
     row += [f"{median_batches(summary)}", f"{median_minutes(summary):.0f}"]
-    row += [f"{summary.chosen[0].setting[1]:g}", _baseline_text(cell, cells)]
+    row += [f"{summary.chosen[0].trial.config.training.learning_rate:g}"]
+    if kind == "pairs":
+        row += [_baseline_text(cell, cells)]
     return tuple(row)
 
 
-def _run_row(run: Measured) -> tuple[str, ...]:
-    hidden, rate = run.setting
-    longer = ", ".join(f"{lengths}: {c:.3f} / {f:.3f}" for lengths, (c, f) in run.longer.items())
-    return (
-        _titles(run.trial.cell),
-        str(hidden),
-        f"{rate:g}",
-        str(run.trial.config.seed),
-        str(run.batches),
-        f"{run.minutes:.1f}",
-        f"{run.perplexity:.4f}",
-        _pair(run.accuracies, "train", 3),
-        _pair(run.accuracies, "test", 3),
-        longer or "none",
-        run.stopped,
+def _runs_grid(kind: str, runs: Sequence[Measured], published: Published) -> str:
+    groups = LAYOUTS[kind].groups
+    merit = "train perplexity" if kind == "pairs" else MERITS[kind]
+    header = ["run", "hidden", "learning rate", "seed", "batches", "minutes", merit, *groups]
+    header += [] if kind == "text" else ["longer"]
+    rows = []
+    for run in runs:
+        found, config = run.measures, run.trial.config
+        if found.kind != kind:
+            continue
+        row = [_titles(run.trial.cell, published), str(config.model.hidden_size)]
+        row += [f"{config.training.learning_rate:g}", str(config.seed), str(run.batches)]
+        row += [f"{run.minutes:.1f}", f"{found.merit:.4f}"]
+        row += [_group(kind, found.values, group, 1) for group in groups]
+        if kind != "text":
+            digits = COLUMNS[kind][LAYOUTS[kind].spread[0]] + 1
+            longer = (
+                f"{lengths}: {' / '.join(f'{value:.{digits}f}' for value in values)}"
+                for lengths, values in found.longer.items()
+            )
+            row += [", ".join(longer) or "none"]
+        rows.append([*row, run.stopped])
+    return grid([*header, "ended"], rows)
+
+
+def _legend(kind: str, cells: Cells) -> str:
+    counted = f' and "solved" (how many seeds have {_SOLVED[kind]})' if SUCCESSES[kind] else ""
+    more = ""
+    if kind == "pairs":
+        more = (
+            ' "1-layer LSTM then" is the baseline\'s median coarse accuracy at the test range '
+            "after as many batches, on validation sequences."
+        )
+    choice = _CHOICE.format(
+        merit=MERITS[kind],
+        why=", as the paper chooses" if kind == "pairs" else "",
+        shown=LAYOUTS[kind].shown,
+        solved=counted,
+        more=more,
     )
+    return textwrap.fill(f"{LAYOUTS[kind].legend} {choice}", 100)
+
+
+_SOLVED = {"pairs": "test coarse 1.00 to two digits", "streams": "100 percent"}
 
 
 def _baseline_text(cell: str, cells: Cells) -> str:
@@ -123,16 +197,15 @@ def _baseline_text(cell: str, cells: Cells) -> str:
     return NOT_RUN if value is None else f"{value:.2f}"
 
 
-def _pair(accuracies: Mapping[str, float], which: str, digits: int = 2) -> str:
-    coarse, fine = accuracies[f"{which}_coarse"], accuracies[f"{which}_fine"]
-    return f"{coarse:.{digits}f} / {fine:.{digits}f}"
+def _group(kind: str, values: Mapping[str, float | None], group: str, more: int = 0) -> str:
+    """The columns of a group, `more` digits longer; a value that is not there is a dash."""
+    texts = []
+    for column in LAYOUTS[kind].groups[group]:
+        value = values[column]
+        texts.append("–" if value is None else f"{value:.{COLUMNS[kind][column] + more}f}")
+    return " / ".join(texts)
 
 
-def _titles(cell: str) -> str:
+def _titles(cell: str, published: Published) -> str:
     task, model = cell.split("/")
-    return f"{TASK_TITLES.get(task, task)}, {MODEL_TITLES[model]}"
-
-
-def _grid(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return f"{published.tasks.get(task, task)}, {published.models[model].title}"

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from statistics import median
 from typing import Any
 
-from unbounded.experiments.published import COLUMNS, Published
+from unbounded.experiments.measures import COLUMNS, MERITS
+from unbounded.experiments.published import Published
 from unbounded.experiments.results import Measured, Summary, baseline_at, summarise
 from unbounded.experiments.tiers import Tier
 
@@ -22,9 +23,9 @@ def summaries(tier: Tier, results: Mapping[str, Measured]) -> dict[str, Summary 
     cells: dict[str, Summary | None] = {}
     for cell in tier.cells:
         runs = [
-            results[trial.name]
+            results[trial.key]
             for trial in tier.trials
-            if trial.cell == cell and trial.name in results
+            if trial.cell == cell and trial.key in results
         ]
         cells[cell] = summarise(runs) if runs else None
     return cells
@@ -43,6 +44,7 @@ def table_json(tier: Tier, published: Published, cells: Cells) -> dict[str, Any]
         "finished": sum(len(summary.runs) for summary in cells.values() if summary),
         "cells": [_cell_json(cell, published, cells) for cell in cells],
         "contradictions": [vars(each) for each in published.contradictions],
+        "notes": list(published.notes),
     }
 
 
@@ -53,7 +55,7 @@ def baseline(cell: str, cells: Cells) -> float | None:
     if summary is None:
         return None
     other = cells.get(f"{task}/{BASELINE}")
-    return baseline_at(other, median_batches(summary), summary.best.test_lengths)
+    return baseline_at(other, median_batches(summary), summary.best.measures.lengths)
 
 
 def median_batches(summary: Summary) -> int:
@@ -76,40 +78,44 @@ def _cell_json(cell: str, published: Published, cells: Cells) -> dict[str, Any]:
     data: dict[str, Any] = {
         "task": task,
         "model": model,
-        "published": published.accuracies.get(task, {}).get(model),
+        "published": published.values.get(task, {}).get(model),
         "measured": None,
     }
     summary = cells[cell]
     if summary is not None:
-        over = {column: summary.over_seeds(column) for column in COLUMNS}
+        over = {column: summary.over_seeds(column) for column in COLUMNS[summary.kind]}
+        solved, seeds, chosen = summary.solved, len(summary.chosen), summary.chosen[0].trial.config
         data["measured"] = {
+            "chosen_by": MERITS[summary.kind],
             "best": _run_json(summary.best),
             "median": {column: values[0] for column, values in over.items()},
             "least": {column: values[1] for column, values in over.items()},
             "greatest": {column: values[2] for column, values in over.items()},
-            "solved": summary.solved,
-            "seeds": len(summary.chosen),
-            "success_rate": summary.solved / len(summary.chosen),
+            "solved": solved,
+            "seeds": seeds,
+            "success_rate": None if solved is None else solved / seeds,
             "batches_median": median_batches(summary),
             "minutes_median": median_minutes(summary),
-            "hidden_size": summary.chosen[0].setting[0],
-            "learning_rate": summary.chosen[0].setting[1],
-            "lstm_1_coarse_at_as_many_batches": baseline(cell, cells),
+            "hidden_size": chosen.model.hidden_size,
+            "learning_rate": chosen.training.learning_rate,
             "runs": [_run_json(run) for run in summary.runs],
         }
+        if summary.kind == "pairs":
+            data["measured"]["lstm_1_coarse_at_as_many_batches"] = baseline(cell, cells)
     return data
 
 
 def _run_json(run: Measured) -> dict[str, Any]:
-    hidden, rate = run.setting
+    config, found = run.trial.config, run.measures
     return {
         "report": f"reports/{run.trial.name}.json",
-        "seed": run.trial.config.seed,
-        "hidden_size": hidden,
-        "learning_rate": rate,
-        "perplexity_train": run.perplexity,
+        "seed": config.seed,
+        "hidden_size": config.model.hidden_size,
+        "learning_rate": config.training.learning_rate,
+        MERITS[found.kind].replace(" ", "_"): found.merit,
         "batches": run.batches,
         "minutes": run.minutes,
         "stopped": run.stopped,
-        **run.accuracies,
+        **found.values,
+        **({"longer": {key: list(each) for key, each in found.longer.items()}}),
     }

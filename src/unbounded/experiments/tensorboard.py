@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ _NOT_VALUES = {"kind", "batch", "lengths", "count"}
 
 
 def tensorboard_listener(folder: Path) -> Listener:
-    """What writes each metrics record as scalars under `folder`.
+    """What writes each metrics record as scalars under `folder`, made with the first.
 
     Raises:
         ConfigError: TensorBoard is not installed.
@@ -23,9 +24,10 @@ def tensorboard_listener(folder: Path) -> Listener:
         raise ConfigError(
             ["--tensorboard: TensorBoard is missing; pip install 'unbounded[tensorboard]'"]
         ) from error
-    writer: Any = SummaryWriter(log_dir=str(folder))
+    make = functools.cache(SummaryWriter)
 
     def listen(record: dict[str, Any]) -> None:
+        writer: Any = make(log_dir=str(folder))
         kind = record["kind"]
         where = f"{kind}/{record['lengths'].replace(':', '-')}" if "lengths" in record else kind
         for name, value in record.items():

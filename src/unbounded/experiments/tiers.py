@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from itertools import product
 from typing import Any
 
 from unbounded.errors import ChoiceError, ConfigError
-from unbounded.experiments.config import (
-    MachineConfig,
-    ModelConfig,
-    RunConfig,
-    TrainingConfig,
-    run_name,
-)
-from unbounded.experiments.published import MODEL_TITLES, read_data
+from unbounded.experiments import plain_yaml
+from unbounded.experiments.config import RunConfig, from_dict, run_name, to_dict
+from unbounded.experiments.presets import preset_path, protocol_path
+from unbounded.experiments.published import PARTS, published, read_data
 
-_LISTS = ("hidden_sizes", "learning_rates", "seeds")
-_NUMBERS = ("memory_width", "batches")
+#: Lists of a tier with the field of the config that takes their values.
+_GRIDS = {
+    "hidden_sizes": ("model", "hidden_size"),
+    "layers": ("model", "layers"),
+    "learning_rates": ("training", "learning_rate"),
+}
 
 
 @dataclass(frozen=True)
@@ -27,11 +30,15 @@ class Trial:
     Fields:
         task, model: names as in the published table.
         config: what is trained; its hash and seed name the run folder.
+        phase: "trained", or "rounded" for what the run is after rounding.
+        lacks_data: whether it cannot be trained, for want of a corpus.
     """
 
     task: str
     model: str
     config: RunConfig
+    phase: str = "trained"
+    lacks_data: bool = False
 
     @property
     def cell(self) -> str:
@@ -40,8 +47,13 @@ class Trial:
 
     @property
     def name(self) -> str:
-        """The name of its run folder."""
+        """The name of its run folder; two phases of one run share it."""
         return run_name(self.config)
+
+    @property
+    def key(self) -> str:
+        """What no other trial of a tier has."""
+        return f"{self.cell}/{self.name}"
 
 
 @dataclass(frozen=True)
@@ -65,97 +77,150 @@ class Tier:
         return tuple(dict.fromkeys(trial.cell for trial in self.trials))
 
 
-def load_tier(paper: str, name: str) -> Tier:
+def load_tier(paper: str, name: str, data: str | None = None) -> Tier:
     """Read a tier and lay out its trials.
 
+    Args:
+        paper, name: of the tier.
+        data: folder of the paper's corpus, where a task needs one; None leaves these tasks
+            untrained.
     Raises:
         ChoiceError: no such paper or no such tier of it.
     """
     tiers = read_data("tiers", paper)
     if name not in tiers:
         raise ChoiceError("tier", name, tiers)
-    return make_tier(paper, name, tiers[name])
+    return make_tier(paper, name, tiers[name], data)
 
 
-def make_tier(paper: str, name: str, data: dict[str, Any]) -> Tier:
-    """Lay out the trials that a tier's data describes: tasks x models x sizes x rates x seeds.
+def make_tier(paper: str, name: str, data: dict[str, Any], corpus: str | None = None) -> Tier:
+    """Lay out the trials that a tier's data describes: tasks x models x grid x seeds.
+
+    What a trial's config holds comes, in rising precedence, from the task's preset if the tier has
+    `preset: true` (and from `protocol`), from the tier, the model, the cell, and the grid.
 
     Args:
         paper, name: of the tier.
-        data: about, tasks, models, hidden_sizes, memory_width, learning_rates, seeds, batches;
-            optionally training (fields of TrainingConfig), evaluation_lengths, task_options and
-            cells ("task/model" -> the same fields again, for that cell alone).
+        data: about, tasks, models, seeds; optionally hidden_sizes, layers, learning_rates,
+            batches, preset, protocol, any of PARTS, and cells (a pattern such as "copy/queue" or
+            "*/queue" -> the lists, batches and PARTS for the cells that it fits, the last one
+            last), skip (patterns of cells that are left out) and needs_data (tasks that need a
+            corpus).
+        corpus: folder of a corpus.
     Raises:
-        ConfigError: a cell is not of the tier, or a field is missing; all faults together.
+        ConfigError: a cell is not of the tier, or a field is missing or unknown; all faults
+            together.
     """
-    cells = {f"{task}/{model}" for task, model in product(data["tasks"], data["models"])}
+    models = published(paper).models
     faults = [
-        f"tier {name!r}: {cell!r} under cells is not one of its tasks and models"
-        for cell in sorted(set(data.get("cells", {})) - cells)
+        f"tier {name!r}: {field} is missing"
+        for field in ("about", "tasks", "models", "seeds")
+        if field not in data
     ]
+    tasks, chosen = data.get("tasks", []), data.get("models", [])
+    cells = {f"{task}/{model}" for task, model in product(tasks, chosen)}
+    known = {*_GRIDS, *PARTS, "seeds", "batches"}
+    named = {*known, "about", "tasks", "models", "cells", "skip", "needs_data", "preset"}
     faults += [
-        f"tier {name!r}: {field} is missing" for field in (*_LISTS, *_NUMBERS) if field not in data
+        f"tier {name!r}: unknown field {each!r}"
+        for each in data
+        if each not in {*named, "protocol"}
     ]
+    for where in ("cells", "skip"):
+        faults += [
+            f"tier {name!r}: {pattern!r} under {where} is not one of its tasks and models"
+            for pattern in sorted(data.get(where, ()))
+            if not any(fnmatchcase(cell, pattern) for cell in cells)
+        ]
     faults += [
-        f"tier {name!r}: unknown model {model!r}"
-        for model in data["models"]
-        if model not in MODEL_TITLES
+        f"tier {name!r}: unknown field {field!r} of cell {cell!r}"
+        for cell, fields in data.get("cells", {}).items()
+        for field in fields
+        if field not in known
     ]
+    faults += [f"tier {name!r}: unknown model {each!r}" for each in chosen if each not in models]
     if faults:
         raise ConfigError(faults)
     trials: list[Trial] = []
-    for task, model in product(data["tasks"], data["models"]):
-        settings = {**data, **data.get("cells", {}).get(f"{task}/{model}", {})}
-        for hidden, rate, seed in product(*(settings[field] for field in _LISTS)):
-            trials.append(Trial(task, model, _config(task, model, hidden, rate, seed, settings)))
+    for task, model in product(tasks, chosen):
+        cell = f"{task}/{model}"
+        needs = task in data.get("needs_data", ())
+        skipped = any(fnmatchcase(cell, pattern) for pattern in data.get("skip", ()))
+        if skipped:
+            continue
+        own = [
+            each for pattern, each in data.get("cells", {}).items() if fnmatchcase(cell, pattern)
+        ]
+        base = _merged(_base(task, data), data, models[model].settings, *own)
+        if needs:
+            base["machine"]["data"] = corpus
+        lists = {key: value for each in (data, *own) for key, value in each.items()}
+        phase = models[model].phase
+        lacks = needs and corpus is None
+        trials += [Trial(task, model, each, phase, lacks) for each in _grid(base, lists)]
     return Tier(paper, name, data["about"], tuple(trials))
 
 
 def select(tier: Tier, only: str | None) -> tuple[Trial, ...]:
-    """The trials of one task ("copy"), one model ("queue") or one cell ("copy/queue").
+    """The trials of one task ("copy"), one model ("queue") or one cell ("copy/queue"), or all.
+
+    Those that lack their corpus are left out.
 
     Raises:
         ChoiceError: the tier has none of that name.
+        ConfigError: all of them lack their corpus.
     """
-    if only is None:
-        return tier.trials
-    trials = tuple(trial for trial in tier.trials if only in (trial.cell, trial.task, trial.model))
+    trials = tuple(
+        trial for trial in tier.trials if only in (None, trial.cell, trial.task, trial.model)
+    )
     if not trials:
         tasks = {trial.task for trial in tier.trials}
         models = {trial.model for trial in tier.trials}
         raise ChoiceError(f"part of tier {tier.name}", only, {*tasks, *models, *tier.cells})
-    return trials
+    ready = tuple(trial for trial in trials if not trial.lacks_data)
+    if not ready:
+        raise ConfigError([f"data: {only} needs the folder of its corpus; give --data DIR"])
+    return ready
 
 
-def _config(
-    task: str, model: str, hidden: int, rate: float, seed: int, settings: dict[str, Any]
-) -> RunConfig:
-    if model.startswith("lstm-"):
-        layers = int(model.removeprefix("lstm-"))
-        model_config = ModelConfig(memory="none", hidden_size=hidden, layers=layers)
-    else:
-        width = settings["memory_width"]
-        model_config = ModelConfig(memory=model, hidden_size=hidden, memory_width=width)
-        if model == "deque-quiet":
-            model_config.memory, model_config.pop_bias = "quiet_deque", -2.0
-    config = RunConfig(
-        task=task,
-        task_options=dict(settings.get("task_options", {})),
-        seed=seed,
-        model=model_config,
-        training=TrainingConfig(
-            **{
-                "learning_rate": rate,
-                "batches": settings["batches"],
-                # Training perplexity alone ends a run before its budget does.
-                "stop": "converged",
-                **settings.get("training", {}),
-            }
-        ),
+def _base(task: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    """The config of a task before model, tier and cell have their say."""
+    base = to_dict(RunConfig(task=task))
+    if not data.get("preset", False):
+        return base
+    paths = [preset_path(task)]
+    if data.get("protocol") is not None:
+        paths.append(protocol_path(data["protocol"], task))
+    for path in paths:
+        base = _merged(base, plain_yaml.load(path.read_text(encoding="utf-8")))
+    return base
+
+
+def _merged(base: Mapping[str, Any], *settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The parts of a config with what `settings` change in them, the last one last."""
+    result = copy.deepcopy(dict(base))
+    for each in settings:
+        for part in PARTS:
+            result[part] = {**result.get(part, {}), **copy.deepcopy(dict(each.get(part, {})))}
+        if "batches" in each:
+            result["training"]["batches"] = each["batches"]
+    return result
+
+
+def _grid(base: dict[str, Any], settings: Mapping[str, Any]) -> list[RunConfig]:
+    """A config for each point of the grid and each seed."""
+    lists = [
+        [(place, value) for value in settings[name]]
+        for name, place in _GRIDS.items()
+        if name in settings
+    ]
+    configs = []
+    for *point, seed in product(*lists, settings["seeds"]):
+        data = copy.deepcopy(base)
+        for (part, name), value in point:
+            data[part][name] = value
         # One thread a trial: trials side by side use a machine better than threads in one trial.
-        machine=MachineConfig(threads=1),
-    )
-    if "evaluation" in settings:
-        for field, value in settings["evaluation"].items():
-            setattr(config.evaluation, field, value)
-    return config
+        data["machine"]["threads"] = 1
+        data["seed"] = seed
+        configs.append(from_dict(data))
+    return configs

@@ -91,9 +91,11 @@ class Bars:
 
 
 @contextmanager
-def watching(total: int, finished: int, runs: Path, say: Callable[[str], None]) -> Iterator[Watch]:
-    """Bars when standard output is a terminal, lines when not."""
-    if not sys.stdout.isatty():
+def watching(
+    total: int, finished: int, runs: Path, say: Callable[[str], None], plain: bool = False
+) -> Iterator[Watch]:
+    """Bars when standard output is a terminal, lines when not, or when `plain`."""
+    if plain or not sys.stdout.isatty():
         yield Lines(total, finished, say)
         return
     from rich.progress import (

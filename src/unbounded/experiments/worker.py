@@ -1,4 +1,4 @@
-"""One trial in a process of its own: `python -m unbounded.experiments.worker CONFIG.json RUNS`."""
+"""One trial in a process of its own: `python -m ...worker [--overwrite] CONFIG.json RUNS`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from unbounded.errors import UnboundedError
-from unbounded.experiments.config import RunConfig, from_dict, run_name
+from unbounded.errors import RunBusyError, UnboundedError
+from unbounded.experiments.config import from_dict
 from unbounded.training.signals import Interrupted
 
 EXIT_FAILED = 1
@@ -23,49 +21,32 @@ _PARENT_LOOK_S = 1.0
 
 
 def main(arguments: list[str]) -> int:
-    """Train the config in the file `arguments[0]` under the folder `arguments[1]`, or go on.
+    """Train the config in a file under the folder of runs, the two last arguments, or go on.
+
+    With "--overwrite" before them the run is trained anew.
 
     Returns:
         0 when the run is finished, 1 when it failed, 4 when another process trains it, 128 + the
         signal's number when it was stopped; the run is saved then.
     """
-    config = from_dict(json.loads(Path(arguments[0]).read_text(encoding="utf-8")))
-    runs = Path(arguments[1])
+    *options, config_file, runs = arguments
+    config = from_dict(json.loads(Path(config_file).read_text(encoding="utf-8")))
+    overwrite = "--overwrite" in options
     _stop_with_parent()
     # Only now: torch and accelerate take seconds to load, and a parent may be gone by then.
     from unbounded.experiments.run import train_run
 
-    with _alone(runs, config) as alone:
-        if not alone:
-            print(f"another process is training {run_name(config)}", file=sys.stderr)
-            return EXIT_BUSY
-        try:
-            train_run(config, root=runs, resume=True)
-        except Interrupted as interrupted:
-            return interrupted.exit_code
-        except UnboundedError as error:
-            print(f"{type(error).__name__}: {error}", file=sys.stderr)
-            return EXIT_FAILED
+    try:
+        train_run(config, root=Path(runs), resume=not overwrite, overwrite=overwrite)
+    except Interrupted as interrupted:
+        return interrupted.exit_code
+    except RunBusyError as error:
+        print(error, file=sys.stderr)
+        return EXIT_BUSY
+    except UnboundedError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return EXIT_FAILED
     return 0
-
-
-@contextmanager
-def _alone(runs: Path, config: RunConfig) -> Iterator[bool]:
-    """Whether this process is the only one that trains this run; holds it inside the block."""
-    if sys.platform == "win32":
-        yield True
-        return
-    import fcntl
-
-    locks = runs / ".locks"
-    locks.mkdir(parents=True, exist_ok=True)
-    with (locks / run_name(config)).open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
-        yield True
 
 
 def _stop_with_parent() -> None:

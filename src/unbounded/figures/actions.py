@@ -40,6 +40,7 @@ MOST_TABLE_ROWS = 100
 _INCHES_A_STEP = 0.22
 _INCHES_A_STACK = 0.26
 _INCHES_A_LABEL = 0.14
+_LEAST_INCHES = 1.4
 _WIDTH_RANGE_INCHES = (4.0, 13.0)
 
 
@@ -68,7 +69,7 @@ def draw_actions(
     width = float(np.clip(steps * _INCHES_A_STEP, *_WIDTH_RANGE_INCHES))
     height = count * _INCHES_A_STACK
     with style():
-        figure = new_figure(width + 1.6, 2 * height + 1.9)
+        figure = new_figure(width + 1.6, max(2 * height, _LEAST_INCHES) + 1.9)
         figure.suptitle(title or "Actions over the input", fontsize=12)
         actions, tops = figure.subplots(2, 1, sharex=True)
         # A pixel of colour: white mixed in where the heaviest action has less than all the weight.

@@ -8,14 +8,17 @@ from unbounded.kernels._dispatch import check_wanted, why_not
 from unbounded.kernels._generation import Stepper
 from unbounded.kernels._library import Availability, available, without_memory
 from unbounded.kernels._recurrence import recurrence
-from unbounded.kernels._shapes import CONTROLLERS, STRUCTURES
+from unbounded.kernels._shapes import CONTROLLERS, STRUCTURES, SUPERPOSITIONS
+from unbounded.kernels._superposition_shapes import MixtureOptions
 from unbounded.kernels._unroll import unroll
 
 __all__ = [
     "CONTROLLERS",
     "STRUCTURES",
+    "SUPERPOSITIONS",
     "Availability",
     "ControllerWeights",
+    "MixtureOptions",
     "Stepper",
     "available",
     "check_wanted",

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from unbounded.errors import BackendError
+from unbounded.errors import BackendError, say_once
 from unbounded.kernels import _operators, _operators_backward  # noqa: F401 - registers them
-
-_warned: set[str] = set()
-
-
-def say_once(message: str) -> None:
-    """Warns with a message the first time it is given."""
-    if message not in _warned:
-        _warned.add(message)
-        warnings.warn(message, RuntimeWarning, stacklevel=3)
 
 
 class Recurrence(torch.autograd.Function):
@@ -52,7 +42,7 @@ class Recurrence(torch.autograd.Function):
         x, weight_ih, weight_hh, bias_ih, bias_hh, head_weight, _, *initial = tensors
         needs = ctx.needs_input_grad[4:]
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
-            return (None,) * 4 + _through_reference(ctx, lengths, tensors, needs, grads)
+            return (None,) * 4 + through_reference(ctx, lengths, tensors, needs, grads)
         contiguous = [None if grad is None else grad.contiguous() for grad in grads]
         # The weight gradients are products of torch's: autocast must not make them half precision.
         with torch.autocast("cpu", enabled=False):
@@ -86,7 +76,7 @@ def bias_hh_gradient(
     return of_bias_hh if controller == "gru" else of_bias.clone()
 
 
-def _through_reference(
+def through_reference(
     ctx: Any,
     lengths: Tensor | None,
     tensors: list[Tensor | None],

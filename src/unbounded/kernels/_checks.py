@@ -9,7 +9,13 @@ from torch import Tensor
 
 from unbounded.errors import BackendError, ChoiceError, DTypeError, ShapeError
 from unbounded.kernels._dispatch import why_not
-from unbounded.kernels._shapes import CONTROLLERS, PARTS, STRUCTURES, ControllerKind
+from unbounded.kernels._shapes import (
+    CONTROLLERS,
+    PARTS,
+    STRUCTURES,
+    SUPERPOSITIONS,
+    ControllerKind,
+)
 
 
 class ControllerWeights(NamedTuple):
@@ -105,7 +111,7 @@ def check_recurrence(
         ShapeError, DTypeError: a tensor disagrees with the others; the message names it.
     """
     if structure not in STRUCTURES:
-        raise ChoiceError("structure", structure, STRUCTURES)
+        raise ChoiceError("structure", structure, [*STRUCTURES, *SUPERPOSITIONS])
     kind, parts = check_controller(controller, weights), PARTS[structure]
     reason = why_not(*weights, head_weight, head_bias, *initial)
     if reason is not None:

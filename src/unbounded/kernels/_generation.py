@@ -8,12 +8,16 @@ from torch import Tensor
 from unbounded.kernels._checks import (
     Checked,
     ControllerWeights,
+    Sized,
     check_length_values,
     check_recurrence,
     check_sequence,
 )
 from unbounded.kernels._session import Session
-from unbounded.kernels._shapes import CONTROLLERS
+from unbounded.kernels._shapes import CONTROLLERS, SUPERPOSITIONS
+from unbounded.kernels._superposition import CheckedCells, check_superposition
+from unbounded.kernels._superposition_session import SuperpositionSession
+from unbounded.kernels._superposition_shapes import MixtureOptions, refuse_options
 
 
 class Stepper:
@@ -25,6 +29,7 @@ class Stepper:
     Args:
         structure, controller, weights, head_weight, head_bias, initial: as of `recurrence`.
         capacity: steps that are expected; more are taken, by enlarging the room.
+        options: of a superposition stack or list, as of `recurrence`.
     """
 
     def __init__(
@@ -33,14 +38,29 @@ class Stepper:
         controller: str,
         weights: ControllerWeights,
         head_weight: Tensor,
-        head_bias: Tensor,
+        head_bias: Tensor | None,
         initial: tuple[Tensor, ...],
         capacity: int = 256,
+        options: MixtureOptions | None = None,
     ) -> None:
+        self._has_cell = CONTROLLERS[controller].has_cell if controller in CONTROLLERS else False
+        self._checked: Sized
+        self._session: Session | SuperpositionSession
+        if structure in SUPERPOSITIONS:
+            options = options or MixtureOptions()
+            cells = check_superposition(
+                structure, controller, weights, head_weight, head_bias, initial, options
+            )
+            cells = CheckedCells(*(None if t is None else t.detach() for t in cells))  # type: ignore[arg-type]
+            self._checked = cells
+            self._session = SuperpositionSession(structure, controller, cells, options, capacity)
+            return
+        refuse_options(structure, options)
+        if head_bias is None:
+            head_bias = head_weight.new_zeros(head_weight.shape[0])
         checked = check_recurrence(structure, controller, weights, head_weight, head_bias, initial)
         checked = Checked(*(None if t is None else t.detach() for t in checked))  # type: ignore[arg-type]
         self._checked = checked
-        self._has_cell = CONTROLLERS[controller].has_cell
         self._session = Session(
             structure, controller, checked[:4], checked.head_weight, checked.head_bias,
             checked[6:], capacity,

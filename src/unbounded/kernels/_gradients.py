@@ -37,11 +37,12 @@ def weight_gradients(
     grads, of_instructions = grad_gates.flatten(0, 1), grad_instructions.flatten(0, 1)
     of_blocks, outputs = grads[:, : kind.blocks * hidden], kept["outputs"]
     of_lanes = [grads[:, lanes.start * hidden : lanes.stop * hidden] for lanes in kind.hidden_lanes]
-    of_hidden = of_bias_hh = x.new_empty(0)
+    # An operator's results must not be one tensor.
+    of_hidden, of_bias_hh = x.new_empty(0), x.new_empty(0)
     # One product over all steps for each, straight into the tensor that leaves: what the cell saw
     # one step before is laid out for it, which is little beside a product in two parts.
     seen = x.new_empty(steps, x.shape[1], x.shape[2] + reading0.shape[1])
-    x_seen, reading_seen = seen.split((x.shape[2], reading0.shape[1]), 2)
+    x_seen, reading_seen = seen[..., : x.shape[2]], seen[..., x.shape[2] :]
     x_seen.copy_(x)
     reading_seen[:1], reading_seen[1:] = reading0, kept["readings"][: max(0, steps - 1)]
     if weight_hh is not None:

@@ -87,9 +87,10 @@ def _recurrence_backward(
     run_backward(STRUCTURES[structure], kind.code, DTYPES[x.dtype], call)
 
     grad_gates, grad_instructions = made["grad_gates"], made["grad_instructions"]
-    none = x.new_empty(0)
-    grad_x = input_gradient(controller, grad_gates, weight_ih, x) if needs_x else none
-    weights = [none] * 6
+    grad_x = x.new_empty(0)
+    if needs_x:
+        grad_x = input_gradient(controller, grad_gates, weight_ih, x)
+    weights = [x.new_empty(0) for _ in range(6)]
     if needs_weights:
         weights = weight_gradients(
             controller, x, weight_hh, grad_gates, grad_instructions, kept, hidden0, reading0

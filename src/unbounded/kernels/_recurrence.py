@@ -11,6 +11,7 @@ from unbounded.kernels._autograd import Recurrence
 from unbounded.kernels._checks import ControllerWeights, check_recurrence, check_sequence
 from unbounded.kernels._shapes import CONTROLLERS, SUPERPOSITIONS
 from unbounded.kernels._superposition import superposition
+from unbounded.kernels._superposition_shapes import MixtureOptions, refuse_options
 
 Results = tuple[Tensor, tuple[Tensor, ...], Tensor]
 
@@ -26,8 +27,7 @@ def recurrence(
     initial: tuple[Tensor, ...],
     *,
     reference: Callable[..., Results] | None = None,
-    capacity: int | None = None,
-    strict: bool = False,
+    options: MixtureOptions | None = None,
 ) -> Results:
     """Controller, heads and memory over a whole sequence, fused.
 
@@ -41,11 +41,10 @@ def recurrence(
         head_bias: [K] or None.
         initial: hidden [B, H], (cell [B, H]), reading [B, R], values [B, N, M], strengths [B, N];
             strengths are not negative. Superposition stacks and lists have cells [B, S, N] instead
-            of values and strengths; how many actions and read cells there are follows from K and R.
+            of values and strengths; how many actions there are follows from K.
         reference: the same function in plain torch, with the same arguments and results; used
             where gradients must themselves be differentiable.
-        capacity: most cells of a superposition stack, or of a list on either side of its head.
-        strict: whether it is an error that a full one loses a cell that is not empty.
+        options: of a superposition stack or list; None takes the defaults.
 
     Returns:
         hidden [T, B, H], the final state laid out as `initial`, and its values
@@ -55,13 +54,15 @@ def recurrence(
         BackendError: the kernels cannot serve the call; the message says why.
         ShapeError: an axis disagrees; the message names the argument.
         DTypeError: a dtype disagrees.
-        MemoryOverflowError: a cell was lost, and `strict`.
+        MemoryOverflowError: a cell was lost, and the options say `strict`.
     """
+    flat = None if reference is None else _flat_reference(reference)
     if structure in SUPERPOSITIONS:
         return superposition(
             structure, controller, x, lengths, weights, head_weight, head_bias, initial,
-            reference, capacity, strict,
+            flat, options or MixtureOptions(),
         )  # fmt: skip
+    refuse_options(structure, options)
     if head_bias is None:
         head_bias = head_weight.new_zeros(head_weight.shape[0])
     checked = check_recurrence(structure, controller, weights, head_weight, head_bias, initial)
@@ -69,7 +70,7 @@ def recurrence(
     tensors = (x, *checked)
     if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors):
         results = Recurrence.apply(  # type: ignore[no-untyped-call]
-            None if reference is None else _flat_reference(reference),
+            flat,
             structure,
             controller,
             lengths,

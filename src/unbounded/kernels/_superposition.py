@@ -10,7 +10,7 @@ from torch import Tensor
 
 from unbounded.errors import BackendError, ShapeError
 from unbounded.kernels import _superposition_operators  # noqa: F401 - registers the operators
-from unbounded.kernels._autograd import bias_hh_gradient, differentiate_reference, say_once
+from unbounded.kernels._autograd import bias_hh_gradient, through_reference
 from unbounded.kernels._checks import (
     ControllerWeights,
     check_controller,
@@ -21,7 +21,7 @@ from unbounded.kernels._checks import (
 )
 from unbounded.kernels._dispatch import why_not
 from unbounded.kernels._shapes import CONTROLLERS
-from unbounded.kernels._superposition_shapes import BASIC_ACTIONS
+from unbounded.kernels._superposition_shapes import BASIC_ACTIONS, MixtureOptions
 
 Results = tuple[Tensor, tuple[Tensor, ...], Tensor]
 
@@ -73,7 +73,7 @@ class Superposition(torch.autograd.Function):
         x, weight_ih, weight_hh, _, bias_hh, head_weight, _, *initial = tensors
         needs = ctx.needs_input_grad[6:]
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
-            return (None,) * 6 + _through_reference(ctx, lengths, tensors, needs, grads)
+            return (None,) * 6 + through_reference(ctx, lengths, tensors, needs, grads)
         contiguous = [None if grad is None else grad.contiguous() for grad in grads]
         # The weight gradients are products of torch's: autocast must not make them half precision.
         with torch.autocast("cpu", enabled=False):
@@ -96,39 +96,6 @@ class Superposition(torch.autograd.Function):
         return (None,) * 6 + tuple(wanted)
 
 
-def _through_reference(
-    ctx: Any,
-    lengths: Tensor | None,
-    tensors: list[Tensor | None],
-    needs: tuple[bool, ...],
-    grads: tuple[Tensor | None, ...],
-) -> tuple[Tensor | None, ...]:
-    """Gradients that can be differentiated again, from the reference in plain torch."""
-    if ctx.reference is None:
-        raise BackendError(
-            "the fused recurrence has no double backward and was given no reference to fall back "
-            "on; use backend='reference'"
-        )
-    say_once(
-        "backward with create_graph=True: the fused recurrence has no double backward, so the "
-        "gradients come from the reference path"
-    )
-    x, weight_ih, weight_hh, bias_ih, bias_hh, head_weight, head_bias, *initial = tensors
-    has_cell = CONTROLLERS[ctx.controller].has_cell
-    if not has_cell:
-        del initial[1]
-    outputs, final, _ = ctx.reference(
-        ctx.structure, ctx.controller, x, lengths,
-        ControllerWeights(weight_ih, weight_hh, bias_ih, bias_hh),  # type: ignore[arg-type]
-        head_weight, head_bias, tuple(initial),
-    )  # fmt: skip
-    results = [outputs, *final]
-    if not has_cell:
-        results.insert(2, outputs.new_empty(0))
-        grads = (*grads[:2], None, *grads[3:])
-    return differentiate_reference(results, grads, tensors, needs)
-
-
 def check_superposition(
     structure: str,
     controller: str,
@@ -136,6 +103,7 @@ def check_superposition(
     head_weight: Tensor,
     head_bias: Tensor | None,
     initial: tuple[Tensor, ...],
+    options: MixtureOptions,
 ) -> CheckedCells:
     """Check everything that does not depend on the sequence.
 
@@ -144,6 +112,7 @@ def check_superposition(
         ShapeError, DTypeError: a tensor disagrees with the others; the message names it.
     """
     kind = check_controller(controller, weights)
+    check_options(options)
     reason = why_not(*weights, head_weight, head_bias, *initial)
     if reason is not None:
         raise BackendError(reason)
@@ -165,17 +134,9 @@ def check_superposition(
     _, count, rows = memory0.shape
     if 0 in (hidden, count):
         raise ShapeError("hidden, cells: expected H and S of at least 1, got 0.")
-    basic = BASIC_ACTIONS[structure]
-    actions = head_weight.shape[0] // count - 1
-    reading = reading0.shape[1] // count * count
-    if not basic <= actions <= basic + 1 or reading == 0:
-        raise ShapeError(
-            f"head_weight, reading: {count} structures of {basic} or {basic + 1} actions need "
-            f"{count * (basic + 1)} or {count * (basic + 2)} heads and readings of k * {count}, "
-            f"got {head_weight.shape[0]} and {reading0.shape[1]}."
-        )
-    if structure == "superposition_list" and rows % 2 == 0:
-        raise ShapeError(f"cells: expected an odd number N with HEAD in the middle, got {rows}.")
+    actions = check_actions(structure, head_weight.shape[0] / count - 1)
+    check_cells(structure, rows)
+    reading = count * options.depth
     blocks, inputs = kind.blocks * hidden, max(0, weights.weight_ih.shape[1] - reading)
     like = hidden0
     return CheckedCells(
@@ -192,6 +153,32 @@ def check_superposition(
     )
 
 
+def check_options(options: MixtureOptions) -> None:
+    """Raise ShapeError unless depth is at least 1 and capacity, if there is one, at least depth."""
+    if options.depth < 1 or (options.capacity is not None and options.capacity < options.depth):
+        raise ShapeError(
+            "options: expected a depth of at least 1 and a capacity of at least that, got "
+            f"{options}."
+        )
+
+
+def check_actions(structure: str, actions: float) -> int:
+    """Return how many actions there are; raise unless the structure has so many."""
+    basic = BASIC_ACTIONS[structure]
+    if actions not in (basic, basic + 1):
+        raise ShapeError(
+            f"head_weight, action: a {structure} has {basic} actions, with NO-OP {basic + 1}, for "
+            f"each of the structures and then a value for each; got {actions:g} actions."
+        )
+    return int(actions)
+
+
+def check_cells(structure: str, cells: int) -> None:
+    """Raise ShapeError unless there may be so many cells."""
+    if structure == "superposition_list" and cells % 2 == 0:
+        raise ShapeError(f"cells: expected an odd number N with HEAD in the middle, got {cells}.")
+
+
 def superposition(
     structure: str,
     controller: str,
@@ -201,15 +188,16 @@ def superposition(
     head_weight: Tensor,
     head_bias: Tensor | None,
     initial: tuple[Tensor, ...],
-    reference: Callable[..., Results] | None,
-    capacity: int | None,
-    strict: bool,
+    reference: Callable[..., tuple[Tensor, ...]] | None,
+    options: MixtureOptions,
 ) -> Results:
-    """`recurrence` of a superposition stack or list; see there."""
-    checked = check_superposition(structure, controller, weights, head_weight, head_bias, initial)
+    """`recurrence` of a superposition stack or list; `reference` takes and returns flat tensors."""
+    checked = check_superposition(
+        structure, controller, weights, head_weight, head_bias, initial, options
+    )
     x, lengths = check_sequence(x, lengths, checked)
     tensors = (x, *checked)
-    most = capacity or 0
+    most, strict = options.capacity or 0, options.strict
     if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors):
         results = Superposition.apply(  # type: ignore[no-untyped-call]
             reference, structure, controller, lengths, most, strict, *tensors

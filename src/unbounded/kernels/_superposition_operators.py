@@ -20,7 +20,7 @@ from unbounded.kernels._gradients import (
 from unbounded.kernels._library import Call, Handle, run_backward
 from unbounded.kernels._registry import define
 from unbounded.kernels._shapes import CONTROLLERS, DTYPES, joint_bias, project_input
-from unbounded.kernels._superposition_shapes import MixtureSizes, check_call, sizes_of
+from unbounded.kernels._superposition_shapes import MixtureSizes, check_call, sizes_of_call
 
 #: Results of the forward operator: the first five are the call's, the rest is for backward.
 RESULTS: Final = (
@@ -44,14 +44,14 @@ def _results(
 ) -> dict[str, Tensor]:
     steps, batch, _ = x.shape
     hidden, kind, new = hidden0.shape[1], CONTROLLERS[controller], x.new_empty
-    cell, reading = hidden if kind.has_cell else 0, sizes.count * sizes.depth
+    cell, reading = hidden if kind.has_cell else 0, sizes.number * sizes.depth
     ring = steps if saves else 2
     return {
         "outputs": new(steps, batch, hidden),
         "hidden_last": new(batch, hidden),
         "cell_last": new(batch, cell),
         "reading_last": new(batch, reading),
-        "memory_last": new(batch, sizes.count, sizes.grown(steps)),
+        "memory_last": new(batch, sizes.number, sizes.grown(steps)),
         "gates": new(steps, batch, kind.lanes * hidden),
         "cells": new(ring, batch, cell),
         "tanh_cells": new(ring, batch, cell),
@@ -97,7 +97,7 @@ def _superposition(
     strict: bool,
     saves: bool,
 ) -> list[Tensor]:
-    sizes = sizes_of(structure, head_weight, reading0, memory0, capacity, strict)
+    sizes = sizes_of_call(structure, head_weight, reading0, memory0, capacity, strict)
     tensors = {
         "weight_ih": weight_ih,
         "weight_hh": weight_hh,
@@ -170,7 +170,7 @@ def _superposition_fake(
     strict: bool,
     saves: bool,
 ) -> list[Tensor]:
-    sizes = sizes_of(structure, head_weight, reading0, memory0, capacity, strict)
+    sizes = sizes_of_call(structure, head_weight, reading0, memory0, capacity, strict)
     return _kept(_results(sizes, controller, x, hidden0, saves), saves)
 
 
@@ -189,7 +189,7 @@ def _superposition_backward(
 ) -> list[Tensor]:
     x, weight_ih, head_weight, hidden0, cell0, reading0, memory0 = inputs
     kept = dict(zip(RESULTS, results, strict=True))
-    sizes = sizes_of(structure, head_weight, reading0, memory0, capacity, False)
+    sizes = sizes_of_call(structure, head_weight, reading0, memory0, capacity, False)
     tensors = {
         "weight_ih": weight_ih,
         "weight_hh": weight_hh,
@@ -213,8 +213,9 @@ def _superposition_backward(
         "grad_hidden0": torch.empty_like(hidden0),
         "grad_cell0": torch.empty_like(cell0),
         "grad_reading0": torch.empty_like(reading0),
-        "grad_memory0": torch.empty_like(memory0) if needs_memory else None,
     }
+    if needs_memory:
+        made["grad_memory0"] = torch.empty_like(memory0)
     given = {
         "lengths": lengths,
         "weight_hh": weight_hh,
@@ -231,19 +232,18 @@ def _superposition_backward(
     call.saves = 1
     run_backward(sizes.code, CONTROLLERS[controller].code, DTYPES[x.dtype], call)
     gates, instructions = made["grad_gates"], made["grad_instructions"]
-    none = x.new_empty(0)
-    weights = [none] * 6
+    weights = [x.new_empty(0) for _ in range(6)]
     if needs_weights:
         weights = weight_gradients(
             controller, x, weight_hh, gates, instructions, kept, hidden0, reading0
         )
     return [
-        input_gradient(controller, gates, weight_ih, x) if needs_x else none,
+        input_gradient(controller, gates, weight_ih, x) if needs_x else x.new_empty(0),
         *weights,
         made["grad_hidden0"],
         made["grad_cell0"],
         made["grad_reading0"],
-        none if made["grad_memory0"] is None else made["grad_memory0"],
+        made["grad_memory0"] if needs_memory else x.new_empty(0),
     ]
 
 
@@ -261,16 +261,15 @@ def _superposition_backward_fake(
     needs_memory: bool,
 ) -> list[Tensor]:
     x, weight_ih, head_weight, *initial = inputs
-    none = x.new_empty(0)
-    weights = [none] * 6
+    weights = [x.new_empty(0) for _ in range(6)]
     if needs_weights:
         weights = empty_weight_gradients(controller, weight_ih, weight_hh, head_weight)
     *of_initial, of_memory = (torch.empty_like(tensor) for tensor in initial)
     return [
-        torch.empty_like(x) if needs_x else none,
+        torch.empty_like(x) if needs_x else x.new_empty(0),
         *weights,
         *of_initial,
-        of_memory if needs_memory else none,
+        of_memory if needs_memory else x.new_empty(0),
     ]
 
 

@@ -8,15 +8,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unbounded.errors import BackendError, ChoiceError, DTypeError, ShapeError
-from unbounded.kernels._autograd import differentiate_reference, say_once
+from unbounded.errors import BackendError, ChoiceError, DTypeError, ShapeError, say_once
+from unbounded.kernels._autograd import differentiate_reference
 from unbounded.kernels._buffers import require, require_unroll
 from unbounded.kernels._dispatch import why_not
 from unbounded.kernels._library import Call, run_unroll
 from unbounded.kernels._registry import define
-from unbounded.kernels._shapes import DTYPES, PARTS, STRUCTURES
+from unbounded.kernels._shapes import DTYPES, PARTS, STRUCTURES, SUPERPOSITIONS
+from unbounded.kernels._superposition_shapes import MixtureOptions, refuse_options
+from unbounded.kernels._superposition_unroll import unroll_superposition
 
-Results = tuple[Tensor, Tensor, Tensor]
+Results = tuple[Tensor, ...]
 _KEPT = ("deaths", "kept", "grave_rows", "grave_strengths", "live_range")
 
 
@@ -87,8 +89,8 @@ def _unroll_backward(
         "grad_readings": (batch, steps, parts * width),
         "grad_strengths": (batch, all_rows),
     }
-    rest = (*kept, strengths, grad_readings, grad_strengths)
-    require(dict(zip(shapes, rest, strict=True)), shapes, values)
+    given = (*kept, strengths, grad_readings, grad_strengths)
+    require(dict(zip(shapes, given, strict=True)), shapes, values)
     rows = all_rows - parts * steps
     made = {
         "grad_values": torch.zeros_like(values),
@@ -172,8 +174,8 @@ class Unroll(torch.autograd.Function):
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
             if ctx.reference is None:
                 raise BackendError(
-                    "the fused unroll has no double backward and was given no reference to fall "
-                    "back on; use backend='reference'"
+                    "the fused unroll has no double backward and no reference to fall back on; use "
+                    "backend='reference'"
                 )
             say_once(
                 "backward with create_graph=True: the fused unroll has no double backward, so the "
@@ -225,29 +227,38 @@ def _taken_apart(
 def unroll(
     structure: str,
     instruction: tuple[Tensor, ...],
-    initial: tuple[Tensor, Tensor],
+    initial: tuple[Tensor, ...],
     *,
     reference: Callable[..., Results] | None = None,
+    options: MixtureOptions | None = None,
 ) -> Results:
     """Run a memory over a sequence of instructions, fused.
 
     Args:
-        structure: "stack", "queue" or "deque".
+        structure: "stack", "queue", "deque", "superposition_stack" or "superposition_list".
         instruction: the fields in the memory's order, values [B, T, M], pushes and pops [B, T];
-            pushes and pops are not negative.
-        initial: values [B, N, M] and strengths [B, N].
+            pushes and pops are not negative. Of superpositions: actions [B, T, S, A] and values
+            [B, T, S].
+        initial: values [B, N, M] and strengths [B, N], or cells [B, S, N].
         reference: the same function in plain torch; used where gradients must themselves be
             differentiable.
+        options: of a superposition stack or list; None takes the defaults.
 
     Returns:
-        readings [B, T, R] and the final values and strengths.
+        readings [B, T, R] and the final values and strengths, or cells.
 
     Raises:
         BackendError: the kernels cannot serve the call; the message says why.
         ShapeError, DTypeError: a tensor disagrees; the message names it.
+        MemoryOverflowError: a cell was lost, and the options say `strict`.
     """
+    if structure in SUPERPOSITIONS:
+        return unroll_superposition(
+            structure, instruction, initial, reference, options or MixtureOptions()
+        )
     if structure not in STRUCTURES:
-        raise ChoiceError("structure", structure, STRUCTURES)
+        raise ChoiceError("structure", structure, [*STRUCTURES, *SUPERPOSITIONS])
+    refuse_options(structure, options)
     reason = why_not(*instruction, *initial)
     if reason is not None:
         raise BackendError(reason)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from unbounded.checks import check_floating, check_like, check_positive, check_shape
-from unbounded.errors import ShapeError
+from unbounded.checks import check_positive, check_shape, check_tensor
+from unbounded.layers.call import check_call
 from unbounded.layers.controllers import ControllerState
 from unbounded.layers.memory_rnn import ControllerFactory, make_controller
 
@@ -68,20 +68,16 @@ class ControllerRNN(nn.Module):
         Raises:
             ShapeError, DTypeError, DeviceError: an argument disagrees; the message names it.
         """
+        check_tensor("x", x)
         axes = ("B", "T") if self.batch_first else ("T", "B")
         check_shape("x", x, (*axes, self.input_size))
-        check_floating("x", x)
-        check_like("x", x, "the layer's parameters", next(self.parameters()))
         inputs = x.transpose(0, 1) if self.batch_first else x
-        steps, batch_size = inputs.shape[:2]
-        if steps == 0 or batch_size == 0:
-            raise ShapeError(f"x: expected at least one step and one sequence, got {list(x.shape)}")
+        batch_size = inputs.shape[1]
+        check_call(inputs, lengths, next(self.parameters()))
         if state is None:
             state = self.initial_state(batch_size)
         for k, tensor in enumerate(state):
             check_shape(f"state[{k}]", tensor, (batch_size, self.hidden_size))
-        if lengths is not None:
-            check_shape("lengths", lengths, (batch_size,))
         hidden = []
         for t, step in enumerate(inputs.unbind(0)):
             new: ControllerState = self.controller(step, state)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from unbounded.checks import check_positive, check_shape
+from unbounded.checks import FROM_LIST, check_positive, check_shape, check_tensor
 from unbounded.layers.controllers import initialize_cell
 
 DeepLSTMState = tuple[tuple[Tensor, Tensor], ...]
@@ -94,6 +94,9 @@ class DeepLSTM(nn.Module):
         Returns:
             output of the last layer, [T, B, H] (or batch first), and the state.
         """
+        check_tensor("x", x)
+        if lengths is not None:
+            check_tensor("lengths", lengths, FROM_LIST)
         axes = ("B", "T") if self.batch_first else ("T", "B")
         check_shape("x", x, (*axes, self.input_size))
         inputs = x.transpose(0, 1) if self.batch_first else x

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import _has_any_global_hook
 
 from unbounded import kernels
 from unbounded.kernels import ControllerWeights
@@ -30,6 +31,8 @@ def why_not_fused(
         return f"no kernel knows the controller {type(controller).__name__}"
     if "kernel_name" not in vars(type(memory)) or memory.kernel_name is None:
         return f"no kernel knows the memory {type(memory).__name__}"
+    if _has_any_global_hook():  # type: ignore[no-untyped-call]
+        return "a hook on all modules is registered, and it only runs inside the readable loop"
     for name, module in (("controller", controller), ("heads", heads)):
         if _has_hooks(module):
             return f"the {name} has hooks, which only run inside the readable loop"
@@ -64,7 +67,7 @@ def run_fused(
         heads.bias,
         flatten_state(state),
         reference=reference,
-        **memory.kernel_options,
+        options=memory.kernel_options,
     )
     return hidden, _unflatten(final, controller.state_size, memory)
 

@@ -90,13 +90,6 @@ class Heads(nn.Module):
                 if head.bias is not None:
                     self.bias[self.rows(head.name)] = head.bias
 
-    @property
-    def bias_or_zeros(self) -> Tensor:
-        """The biases [K], for kernels that always add them."""
-        if self.bias is None:
-            return self.weight.new_zeros(self.weight.shape[0])
-        return self.bias
-
     def rows(self, name: str) -> slice:
         """Return the rows of `weight` and `bias` that belong to the head called `name`."""
         if name not in self._slices:

@@ -9,8 +9,9 @@ from typing import Any, Literal, overload
 import torch
 from torch import Tensor, nn
 
-from unbounded.checks import check_floating, check_like, check_positive, check_shape
+from unbounded.checks import check_like, check_positive, check_shape, check_tensor
 from unbounded.errors import ChoiceError, DTypeError, ShapeError
+from unbounded.layers.call import check_call
 from unbounded.layers.controllers import CONTROLLERS, Controller, WeightedController
 from unbounded.layers.fused import run_fused, why_not_fused
 from unbounded.layers.heads import Heads
@@ -65,6 +66,11 @@ class MemoryRNN(nn.Module):
         if output_size is not None:
             check_positive("output_size", output_size)
         check_backend(backend)
+        if isinstance(memory, type):
+            raise DTypeError(
+                f"memory: expected a Memory, for example NeuralStack(width=64), got the class "
+                f"{memory.__name__}. Make one of it: {memory.__name__}(...)."
+            )
         if not isinstance(memory, Memory):
             raise ChoiceError("memory", memory, ["a Memory, for example NeuralStack(width=64)"])
         self.input_size, self.hidden_size, self.memory = input_size, hidden_size, memory
@@ -183,12 +189,13 @@ class MemoryRNN(nn.Module):
             ShapeError, DTypeError, DeviceError: an argument disagrees; the message names it.
             BackendError: the backend asked for cannot serve this call.
         """
+        check_tensor("x", x)
         unbatched = x.dim() == 2
         steps_first = self._steps_first(x, unbatched)
         if torch.is_autocast_enabled(x.device.type):
             steps_first = steps_first.to(self.heads.weight.dtype)
         steps, batch_size = steps_first.shape[:2]
-        self._check(steps_first, lengths, steps, batch_size)
+        check_call(steps_first, lengths, self.heads.weight)
         if state is None:
             state = self.initial_state(batch_size)
         else:
@@ -247,25 +254,6 @@ class MemoryRNN(nn.Module):
         axes = ("B", "T") if self.batch_first else ("T", "B")
         check_shape("x", x, (*axes, self.input_size))
         return x.transpose(0, 1) if self.batch_first else x
-
-    def _check(self, x: Tensor, lengths: Tensor | None, steps: int, batch_size: int) -> None:
-        if steps == 0 or batch_size == 0:
-            raise ShapeError(
-                f"x: expected at least one step and one sequence, got {list(x.shape)}."
-            )
-        check_floating("x", x)
-        check_like("x", x, "the layer's parameters", self.heads.weight)
-        if lengths is None:
-            return
-        check_shape("lengths", lengths, (batch_size,))
-        if lengths.dtype != torch.int64:
-            raise DTypeError(f"lengths: expected dtype int64, got {lengths.dtype}.")
-        if torch.compiler.is_compiling():
-            return  # the values are not known while a graph is captured
-        if bool((lengths < 0).any()) or bool((lengths > steps).any()):
-            raise ShapeError(
-                f"lengths: expected 0..{steps} (the time axis of x), got {lengths.tolist()}."
-            )
 
     def _check_state(self, state: MemoryRNNState, batch_size: int) -> None:
         if not isinstance(state, MemoryRNNState):

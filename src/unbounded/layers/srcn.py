@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from unbounded.checks import check_floating, check_like, check_positive, check_shape
-from unbounded.errors import ConfigError, ShapeError
+from unbounded.checks import check_positive, check_shape, check_tensor
+from unbounded.errors import ConfigError
+from unbounded.layers.call import check_call
 
 #: Steps over which the context is one matrix product; longer inputs take several.
 BLOCK = 64
@@ -116,19 +117,15 @@ class SRCN(nn.Module):
         Raises:
             ShapeError, DTypeError, DeviceError: an argument disagrees; the message names it.
         """
+        check_tensor("x", x)
         axes = ("B", "T") if self.batch_first else ("T", "B")
         check_shape("x", x, (*axes, self.input_size))
-        check_floating("x", x)
-        check_like("x", x, "the layer's parameters", self.weight_ih)
         inputs = x.transpose(0, 1) if self.batch_first else x
+        check_call(inputs, lengths, self.weight_ih)
         steps, batch_size = inputs.shape[:2]
-        if steps == 0 or batch_size == 0:
-            raise ShapeError(f"x: expected at least one step and one sequence, got {list(x.shape)}")
         state = self.initial_state(batch_size) if state is None else SRCNState(*state)
         check_shape("state.hidden", state.hidden, (batch_size, self.hidden_size))
         check_shape("state.context", state.context, (batch_size, self.context_size))
-        if lengths is not None:
-            check_shape("lengths", lengths, (batch_size,))
         sizes = [self.hidden_size, self.context_size]
         to_hidden, to_context = torch.split(F.linear(inputs, self.weight_ih), sizes, dim=-1)
         context = self._context((1 - self.alpha) * to_context, state.context)

@@ -51,8 +51,9 @@ class _FusedStream:
             str(controller.kernel_name),
             controller.weights,
             layer.heads.weight,
-            layer.heads.bias_or_zeros,
+            layer.heads.bias,
             flatten_state(state),
+            options=layer.memory.kernel_options,
         )
 
     @torch.no_grad()
@@ -75,7 +76,6 @@ def open_stream(layer: nn.Module, batch_size: int, like: Tensor) -> Stream:
     with torch.no_grad():
         state = layer.initial_state(batch_size)
         reason = why_not_fused(layer.controller, layer.heads, layer.memory, like, state)
-        steps = layer.memory.kernel_name in kernels.STRUCTURES
-        if choose_backend(layer.backend, type(layer).__name__, reason) and steps:
+        if choose_backend(layer.backend, type(layer).__name__, reason):
             return _FusedStream(layer, layer.controller, state)
     return _LayerStream(layer)

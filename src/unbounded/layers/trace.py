@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from unbounded.errors import CheckpointError
+from unbounded.errors import CheckpointError, DTypeError
 
 TRACE_FORMAT = "unbounded-trace"
 TRACE_VERSION = "1"
@@ -40,7 +40,16 @@ class Trace(NamedTuple):
 
 
 def save_trace(path: str | Path, trace: Trace) -> None:
-    """Write a trace as a safetensors file whose metadata says format, version and memory."""
+    """Write a trace as a safetensors file whose metadata says format, version and memory.
+
+    Raises:
+        DTypeError: `trace` is no Trace.
+    """
+    if not isinstance(trace, Trace):
+        raise DTypeError(
+            f"trace: expected a Trace, got {type(trace).__name__}. The path comes first: "
+            "save_trace(path, trace)."
+        )
     from safetensors.torch import save_file  # only here: importing the layers stays light
 
     metadata = {"format": TRACE_FORMAT, "version": TRACE_VERSION, "memory": trace.memory}

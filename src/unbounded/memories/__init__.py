@@ -3,11 +3,11 @@
 from collections.abc import Callable
 
 from unbounded.memories.base import BACKENDS, Head, Memory
-from unbounded.memories.deque import NeuralDeque, TwoEndedPushPop, quiet_deque
-from unbounded.memories.queue import NeuralQueue
-from unbounded.memories.stack import NeuralStack
+from unbounded.memories.deque import DequeState, NeuralDeque, TwoEndedPushPop, quiet_deque
+from unbounded.memories.queue import NeuralQueue, QueueState
+from unbounded.memories.stack import NeuralStack, StackState
 from unbounded.memories.state import detach_state, index_state, move_state
-from unbounded.memories.strengths import PushPop, StrengthState
+from unbounded.memories.strengths import PushPop
 from unbounded.memories.superposition import ActionValue, Cells, SuperpositionMemory
 from unbounded.memories.superposition_list import SuperpositionList
 from unbounded.memories.superposition_stack import SuperpositionStack, trim_cells
@@ -34,13 +34,15 @@ __all__ = [
     "SUPERPOSITION_MEMORIES",
     "ActionValue",
     "Cells",
+    "DequeState",
     "Head",
     "Memory",
     "NeuralDeque",
     "NeuralQueue",
     "NeuralStack",
     "PushPop",
-    "StrengthState",
+    "QueueState",
+    "StackState",
     "SuperpositionList",
     "SuperpositionMemory",
     "SuperpositionStack",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -14,7 +12,7 @@ from torch.nn import functional as F
 
 from unbounded import kernels
 from unbounded.checks import check_like, check_positive, check_shape
-from unbounded.errors import BackendError, BackendWarning, ChoiceError, ShapeError
+from unbounded.errors import BackendError, BackendWarning, ChoiceError, ShapeError, say_once
 
 StateT = TypeVar("StateT", bound=tuple[Tensor, ...])
 InstructionT = TypeVar("InstructionT", bound=tuple[Tensor, ...])
@@ -64,9 +62,9 @@ class Memory(ABC, Generic[StateT, InstructionT]):
     kernel_name: str | None = None
 
     @property
-    def kernel_options(self) -> Mapping[str, Any]:
-        """What the kernels must know beside the name, by the names they give it."""
-        return {}
+    def kernel_options(self) -> kernels.MixtureOptions | None:
+        """What the kernels must know beside the name."""
+        return None
 
     @property
     @abstractmethod
@@ -99,7 +97,12 @@ class Memory(ABC, Generic[StateT, InstructionT]):
 
     @abstractmethod
     def step(self, state: StateT, instruction: InstructionT) -> tuple[Tensor, StateT]:
-        """Carry out one instruction: return the reading [B, R] and the next state."""
+        """Carry out one instruction: return the reading [B, R] and the next state.
+
+        Shapes and dtypes are checked, ranges are not: a look at the values makes the device wait
+        at each step, and the heads' activations keep to the ranges. What is out of range is
+        carried out as the equations say.
+        """
 
     @abstractmethod
     def observe(self, state: StateT) -> Mapping[str, Tensor]:
@@ -133,8 +136,6 @@ class Memory(ABC, Generic[StateT, InstructionT]):
         # Exact types: a subclass may compute something else, which no kernel knows of.
         if "kernel_name" not in vars(type(self)) or self.kernel_name is None:
             reason: str | None = f"no kernel knows the memory {type(self).__name__}"
-        elif self.kernel_name not in kernels.STRUCTURES:
-            reason = f"no kernel unrolls a {type(self).__name__} alone"
         elif any(bool((field < 0).any()) for field in (*instructions, *state) if field.dim() == 2):
             reason = "the kernels take strengths, pushes and pops of at least 0"
         else:
@@ -155,7 +156,11 @@ class Memory(ABC, Generic[StateT, InstructionT]):
         start: Any = tuple(state)
 
         readings, *final = kernels.unroll(
-            str(self.kernel_name), tuple(instructions), start, reference=reference
+            str(self.kernel_name),
+            tuple(instructions),
+            start,
+            reference=reference,
+            options=self.kernel_options,
         )
         return readings, self.State(*final)
 
@@ -268,13 +273,10 @@ def choose_backend(backend: str, what: str, reason: str | None) -> bool:
             f"{what}: backend 'cpu' cannot serve this call: {reason}. "
             "Use backend='auto' or 'reference'."
         )
-    _say_once(f"{what} runs on the readable reference path, which is slower: {reason}.")
+    say_once(
+        f"{what} runs on the readable reference path, which is slower: {reason}.", BackendWarning
+    )
     return False
-
-
-@functools.cache
-def _say_once(message: str) -> None:
-    warnings.warn(message, BackendWarning, stacklevel=2)
 
 
 def check_backend(backend: str) -> None:

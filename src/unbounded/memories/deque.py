@@ -10,7 +10,7 @@ from torch import Tensor
 
 from unbounded.checks import check_positive
 from unbounded.memories.base import Head, Memory, check_batch_size
-from unbounded.memories.strengths import StrengthState, pop_strengths, read_rows, read_weights
+from unbounded.memories.strengths import pop_strengths, read_rows, read_weights
 
 
 class TwoEndedPushPop(NamedTuple):
@@ -30,7 +30,19 @@ class TwoEndedPushPop(NamedTuple):
     bottom_pop: Tensor
 
 
-class NeuralDeque(Memory[StrengthState, TwoEndedPushPop]):
+class DequeState(NamedTuple):
+    """Rows of a deque and their strengths; row 0 is the bottom.
+
+    Fields:
+        values: V_t, [B, N, M].
+        strengths: s_t, [B, N], in [0, 1].
+    """
+
+    values: Tensor
+    strengths: Tensor
+
+
+class NeuralDeque(Memory[DequeState, TwoEndedPushPop]):
     """A double-ended queue of vectors whose pushes and pops have a strength between 0 and 1.
 
     Args:
@@ -43,7 +55,7 @@ class NeuralDeque(Memory[StrengthState, TwoEndedPushPop]):
     """
 
     Instruction = TwoEndedPushPop
-    State = StrengthState
+    State = DequeState
     growth = (1, 1)
     kernel_name = "deque"
 
@@ -84,17 +96,15 @@ class NeuralDeque(Memory[StrengthState, TwoEndedPushPop]):
         batch_size: int,
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
-    ) -> StrengthState:
+    ) -> DequeState:
         """Return the empty deque: values [B, 0, M], strengths [B, 0]."""
         check_batch_size(batch_size)
-        return StrengthState(
+        return DequeState(
             torch.zeros(batch_size, 0, self.width, dtype=dtype, device=device),
             torch.zeros(batch_size, 0, dtype=dtype, device=device),
         )
 
-    def step(
-        self, state: StrengthState, instruction: TwoEndedPushPop
-    ) -> tuple[Tensor, StrengthState]:
+    def step(self, state: DequeState, instruction: TwoEndedPushPop) -> tuple[Tensor, DequeState]:
         """Pop the top, pop the bottom, push both, then read both, for one time step.
 
         V_t[1] = v_t^bot;  V_t[2t] = v_t^top;  V_t[i] = V_{t-1}[i-1] between                     (6)
@@ -130,9 +140,9 @@ class NeuralDeque(Memory[StrengthState, TwoEndedPushPop]):
         )
         top = read_rows(read_weights(strengths, "top"), values)
         bottom = read_rows(read_weights(strengths, "bottom"), values)
-        return torch.cat([top, bottom], dim=-1), StrengthState(values, strengths)
+        return torch.cat([top, bottom], dim=-1), DequeState(values, strengths)
 
-    def observe(self, state: StrengthState) -> Mapping[str, Tensor]:
+    def observe(self, state: DequeState) -> Mapping[str, Tensor]:
         """Return the strengths and the read weights of both ends, each [B, N]."""
         return {
             "strengths": state.strengths,

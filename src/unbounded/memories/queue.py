@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,14 +12,25 @@ from unbounded.checks import check_positive
 from unbounded.memories.base import Head, Memory, check_batch_size
 from unbounded.memories.strengths import (
     PushPop,
-    StrengthState,
     pop_strengths,
     read_rows,
     read_weights,
 )
 
 
-class NeuralQueue(Memory[StrengthState, PushPop]):
+class QueueState(NamedTuple):
+    """Rows of a queue and their strengths; row 0 is the oldest.
+
+    Fields:
+        values: V_t, [B, N, M].
+        strengths: s_t, [B, N], in [0, 1].
+    """
+
+    values: Tensor
+    strengths: Tensor
+
+
+class NeuralQueue(Memory[QueueState, PushPop]):
     """A queue of vectors whose pushes and pops have a strength between 0 and 1.
 
     Args:
@@ -29,7 +41,7 @@ class NeuralQueue(Memory[StrengthState, PushPop]):
     """
 
     Instruction = PushPop
-    State = StrengthState
+    State = QueueState
     growth = (0, 1)
     kernel_name = "queue"
 
@@ -60,15 +72,15 @@ class NeuralQueue(Memory[StrengthState, PushPop]):
         batch_size: int,
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
-    ) -> StrengthState:
+    ) -> QueueState:
         """Return the empty queue: values [B, 0, M], strengths [B, 0]."""
         check_batch_size(batch_size)
-        return StrengthState(
+        return QueueState(
             torch.zeros(batch_size, 0, self.width, dtype=dtype, device=device),
             torch.zeros(batch_size, 0, dtype=dtype, device=device),
         )
 
-    def step(self, state: StrengthState, instruction: PushPop) -> tuple[Tensor, StrengthState]:
+    def step(self, state: QueueState, instruction: PushPop) -> tuple[Tensor, QueueState]:
         """Pop, push, then read, for one time step.
 
         V_t[i] = V_{t-1}[i] for i < t;  V_t[t] = v_t                                             (1)
@@ -90,9 +102,9 @@ class NeuralQueue(Memory[StrengthState, PushPop]):
         values = torch.cat([state.values, instruction.value.unsqueeze(1)], dim=1)
         strengths = torch.cat([popped, instruction.push.unsqueeze(1)], dim=1)
         reading = read_rows(read_weights(strengths, "bottom"), values)
-        return reading, StrengthState(values, strengths)
+        return reading, QueueState(values, strengths)
 
-    def observe(self, state: StrengthState) -> Mapping[str, Tensor]:
+    def observe(self, state: QueueState) -> Mapping[str, Tensor]:
         """Return the strengths and the read weights, each [B, N]."""
         return {
             "strengths": state.strengths,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,14 +12,25 @@ from unbounded.checks import check_positive
 from unbounded.memories.base import Head, Memory, check_batch_size
 from unbounded.memories.strengths import (
     PushPop,
-    StrengthState,
     pop_strengths,
     read_rows,
     read_weights,
 )
 
 
-class NeuralStack(Memory[StrengthState, PushPop]):
+class StackState(NamedTuple):
+    """Rows of a stack and their strengths; row 0 is the bottom, the oldest.
+
+    Fields:
+        values: V_t, [B, N, M].
+        strengths: s_t, [B, N], in [0, 1].
+    """
+
+    values: Tensor
+    strengths: Tensor
+
+
+class NeuralStack(Memory[StackState, PushPop]):
     """A stack of vectors whose pushes and pops have a strength between 0 and 1.
 
     Args:
@@ -29,7 +41,7 @@ class NeuralStack(Memory[StrengthState, PushPop]):
     """
 
     Instruction = PushPop
-    State = StrengthState
+    State = StackState
     growth = (0, 1)
     kernel_name = "stack"
 
@@ -60,15 +72,15 @@ class NeuralStack(Memory[StrengthState, PushPop]):
         batch_size: int,
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
-    ) -> StrengthState:
+    ) -> StackState:
         """Return the empty stack: values [B, 0, M], strengths [B, 0]."""
         check_batch_size(batch_size)
-        return StrengthState(
+        return StackState(
             torch.zeros(batch_size, 0, self.width, dtype=dtype, device=device),
             torch.zeros(batch_size, 0, dtype=dtype, device=device),
         )
 
-    def step(self, state: StrengthState, instruction: PushPop) -> tuple[Tensor, StrengthState]:
+    def step(self, state: StackState, instruction: PushPop) -> tuple[Tensor, StackState]:
         """Pop, push, then read, for one time step.
 
         V_t[i] = V_{t-1}[i] for i < t;  V_t[t] = v_t                                             (1)
@@ -91,9 +103,9 @@ class NeuralStack(Memory[StrengthState, PushPop]):
         values = torch.cat([state.values, instruction.value.unsqueeze(1)], dim=1)
         strengths = torch.cat([popped, instruction.push.unsqueeze(1)], dim=1)
         reading = read_rows(read_weights(strengths, "top"), values)
-        return reading, StrengthState(values, strengths)
+        return reading, StackState(values, strengths)
 
-    def observe(self, state: StrengthState) -> Mapping[str, Tensor]:
+    def observe(self, state: StackState) -> Mapping[str, Tensor]:
         """Return the strengths and the read weights, each [B, N]."""
         return {
             "strengths": state.strengths,

@@ -11,18 +11,6 @@ from torch.nn import functional as F
 End = Literal["top", "bottom"]
 
 
-class StrengthState(NamedTuple):
-    """Rows and their strengths; row 0 is the bottom (the oldest of a stack or queue).
-
-    Fields:
-        values: V_t, [B, N, M].
-        strengths: s_t, [B, N], in [0, 1].
-    """
-
-    values: Tensor
-    strengths: Tensor
-
-
 class PushPop(NamedTuple):
     """The instruction of a stack or queue.
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from unbounded import kernels
 from unbounded.checks import check_positive
 from unbounded.errors import ChoiceError, ConfigError, MemoryOverflowError, ShapeError
 from unbounded.memories.base import Head, Memory, check_batch_size
@@ -105,9 +106,9 @@ class SuperpositionMemory(Memory[Cells, ActionValue]):
         )
 
     @property
-    def kernel_options(self) -> Mapping[str, Any]:
-        """Capacity, and whether to raise when a full structure loses a cell."""
-        return {"capacity": self.capacity, "strict": self.overflow == "error"}
+    def kernel_options(self) -> kernels.MixtureOptions:
+        """Depth, capacity, and whether to raise when a full structure loses a cell."""
+        return kernels.MixtureOptions(self.depth, self.capacity, self.overflow == "error")
 
     @property
     def actions(self) -> tuple[str, ...]:

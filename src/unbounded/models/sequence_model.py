@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from unbounded.checks import check_positive
 from unbounded.errors import DTypeError, ShapeError
+from unbounded.layers.symbols import input_weight, run_symbols
 
 
 class SequenceModel(nn.Module):
@@ -79,8 +80,17 @@ class SequenceModel(nn.Module):
             raise kind(
                 f"inputs: expected int64 tokens [B, T], got {inputs.dtype} {list(inputs.shape)}."
             )
-        hidden, state = self.layer(self.embed(inputs), state, lengths)
+        if self._looks_up:
+            hidden, state = run_symbols(self.layer, inputs, state, lengths)
+        else:
+            hidden, state = self.layer(self.embed(inputs), state, lengths)
         return self.output(hidden), state
+
+    @property
+    def _looks_up(self) -> bool:
+        """Whether one-hot symbols are so many that a look-up costs less than a product."""
+        weight = input_weight(self.layer) if self.embedding is None else None
+        return weight is not None and self.input_vocabulary > len(weight)
 
     def embed(self, inputs: Tensor) -> Tensor:
         """What the layer sees of tokens [B, T]: their embeddings, or the tokens one-hot."""

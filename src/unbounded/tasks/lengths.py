@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 from unbounded.errors import ConfigError
 
+#: The greatest length that a person may ask for: beyond it no sequence fits into memory.
+LONGEST = 1_000_000
+
 _FORM = re.compile(r"\s*(-?\d+)\s*:\s*(-?\d+)\s*")
 
 
@@ -45,12 +48,17 @@ class LengthRange:
         """Read "MINIMUM:MAXIMUM", as in "65:128".
 
         Raises:
-            ConfigError: the text has another form, or the range is not valid.
+            ConfigError: the text has another form, the range is not valid, or it goes beyond
+                LONGEST.
         """
         match = _FORM.fullmatch(text)
         if match is None:
             raise ConfigError(
                 [f"length range: expected MINIMUM:MAXIMUM such as 65:128, got {text!r}"]
+            )
+        if int(match[2]) > LONGEST:
+            raise ConfigError(
+                [f"length range: expected lengths of at most {LONGEST}, got {text.strip()}"]
             )
         return cls(int(match[1]), int(match[2]))
 

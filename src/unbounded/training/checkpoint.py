@@ -79,6 +79,7 @@ class Checkpoints:
         config: the model's config, kept beside its weights.
         run: what identifies the run; a checkpoint of another run is foreign.
         keep: how many of the newest stay, at least 1.
+        saved: called after each checkpoint that is written.
         extra: has tensors of its own to keep, in extra.safetensors; None has none.
     """
 
@@ -90,6 +91,7 @@ class Checkpoints:
         config: dict[str, Any],
         run: str,
         keep: int = 2,
+        saved: Callable[[], None] | None = None,
         extra: Extra | None = None,
     ) -> None:
         self.folder = folder
@@ -97,6 +99,7 @@ class Checkpoints:
         self._config = config
         self._run = run
         self._keep = keep
+        self._saved = saved
         self._extra = extra
 
     def save(self, state: LoopState) -> Path:
@@ -129,6 +132,8 @@ class Checkpoints:
                 for old in checkpoint_folders(self.folder)[self._keep :]:
                     shutil.rmtree(old)
             self._accelerator.wait_for_everyone()
+        if self._saved is not None:
+            self._saved()
         return final
 
     def load_newest(self, tell: Callable[[str], None]) -> LoopState | None:
@@ -161,7 +166,9 @@ class Checkpoints:
             raise
         except Exception as error:
             # safetensors and torch's zip writer report a refused write as errors of their own.
-            raise OSError(f"{type(error).__name__}: {error}") from error
+            free = shutil.disk_usage(self.folder).free // 2**20
+            reason = f"{type(error).__name__}: {error}".split("\n", 1)[0]
+            raise OSError(f"the disk has {free} MiB free and refused a file ({reason})") from error
         if self._accelerator.is_main_process:
             (partial / "loop.json").write_text(json_text(state.to_json(), indent=1))
             (partial / "config.json").write_text(json_text(self._config, indent=1))

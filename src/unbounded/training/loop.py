@@ -279,7 +279,7 @@ class TrainingLoop:
 
     def _log_cut(self, state: LoopState) -> None:
         if self._accelerator.is_main_process:
-            self._log.cut(state.metrics_lines)
+            state.metrics_lines = self._log.cut(state.metrics_lines)
             self._log.sync()
 
     def _check_parameters(self, batch: int) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from unbounded.errors import CheckpointError
 from unbounded.training.files import json_text, storage_faults
 
 Listener = Callable[[dict[str, Any]], None]
@@ -37,24 +36,29 @@ class MetricsLog:
         if self._listener is not None:
             self._listener(record)
 
-    def cut(self, lines: int) -> None:
+    def cut(self, lines: int, tell: Callable[[str], None] = lambda text: None) -> int:
         """Keep the first `lines` lines: later ones belong to work that is done again.
 
+        Args:
+            tell: given a warning where there are fewer.
+        Returns:
+            How many there are now: fewer than `lines` where the file had fewer.
         Raises:
-            CheckpointError: the file has fewer lines than the checkpoint says.
+            StorageError: the disk refused.
         """
         with storage_faults(self.path, "cutting"):
             content = self.path.read_bytes() if self.path.exists() else b""
-            position = 0
-            for _ in range(lines):
-                position = content.find(b"\n", position) + 1
-                if position == 0:
-                    raise CheckpointError(
-                        f"{self.path} has fewer than the {lines} lines its checkpoint counts; "
-                        "put the file back, or start again with --overwrite"
-                    )
+            position, kept = 0, 0
+            while kept < lines and (end := content.find(b"\n", position)) >= 0:
+                position, kept = end + 1, kept + 1
             if position != len(content):
                 os.truncate(self.path, position)
+        if kept < lines:
+            tell(
+                f"warning: {self.path} has {kept} of the {lines} lines that the checkpoint counts; "
+                "the figures will lack the others, the weights lack nothing"
+            )
+        return kept
 
     def sync(self) -> None:
         """Wait until every record is on the disk."""

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a request that the loop answers between two steps."""
+"""Ctrl-C, SIGTERM and SIGHUP as a request that the loop answers between two steps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Interrupted(Exception):  # noqa: N818
 
     @property
     def exit_code(self) -> int:
-        """130 after Ctrl-C, 143 after SIGTERM."""
+        """130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP."""
         return 128 + self.number
 
 
@@ -40,12 +40,17 @@ class StopRequest:
 
 @contextmanager
 def stop_requests() -> Iterator[StopRequest]:
-    """Catch SIGINT and SIGTERM inside the block; a second one has its usual effect at once."""
+    """Catch SIGINT, SIGTERM and SIGHUP inside the block; a second has its usual effect at once.
+
+    SIGHUP comes when the terminal is closed; under nohup it is ignored, and stays so.
+    """
     request = StopRequest()
     if threading.current_thread() is not threading.main_thread():
         yield request
         return
-    numbers = (signal.SIGINT, signal.SIGTERM)
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
     before = {number: signal.getsignal(number) for number in numbers}
 
     def remember(number: int, frame: FrameType | None) -> None:

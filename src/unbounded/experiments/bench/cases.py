@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from unbounded.errors import ChoiceError, ConfigError
-from unbounded.layers import CONTROLLERS
-from unbounded.memories import MEMORIES
+
+if TYPE_CHECKING:
+    from unbounded.memories import Memory
 
 GATES = {"lstm": 4, "gru": 3, "elman": 1}
 DTYPES = ("float32", "float64")
@@ -17,13 +19,13 @@ class Case:
     """One size of one model.
 
     Args:
-        memory: stack, queue or deque.
+        memory: stack, queue, deque, superposition_stack or superposition_list.
         controller: lstm, gru or elman.
         steps: T.
         batch: B.
         input: I, size of the input.
         hidden: H, units of the controller.
-        width: M, size of the stored vectors.
+        width: M, size of the stored vectors; of superpositions S, how many there are.
         output: O, size of the layer's output.
         dtype: float32 or float64.
         threads: of this process.
@@ -51,26 +53,28 @@ class Case:
     @property
     def reading(self) -> int:
         """R, size of the reading."""
-        return MEMORIES[self.memory](self.width).reading_size
+        return make_memory(self).reading_size
 
     @property
     def gflop(self) -> float:
         """Operations of the matrix products, forward and backward (three products each), in 1e9."""
         gates = GATES[self.controller] * self.hidden
-        heads = sum(head.size for head in MEMORIES[self.memory](self.width).heads)
+        heads = sum(head.size for head in make_memory(self).heads)
         products = gates * (self.input + self.reading + self.hidden)
         products += (heads + self.output) * self.hidden
         return 3 * 2 * products * self.steps * self.batch / 1e9
 
     def check(self) -> None:
         """Raise ConfigError, with all faults, unless the case can be run."""
+        from unbounded.layers import CONTROLLERS
+
         faults = [
             f"{name}: expected an integer >= 1, got {value!r}"
             for name, value in vars(self).items()
             if isinstance(value, int) and value < 1
         ]
         for kind, value, valid in (
-            ("memory", self.memory, MEMORIES),
+            ("memory", self.memory, _memories()),
             ("controller", self.controller, CONTROLLERS),
             ("dtype", self.dtype, DTYPES),
         ):
@@ -78,6 +82,19 @@ class Case:
                 faults.append(str(ChoiceError(kind, value, valid)))
         if faults:
             raise ConfigError(faults)
+
+
+def make_memory(case: Case) -> Memory[Any, Any]:
+    """Make the memory of a case."""
+    memory: Memory[Any, Any] = _memories()[case.memory](case.width)
+    return memory
+
+
+def _memories() -> dict[str, Any]:
+    # Only here: the --help of the command, which shows the fields of Case, needs no torch.
+    from unbounded.memories import MEMORIES, SUPERPOSITION_MEMORIES
+
+    return {**MEMORIES, **SUPERPOSITION_MEMORIES}
 
 
 def _paper() -> list[Case]:
@@ -98,8 +115,21 @@ def _controllers() -> list[Case]:
     ]
 
 
+def _superposition() -> list[Case]:
+    sizes = Case(controller="elman", steps=50, batch=32, input=2, hidden=40, output=2, threads=1)
+    return [
+        replace(sizes, memory="superposition_stack", width=10),
+        replace(sizes, memory="superposition_list", width=5),
+    ]
+
+
 #: Lists of cases by name; "all" is every one of them.
-SUITES = {"paper": _paper, "sizes": _sizes, "controllers": _controllers}
+SUITES = {
+    "paper": _paper,
+    "sizes": _sizes,
+    "controllers": _controllers,
+    "superposition": _superposition,
+}
 
 
 def suite(name: str) -> list[Case]:

@@ -9,9 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from unbounded import kernels
-from unbounded.experiments.bench.cases import Case
+from unbounded.experiments.bench.cases import Case, make_memory
 from unbounded.layers import MemoryRNN
-from unbounded.memories import MEMORIES
 
 Pass = Callable[[], object]
 
@@ -25,7 +24,7 @@ def memory_layer(case: Case, backend: str) -> MemoryRNN:
     return MemoryRNN(
         case.input,
         case.hidden,
-        MEMORIES[case.memory](case.width),
+        make_memory(case),
         case.controller,
         output_size=case.output,
         backend=backend,

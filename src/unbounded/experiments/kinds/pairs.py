@@ -9,6 +9,7 @@ from unbounded.evaluation import Score, score, sweep
 from unbounded.experiments.checking import check_choice, check_idle, check_number
 from unbounded.experiments.config import ModelConfig, RunConfig
 from unbounded.experiments.kinds.base import Judge, Kind, Model, Place, Sweep
+from unbounded.layers import CONTROLLERS
 from unbounded.memories import MEMORIES
 from unbounded.models.initialization import INITIALIZATIONS, OUTPUT_INITIALIZATIONS
 from unbounded.models.transduction import NO_MEMORY, TransductionModel
@@ -30,6 +31,7 @@ class PairsKind(Kind[TransductionTask]):
         found: list[str] = []
         model = config.model
         check_choice(found, "model.memory", "memory", model.memory, (NO_MEMORY, *MEMORIES))
+        check_choice(found, "model.controller", "controller", model.controller, CONTROLLERS)
         check_number(found, "model.pop_bias", model.pop_bias, -1e6, 1e6)
         for name, valid in (
             ("initialization", INITIALIZATIONS),
@@ -39,7 +41,7 @@ class PairsKind(Kind[TransductionTask]):
         without = model.memory == NO_MEMORY
         idle = ("controller", "memory_width", "pop_bias") if without else ("layers", "skip_input")
         check_idle(found, "model", model, idle, f"with memory {model.memory!r}")
-        streams = ("recurrent", "count", "depth", "noop", "capacity", "overflow")
+        streams = ("recurrent", "count", "depth", "noop", "capacity", "overflow", "context_size")
         check_idle(found, "model", model, streams, _WHY)
         names = (
             "piece_steps",
@@ -52,6 +54,7 @@ class PairsKind(Kind[TransductionTask]):
         )
         check_idle(found, "training", config.training, names, _WHY)
         check_idle(found, "training", config.training, ("plateau_factor", "plateau_least"), _WHY)
+        check_idle(found, "rounding", config.rounding, ("batches",), _WHY)
         check_idle(found, "evaluation", config.evaluation, ("every", "streams", "carry"), _WHY)
         return found
 

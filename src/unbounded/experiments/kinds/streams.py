@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from unbounded.errors import ChoiceError, ConfigError
@@ -15,9 +16,11 @@ from unbounded.evaluation import (
 from unbounded.experiments.checking import check_choice, check_idle, check_number
 from unbounded.experiments.config import ModelConfig, RunConfig
 from unbounded.experiments.kinds.base import Judge, Kind, Model, Place, Sweep
+from unbounded.layers import CONTROLLERS
 from unbounded.memories import SUPERPOSITION_MEMORIES
-from unbounded.models.stream import NO_MEMORY, StreamModel
+from unbounded.models.stream import NO_MEMORY, SRCN_NAME, StreamModel
 from unbounded.tasks import Batch, LengthRange, StreamTask, Task, make_task
+from unbounded.training.optimizers import OPTIMIZERS
 
 #: Validation sequences are shared among so many parallel streams.
 VALIDATION_STREAMS = 32
@@ -32,6 +35,14 @@ def stream_model_faults(model: ModelConfig) -> list[str]:
     """What is wrong with a model of streams or of a text."""
     found: list[str] = []
     names = (NO_MEMORY, *SUPERPOSITION_MEMORIES)
+    alone = [SRCN_NAME] if model.memory == NO_MEMORY else []
+    controllers = (*CONTROLLERS, *alone)
+    check_choice(found, "model.controller", "controller", model.controller, controllers)
+    if model.controller != SRCN_NAME:
+        names_it = f"with controller {model.controller!r}"
+        check_idle(found, "model", model, ("context_size",), names_it)
+    elif model.context_size is not None:
+        check_number(found, "model.context_size", model.context_size, 1)
     check_choice(found, "model.memory", "memory", model.memory, names)
     check_idle(found, "model", model, _NOT_HERE, "on streams")
     if model.controller != "elman":
@@ -76,6 +87,7 @@ def build_stream_model(config: RunConfig, task: Task) -> StreamModel:
         capacity=model.capacity,
         overflow=model.overflow,
         layers=model.layers,
+        context_size=model.context_size,
         backend=config.machine.backend,
     )
 
@@ -109,6 +121,31 @@ def symbol_update_faults(config: RunConfig) -> list[str]:
     return found
 
 
+def rounding_faults(config: RunConfig) -> list[str]:
+    """What is wrong with the rounding of a config."""
+    found: list[str] = []
+    rounding = config.rounding
+    if rounding.batches == 0:
+        names = [each.name for each in dataclasses.fields(rounding) if each.name != "batches"]
+        check_idle(found, "rounding", rounding, names, "without rounding.batches")
+        return found
+    check_number(found, "rounding.batches", rounding.batches, 0)
+    for name in ("every", "most_removals"):
+        check_number(found, f"rounding.{name}", getattr(rounding, name), 1)
+    check_number(found, "rounding.factor", rounding.factor, 1, 1e6, above=True)
+    check_number(found, "rounding.decided", rounding.decided, 0.5, 0.999999, above=True)
+    if rounding.optimizer is not None:
+        check_choice(found, "rounding.optimizer", "optimizer", rounding.optimizer, OPTIMIZERS)
+    if rounding.learning_rate is not None:
+        rate = rounding.learning_rate
+        check_number(found, "rounding.learning_rate", rate, 0, 1e3, above=True)
+    if config.model.memory not in SUPERPOSITION_MEMORIES:
+        found.append(
+            f"rounding.batches: memory {config.model.memory!r} has no actions to round; give 0"
+        )
+    return found
+
+
 class StreamsKind(Kind[StreamTask]):
     """Runs that train streams of sequences."""
 
@@ -124,7 +161,7 @@ class StreamsKind(Kind[StreamTask]):
                 "training.stop: streams are never wholly determined, so their perplexity does not "
                 "converge to 1; choose solved or budget"
             )
-        found += _below(config)
+        found += _below(config) + rounding_faults(config)
         if training.curriculum != "growing":
             idle = ("curriculum_every", "curriculum_first")
             check_idle(found, "training", training, idle, f"with curriculum {training.curriculum}")
@@ -148,9 +185,11 @@ class StreamsKind(Kind[StreamTask]):
         """See `Kind.judge`."""
         return _StreamsJudge(self, config, task, model, place)
 
-    def example(self, config: RunConfig, task: StreamTask) -> Batch | None:
-        """None yet."""
-        return None
+    def example(self, config: RunConfig, task: StreamTask) -> Batch:
+        """Two short test sequences, one after the other."""
+        shortest = self.train_lengths(config, task).minimum
+        lengths = LengthRange(shortest, shortest + 2)
+        return task.with_sequences(2).batch(config.seed, "test", 0, 1, lengths)
 
 
 def _below(config: RunConfig) -> list[str]:
@@ -195,19 +234,19 @@ class _StreamsJudge(Judge):
         self._options: dict[str, Any] = {"device": place.device, "check": place.check}
 
     def assess(self, lengths: LengthRange, start: int, count: int) -> StreamScore:
-        streams, sequences = _shared(count, VALIDATION_STREAMS)
+        streams, sequences = shared(count, VALIDATION_STREAMS)
         task = self._task.with_sequences(sequences)
         judged = task.judged(self._config.seed, "validation", start, streams, lengths)
         return score_streams(self._model, judged, **self._options)
 
     def validate(self) -> float:
-        streams, sequences = _shared(self._config.training.validation_count, VALIDATION_STREAMS)
+        streams, sequences = shared(self._config.training.validation_count, VALIDATION_STREAMS)
         task = self._task.with_sequences(sequences)
         batch = task.batch(self._config.seed, "validation", 0, streams, self._lengths)
         return stream_loss(self._model, batch, **self._options)
 
     def rows(self, sweep: Sweep) -> list[dict[str, Any]]:
-        streams, sequences = _shared(sweep.count, sweep.streams)
+        streams, sequences = shared(sweep.count, sweep.streams)
         task = self._task.with_sequences(sequences)
         rows = []
         for lengths in sweep.lengths or (self._task.test_lengths,):
@@ -241,7 +280,7 @@ class _StreamsJudge(Judge):
         }
 
 
-def _shared(count: int, streams: int) -> tuple[int, int]:
+def shared(count: int, streams: int) -> tuple[int, int]:
     """Parallel streams, and sequences of each, that score at least `count` sequences.
 
     The last sequence of a stream is not scored.

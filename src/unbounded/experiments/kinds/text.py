@@ -45,6 +45,7 @@ class TextKind(Kind[PennTreebank]):
             found.append(f"training.stop: {training.stop!r} has no meaning {_WHY}; choose budget")
         if training.accuracy_every:
             found.append(f"training.accuracy_every: has no effect {_WHY}; give 0")
+        check_idle(found, "rounding", config.rounding, ("batches",), _WHY)
         check_idle(found, "evaluation", evaluation, ("count", "lengths", "every", "carry"), _WHY)
         check_number(found, "evaluation.streams", evaluation.streams, 1)
         return found

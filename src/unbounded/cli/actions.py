@@ -1,0 +1,74 @@
+"""`unbounded actions RUN INPUT`: what the stacks or lists of a trained run do, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from unbounded.cli.parsing import Parser, parse
+from unbounded.errors import ConfigError, RunExistsError
+
+_DESCRIPTION = """Show what each stack or list of a trained run does with an input, step by step.
+
+A row is a step: the symbol that was read, the next one, the likeliest one and the chance of the
+next; then the action of each stack, with its weight where it is not decided, and the top of each
+after it. The memory is empty at the beginning. With --out the same goes into pictures.
+
+examples:
+  unbounded actions RUN aaabbb
+  unbounded actions RUN aabbaabb --rounded --out pictures
+"""
+
+
+def parser(arguments: Sequence[str]) -> Parser:
+    """The parser of this verb."""
+    made = Parser(prog="unbounded actions", description=_DESCRIPTION)
+    made.add_argument("run", type=str, help="The run's folder.")
+    made.add_argument("input", type=str, help="At least two symbols; the last is only predicted.")
+    made.add_argument("--rounded", action="store_true", help="Of the machine that rounding made.")
+    made.add_argument(
+        "--discretize", action="store_true", help="Take the likeliest action to its full weight."
+    )
+    made.add_argument(
+        "--data", type=str | None, default=None, help="Folder of the corpus, if it has moved."
+    )
+    made.add_argument("--out", type=str | None, default=None, help="Folder for pictures.")
+    made.add_argument("--overwrite", action="store_true", help="Replace pictures in it.")
+    return made
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Print the table; draw it when asked."""
+    given, faults = parse(parser(arguments), arguments)
+    if faults:
+        raise ConfigError(faults)
+    folder = None if given.out is None else Path(given.out)
+    if folder is not None and not given.overwrite:
+        there = [
+            path for path in folder.glob("action*") if path.stem in ("actions", "action_table")
+        ]
+        if there:
+            raise RunExistsError(f"{there[0]} exists; --overwrite replaces it")
+    from unbounded.evaluation import action_rows, action_table, read_symbols
+    from unbounded.experiments.build import build_task
+    from unbounded.experiments.evaluate import load_config, load_model
+    from unbounded.models.discrete import discretized
+
+    config = load_config(Path(given.run))
+    if given.data is not None:
+        config.machine.data = given.data
+    task = build_task(config)
+    symbols = read_symbols(task, given.input)
+    model, _ = load_model(Path(given.run), given.rounded)
+    rows = action_rows(discretized(model) if given.discretize else model, task, symbols)
+    print(action_table(rows))
+    if folder is not None:
+        from unbounded.figures import draw_action_table, draw_actions
+
+        title = f"{Path(given.run).name}: {given.input}"
+        written = [
+            *draw_actions(rows, folder, "actions", title=title),
+            *draw_action_table(rows, folder, "action_table", title=title),
+        ]
+        print("\nwritten:", *written, sep="\n  ")
+    return 0

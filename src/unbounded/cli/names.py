@@ -1,0 +1,64 @@
+"""What can be chosen by name, as text: nothing that needs torch is imported to list it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+#: By kind: each name with what it is, the first line of the docstring of what it stands for.
+NAMES: Final[dict[str, dict[str, str]]] = {
+    "tasks": {
+        "copy": "Say the source again: a_1 ... a_k to a_1 ... a_k.",
+        "reversal": "Say the source backwards: a_1 ... a_k to a_k ... a_1.",
+        "bigram_flip": "Swap the two symbols of each pair: a_1 a_2 a_3 a_4 ... to a_2 a_1 "
+        "a_4 a_3 ...",
+        "svo_sov": "Move the verb: subject-verb-object to subject-object-verb, with "
+        "relative clauses.",
+        "gender": "Put English nouns into German, where the article shows the gender.",
+        "anbn": "Count: a^n b^n, one after the other.",
+        "anbncn": "Count twice: a^n b^n c^n. Args, errors and source as for `anbn`.",
+        "anbncndn": "Count three times: a^n b^n c^n d^n. Args, errors and source as for `anbn`.",
+        "anb2n": "Count in steps: a^n b^(2n).",
+        "anbmc_sum": "Add in unary: a^n b^m c^(n+m); lengths are n + m. Args, errors "
+        "and source as for `anbn`.",
+        "anbmc_product": "Multiply in unary: a^n b^m c^(n m); lengths are n + m.",
+        "anbmcndm": "Count two crossed: a^n b^m c^n d^m; lengths are n + m.",
+        "memorization": 'Say it backwards: n symbols, "=", the symbols from the last to the first.',
+        "binary_addition": "Add in binary: 101+1=011. with the sum's lowest digit first; "
+        "lengths are digits in all.",
+        "penn_treebank": "Predict the next word of Penn Treebank; the project ships no text.",
+    },
+    "memories": {
+        "none": "No memory: a deep LSTM, or on streams a controller alone.",
+        "stack": "A stack of vectors whose pushes and pops have a strength between 0 and 1.",
+        "queue": "A queue of vectors whose pushes and pops have a strength between 0 and 1.",
+        "deque": "A double-ended queue of vectors whose pushes and pops have a "
+        "strength between 0 and 1.",
+        "quiet_deque": "A deque whose bottom is pushed little at first, so that copying "
+        "can be learned.",
+        "superposition_stack": "Stacks of numbers; every cell is the mean of what PUSH, POP and "
+        "NO-OP would leave there.",
+        "superposition_list": "Lists of numbers over all integer places; HEAD stays in the "
+        "middle and the list moves.",
+    },
+    "controllers": {
+        "lstm": "An LSTM cell with one bias a gate, which is what the paper's "
+        "parameter counts need.",
+        "gru": "A GRU cell with the two biases of torch.nn.GRU.",
+        "elman": "A simple recurrent network, or with `recurrent=False` a feed-forward layer.",
+    },
+    "optimizers": {
+        "rmsprop": "",
+        "adam": "",
+        "sgd": "",
+    },
+    "schedules": {
+        "constant": "",
+        "linear": "",
+    },
+    "papers": {
+        "grefenstette2015": "Learning to Transduce with Unbounded Memory (Neural Stack, Queue, "
+        "DeQue)",
+        "joulin2015": "Inferring Algorithmic Patterns with Stack-Augmented Recurrent Nets "
+        "(Stack RNN)",
+    },
+}

@@ -1,0 +1,154 @@
+"""Taking hold of a run folder: one process at a time, and nothing replaced before it can be."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from unbounded.errors import CheckpointError, RunBusyError, RunExistsError
+from unbounded.training.checkpoint import checkpoint_folders
+from unbounded.training.files import storage_faults
+
+_SHOWN = 10
+
+
+@contextmanager
+def lock(folder: Path) -> Iterator[None]:
+    """Hold a run for this process, whether or not its folder is there.
+
+    The lock is a file beside the run folders, in `.locks`, so that a folder can be moved while it
+    is held. It goes with the process, also when that is killed.
+
+    Raises:
+        RunBusyError: another process holds it.
+        StorageError: the disk refused.
+    """
+    locks = folder.parent / ".locks"
+    with storage_faults(locks, "making folder"):
+        locks.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(locks / folder.name, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        if not _acquire(descriptor):
+            raise RunBusyError(f"another process is at work in {folder}; wait for it or stop it")
+        with storage_faults(folder, "putting back"):
+            _finish_replacing(folder)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def admit(folder: Path, *, resume: bool, overwrite: bool) -> None:
+    """Check that a run may take this folder; nothing is changed.
+
+    Raises:
+        RunExistsError: the folder is a run's and neither was asked for, or it is no run's.
+    """
+    if not os.path.lexists(folder) or _is_empty(folder):
+        return
+    if not (folder / "config.yaml").is_file():
+        raise RunExistsError(
+            f"{folder} is there and is not a run folder: it has no config.yaml. It is left as it "
+            "is; move it away, or name another folder with --runs"
+        )
+    if not (resume or overwrite):
+        raise RunExistsError(
+            f"run folder {folder} exists; --resume goes on with it, --overwrite replaces it"
+        )
+
+
+def check_begun(folder: Path) -> None:
+    """Check that there is a run to go on with.
+
+    Raises:
+        CheckpointError: there is none; the message names the runs there are.
+    """
+    if (folder / "config.yaml").is_file():
+        return
+    task = folder.name.partition("-")[0]
+    runs = sorted(path.parent.name for path in folder.parent.glob("*/config.yaml"))
+    # Another option makes another name: most likely it is a run of the same task that was meant.
+    runs.sort(key=lambda name: not name.startswith(f"{task}-"))
+    listed = "".join(f"\n  {name}" for name in runs[:_SHOWN])
+    more = f"\n  and {len(runs) - _SHOWN} more" if len(runs) > _SHOWN else ""
+    there = f"Runs in {folder.parent}:{listed}{more}" if runs else f"{folder.parent} holds no run."
+    raise CheckpointError(
+        f"there is no run to resume: {folder} is not there. The name comes from the options, so "
+        f"give those the run began with, or leave --resume out. {there}"
+    )
+
+
+@contextmanager
+def made(folder: Path, *, overwrite: bool) -> Iterator[Callable[[], None]]:
+    """The run's folder inside the block, made when it is not there.
+
+    With `overwrite` the old run is moved aside. It is deleted when what the block is given is
+    called, which is when the new run has its first checkpoint, and put back when the block fails
+    before that; `lock` does the same after a process that was killed.
+
+    Raises:
+        StorageError: the disk refused.
+    """
+    aside = _aside(folder)
+    replaced = False
+
+    def forget() -> None:
+        nonlocal replaced
+        if not replaced:
+            replaced = True
+            # What cannot be deleted now is tried again when the run is next taken hold of.
+            shutil.rmtree(aside, ignore_errors=True)
+
+    try:
+        with storage_faults(folder, "making run folder"):
+            if overwrite and os.path.lexists(folder):
+                os.rename(folder, aside)
+            folder.mkdir(parents=True, exist_ok=True)
+        yield forget
+    except BaseException:
+        if not replaced and os.path.lexists(aside):
+            with storage_faults(folder, "putting back"):
+                _delete(folder)
+                os.rename(aside, folder)
+        raise
+
+
+def _aside(folder: Path) -> Path:
+    return folder.with_name(f".replaced-{folder.name}")
+
+
+def _finish_replacing(folder: Path) -> None:
+    aside = _aside(folder)
+    if not os.path.lexists(aside):
+        return
+    if checkpoint_folders(folder / "checkpoints"):
+        _delete(aside)
+    else:
+        _delete(folder)
+        os.rename(aside, folder)
+
+
+def _delete(path: Path) -> None:
+    if path.is_symlink():
+        path.unlink()
+    elif path.exists():
+        shutil.rmtree(path)
+
+
+def _is_empty(folder: Path) -> bool:
+    """Whether a folder holds nothing but what a process that was killed at once may leave."""
+    return folder.is_dir() and all(path.name.startswith(".") for path in folder.iterdir())
+
+
+def _acquire(descriptor: int) -> bool:
+    try:
+        import fcntl
+    except ImportError:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,22 @@
+"""Tables as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def grid(header: Sequence[str], rows: Sequence[Sequence[str]], *, lined_up: bool = False) -> str:
+    """A table with a header.
+
+    Args:
+        header, rows: its cells.
+        lined_up: pad the cells, so that it can be read as it stands.
+    """
+    lines = [list(header), ["---"] * len(header), *(list(row) for row in rows)]
+    if lined_up:
+        widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+        lines[1] = ["-" * width for width in widths]
+        lines = [
+            [cell.ljust(width) for cell, width in zip(line, widths, strict=True)] for line in lines
+        ]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import math
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.experiments.tiny import tiny
+from unbounded.errors import ConfigError, NonFiniteError, RunBusyError, RunExistsError
+from unbounded.experiments.claim import lock
+from unbounded.experiments.config import run_name
+from unbounded.experiments.run import train_run
+from unbounded.training import steps
+
+CONFIG = {"batches": 2, "accuracy_every": 0, "stop": "budget"}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train_run(tiny(**CONFIG), root=tmp_path_factory.mktemp("whole"), quiet=True).folder
+
+
+@pytest.fixture
+def run(finished: Path, tmp_path: Path) -> Path:
+    folder = tmp_path / finished.name
+    shutil.copytree(finished, folder)
+    (folder / "mark").write_text("the old run")
+    return folder
+
+
+def overwrite(run: Path, **options: bool) -> None:
+    train_run(tiny(**CONFIG), root=run.parent, quiet=True, overwrite=True, **options)
+
+
+def visible(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.name != ".locks")
+
+
+def test_overwrite_replaces_a_run(run: Path) -> None:
+    overwrite(run)
+    assert not (run / "mark").exists()
+    assert (run / "report.json").exists()
+    assert visible(run.parent) == [run.name]
+
+
+def test_overwrite_that_cannot_start_leaves_the_run(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(ConfigError, match="TensorBoard is missing"):
+        overwrite(run, tensorboard=True)
+    assert (run / "mark").exists()
+    assert (run / "report.json").exists()
+
+
+def test_a_run_that_fails_before_its_first_checkpoint_gives_the_old_one_back(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        steps, "masked_cross_entropy", lambda logits, *rest: logits.sum() * math.inf
+    )
+    with pytest.raises(NonFiniteError):
+        overwrite(run)
+    assert (run / "mark").exists()
+    assert (run / "report.json").exists()
+    assert visible(run.parent) == [run.name]
+
+
+def test_after_a_kill_before_the_first_checkpoint_the_old_run_comes_back(run: Path) -> None:
+    run.rename(run.with_name(f".replaced-{run.name}"))
+    run.mkdir()
+    (run / "config.yaml").write_text("task: copy\n")
+    assert not train_run(tiny(**CONFIG), root=run.parent, quiet=True, resume=True).fresh
+    assert (run / "mark").exists()
+    assert visible(run.parent) == [run.name]
+
+
+def test_after_a_kill_behind_the_first_checkpoint_the_new_run_stays(run: Path) -> None:
+    shutil.copytree(run, run.with_name(f".replaced-{run.name}"))
+    (run / "mark").unlink()
+    train_run(tiny(**CONFIG), root=run.parent, quiet=True, resume=True)
+    assert not (run / "mark").exists()
+    assert visible(run.parent) == [run.name]
+
+
+def test_an_existing_run_is_never_overwritten_unasked(run: Path) -> None:
+    with pytest.raises(RunExistsError, match=r"--resume goes on with it, --overwrite replaces it"):
+        train_run(tiny(**CONFIG), root=run.parent, quiet=True)
+    assert (run / "mark").exists()
+
+
+@pytest.mark.parametrize("asked", [{}, {"overwrite": True}, {"resume": True}])
+def test_a_folder_that_is_no_run_is_never_touched(tmp_path: Path, asked: dict[str, bool]) -> None:
+    folder = tmp_path / run_name(tiny(**CONFIG))
+    folder.mkdir()
+    (folder / "precious").write_text("mine")
+    with pytest.raises(RunExistsError, match=r"is not a run folder: it has no config.yaml"):
+        train_run(tiny(**CONFIG), root=tmp_path, quiet=True, **asked)
+    assert visible(folder) == ["precious"]
+
+
+def test_two_processes_cannot_train_one_run(tmp_path: Path) -> None:
+    pytest.importorskip("fcntl")
+    folder = tmp_path / run_name(tiny(**CONFIG))
+    with lock(folder), pytest.raises(RunBusyError, match="another process is at work"):
+        train_run(tiny(**CONFIG), root=tmp_path, quiet=True)
+    assert visible(tmp_path) == []

@@ -1,0 +1,195 @@
+"""The tables of Joulin & Mikolov 2015: published values, tiers, and the tables of reports."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.experiments.tiny_streams import tiny_corpus
+from unbounded.errors import CheckpointError, ConfigError
+from unbounded.experiments.build import faults
+from unbounded.experiments.config import to_dict
+from unbounded.experiments.published import published
+from unbounded.experiments.reproduce import draw_tasks, plan, reproduce, write_table
+from unbounded.experiments.results import copy_report
+from unbounded.experiments.tiers import Tier, Trial, load_tier, make_tier, select
+
+PAPER = published("joulin2015")
+TINY: dict[str, Any] = {
+    "about": "a few batches",
+    "preset": True,
+    "tasks": ["anbmc_sum", "penn_treebank"],
+    "models": ["stack-rnn", "stack-rnn-rounded", "rnn"],
+    "needs_data": ["penn_treebank"],
+    "skip": ["penn_treebank/stack-rnn-rounded"],
+    "seeds": [1, 2, 3],
+    "task_options": {},
+    "model": {"hidden_size": 6},
+    "training": {"batches": 1, "batch_size": 3, "validation_count": 6},
+    "evaluation": {"streams": 2},
+    "cells": {
+        "anbmc_sum/*": {
+            "task_options": {"sequences": 4, "train_lengths": "2:4", "test_lengths": "2:6"},
+            "evaluation": {"count": 4},
+        },
+        "*/stack-rnn*": {"model": {"count": 2}, "rounding": {"batches": 2, "every": 1}},
+        "penn_treebank/*": {
+            "task_options": {"published_counts": False},
+            "rounding": {"batches": 0, "every": 5},
+            "training": {"piece_steps": 4},
+        },
+    },
+}
+
+
+def tiny_tier(corpus: Path | None = None, **changes: Any) -> Tier:
+    return make_tier(
+        "joulin2015", "tiny", {**TINY, **changes}, None if corpus is None else str(corpus)
+    )
+
+
+def write(out: Path, trial: Trial, percent: float, nats: float, rounded: float = 100.0) -> None:
+    def part(value: float, merit: float) -> dict[str, Any]:
+        scored = [{"n": n, "accuracy": float(n < value)} for n in (2, 3)]
+        row = {"lengths": "2:6", "percent_of_lengths": value, "per_n": scored}
+        row |= {"lengths_scored": 5, "lengths_mastered": round(value / 20)}
+        longer = {**row, "lengths": "7:9", "percent_of_lengths": 33.25, "per_n": []}
+        return {"rows": [row, longer], "validation": {"determined_nats_per_token": merit}}
+
+    report = {
+        "format": "unbounded-report",
+        "config": to_dict(trial.config),
+        **part(percent, nats),
+        "rounded": part(rounded, nats / 2),
+        "batches": 10,
+        "minutes": 3.0,
+        "stopped": "budget",
+        "curves": {"perplexity": [[1, 2.0]], "coarse": {}, "fine": {}},
+    }
+    (out / "reports").mkdir(parents=True, exist_ok=True)
+    (out / "reports" / f"{trial.name}.json").write_text(json.dumps(report))
+
+
+@pytest.mark.parametrize(
+    ("task", "model", "values"),
+    [
+        ("anbn", "rnn", (25,)),
+        ("anbncn", "list-rnn", (33.3,)),
+        ("anbncndn", "lstm", (68.3,)),
+        ("anbmc_sum", "stack-rnn", (43.3,)),
+        ("anbmc_sum", "stack-rnn-rounded", (100,)),
+        ("penn_treebank", "stack-rnn", (124, 118)),
+        ("penn_treebank", "rnn", (137, 129)),
+    ],
+)
+def test_some_cells_to_the_digit(task: str, model: str, values: tuple[float, ...]) -> None:
+    assert tuple(PAPER.values[task][model].values()) == values
+
+
+def test_every_cell_of_table_2_and_every_measured_row_of_table_4_is_there() -> None:
+    table_2, _, table_4 = PAPER.tables
+    for task in table_2.tasks:
+        assert set(PAPER.values[task]) == set(PAPER.models) - {"srcn"}
+    for task in table_4.tasks:
+        assert set(PAPER.values[task]) == {"rnn", "lstm", "srcn", "stack-rnn"}
+    assert any("60 lengths" in note for note in PAPER.notes)
+    assert {task for table in PAPER.tables for task in table.tasks} == set(PAPER.tasks)
+
+
+@pytest.mark.parametrize("name", ["laptop", "paper"])
+def test_no_trial_has_a_fault(name: str, tmp_path: Path) -> None:
+    tier = load_tier("joulin2015", name, str(tiny_corpus(tmp_path)))
+    for cell in tier.cells:
+        config = next(trial.config for trial in tier.trials if trial.cell == cell)
+        config.task_options |= {"published_counts": False} if "treebank" in cell else {}
+        assert faults(config) == [], cell
+        assert len({t.config.seed for t in tier.trials if t.cell == cell}) >= (
+            1 if "treebank" in cell else 5
+        )
+    # Without the corpus its rows are in the table, and left out of the training.
+    without = load_tier("joulin2015", name)
+    assert without.cells == tier.cells
+    untrained = set(tier.cells) - {trial.cell for trial in select(without, None)}
+    assert untrained == {f"penn_treebank/{model}" for model in ("rnn", "lstm", "stack-rnn", "srcn")}
+    assert len(select(tier, None)) == len(tier.trials)
+    with pytest.raises(ConfigError, match="needs the folder of its corpus; give --data DIR"):
+        select(without, "penn_treebank")
+
+
+def test_what_is_rounded_is_the_run_that_was_trained() -> None:
+    trials = load_tier("joulin2015", "laptop").trials
+    trained = [t.name for t in trials if t.cell == "anbn/stack-rnn"]
+    rounded = [t for t in trials if t.cell == "anbn/stack-rnn-rounded"]
+    assert [trial.name for trial in rounded] == trained
+    assert {trial.phase for trial in rounded} == {"rounded"}
+    assert len({trial.key for trial in trials}) == len(trials)
+
+
+def test_where_a_corpus_lies_is_no_part_of_what_a_run_is(tmp_path: Path) -> None:
+    names = [
+        [trial.name for trial in tiny_tier(tiny_corpus(tmp_path / place)).trials]
+        for place in ("a", "b")
+    ]
+    assert names[0] == names[1]
+
+
+def test_the_table_to_the_digit(tmp_path: Path) -> None:
+    tier = tiny_tier()
+    stack = [trial for trial in tier.trials if trial.cell == "anbmc_sum/stack-rnn"]
+    for trial, percent, nats in zip(stack, (100, 40, 80), (0.3, 0.1, 0.2), strict=True):
+        write(tmp_path, trial, percent, nats)
+    text, _ = write_table(tier, tmp_path)
+    assert "## Table 2: lengths mastered" in text
+    assert "3 of 12 runs are finished" in text
+    assert (
+        "| a^n b^m c^(n+m) | Stack RNN | 43.3 | 40.0 | 80.0 | 40.0–100.0 | 1 of 3 | 10 | 3 |"
+    ) in text
+    assert (
+        "| a^n b^m c^(n+m) | Stack RNN + rounding | 100.0 | 100.0 | 100.0 | 100.0–100.0 | 3 of 3 |"
+    ) in text
+    assert "| a^n b^m c^(n+m) | RNN | 33.3 | not run |" in text
+    assert "7:9: 33.25" in text
+    assert "least validation nats per determined symbol" in " ".join(text.split())
+    assert "coarse" not in text
+    data = json.loads((tmp_path / "table.json").read_text())
+    measured = data["cells"][0]["measured"]
+    assert measured["median"] == {"percent": 80.0}
+    assert (measured["solved"], measured["success_rate"]) == (1, pytest.approx(1 / 3))
+    assert measured["best"]["percent"] == 40.0
+    names = {path.name for path in draw_tasks(tier, tmp_path)}
+    assert {"lengths_anbmc_sum.svg", "convergence_anbmc_sum.png"} <= names
+
+
+def test_a_report_without_the_rounding_is_named(tmp_path: Path) -> None:
+    tier = tiny_tier()
+    trial = tier.trials[0]
+    write(tmp_path, trial, 100, 0.1)
+    path = tmp_path / "reports" / f"{trial.name}.json"
+    report = json.loads(path.read_text())
+    del report["rounded"]
+    path.write_text(json.dumps(report))
+    with pytest.raises(CheckpointError, match=f"{trial.name}.json is no report of a trial"):
+        write_table(tier, tmp_path)
+
+
+def test_end_to_end(tmp_path: Path) -> None:
+    corpus = tiny_corpus(tmp_path / "corpus")
+    tier = tiny_tier(corpus, seeds=[1])
+    assert "4 of 4 runs to train" in plan(tier, tier.trials, tmp_path / "runs")
+    said: list[str] = []
+    runs, out = tmp_path / "runs", tmp_path / "out"
+    result = reproduce(tier, tier.trials, jobs=2, runs=runs, out=out, say=said.append)
+    assert result.failed == (), said
+    assert "4 of 4 runs are finished" in result.table
+    assert "## Table 4: Penn Treebank" in result.table
+    assert "124.0 / 118.0" in result.table
+    assert len(list((out / "reports").iterdir())) == 4
+    for report in (out / "reports").iterdir():
+        assert str(tmp_path) not in report.read_text()
+    again = reproduce(tier, tier.trials, jobs=1, runs=runs, out=out, say=said.append)
+    assert "4 of 4 runs were finished before" in said
+    assert again.table == result.table
+    assert copy_report(tier.trials[0], runs, out)

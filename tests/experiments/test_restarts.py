@@ -1,0 +1,101 @@
+"""Restarts: every seed reported, the best by validation and never by test."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.experiments.tiny import tiny
+from tests.experiments.tiny_streams import tiny_streams
+from unbounded.errors import ConfigError, RunExistsError, UnboundedError
+from unbounded.experiments.config import RunConfig, run_name, to_dict
+from unbounded.experiments.measures import measures
+from unbounded.experiments.restarts import report_restarts, seeds_of, train_restarts
+
+
+def made_up(config: RunConfig, percent: float, nats: float) -> dict[str, Any]:
+    row = {
+        "lengths": "2:6",
+        "percent_of_lengths": percent,
+        "lengths_mastered": round(percent / 20),
+        "lengths_scored": 5,
+    }
+    return {
+        "config": to_dict(config),
+        "rows": [row, {**row, "lengths": "7:9", "percent_of_lengths": 0.0}],
+        "validation": {"determined_nats_per_token": nats},
+        "batches": 4,
+        "minutes": 0.5,
+        "stopped": "budget",
+    }
+
+
+def test_the_best_is_chosen_by_validation(tmp_path: Path) -> None:
+    configs = seeds_of(tiny_streams(), 3)
+    assert [config.seed for config in configs] == [3, 4, 5]
+    reports = [
+        made_up(config, percent, nats)
+        for config, percent, nats in zip(configs, (100.0, 40.0, 80.0), (0.3, 0.1, 0.2), strict=True)
+    ]
+    result = report_restarts(configs, reports, tmp_path)
+    # The worst on the test split, and yet the one that validation prefers.
+    assert result.data["best"] == run_name(configs[1])
+    assert [each["percent"] for each in result.data["restarts"]] == [100.0, 40.0, 80.0]
+    assert result.data["median"] == {"percent": 80.0}
+    assert (result.data["least"], result.data["greatest"]) == (
+        {"percent": 40.0},
+        {"percent": 100.0},
+    )
+    assert result.data["successes"] == 1
+    assert "percent: median 80.0, from 40.0 to 100.0; every length mastered: 1 of 3" in result.text
+    assert "4 (best)" in result.text
+    assert "by validation nats per determined symbol" in result.text
+    saved = json.loads((result.folder / "restarts.json").read_text())
+    assert saved["restarts"] == result.data["restarts"]
+    assert (result.folder / "restarts.md").read_text() == result.text + "\n"
+    assert measures(reports[0]).longer == {"7:9": (0.0,)}
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_restarts_are_trained_and_taken_up_again(tmp_path: Path, jobs: int) -> None:
+    config = tiny_streams(batches=1)
+    result = train_restarts(config, 2, root=tmp_path, jobs=jobs, quiet=True)
+    assert result is not None
+    names = {path.name for path in tmp_path.iterdir() if (path / "report.json").exists()}
+    assert names == {each["run"] for each in result.data["restarts"]}
+    with pytest.raises(RunExistsError):
+        train_restarts(config, 2, root=tmp_path, jobs=jobs, quiet=True)
+    again = train_restarts(config, 2, root=tmp_path, jobs=jobs, quiet=True, resume=True)
+    assert again is not None
+    assert again.data["restarts"] == result.data["restarts"]
+    for name in names:
+        (tmp_path / name / "mark").touch()
+    anew = train_restarts(config, 2, root=tmp_path, jobs=jobs, quiet=True, overwrite=True)
+    assert anew is not None
+    assert not list(tmp_path.glob("*/mark"))
+    assert not list(tmp_path.glob(".replaced-*"))
+
+
+def test_sources_with_targets_have_restarts_too(tmp_path: Path) -> None:
+    config = tiny(batches=2, accuracy_every=0, report_every=1)
+    result = train_restarts(config, 2, root=tmp_path, quiet=True)
+    assert result is not None
+    assert result.data["chosen_by"] == "training perplexity"
+    assert set(result.data["median"]) == {"train_coarse", "train_fine", "test_coarse", "test_fine"}
+
+
+def test_a_restart_that_fails_is_named(tmp_path: Path) -> None:
+    config = tiny_streams(batches=1)
+    bad = tmp_path / run_name(config)
+    bad.mkdir()
+    (bad / "config.yaml").write_text("just: a note")
+    with pytest.raises(UnboundedError, match=r"seed3 failed; see .*seed3\.log"):
+        train_restarts(config, 2, root=tmp_path, jobs=2, quiet=True, resume=True)
+
+
+def test_no_restarts_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="restarts: expected at least 1, got 0"):
+        train_restarts(tiny_streams(), 0, root=tmp_path)

@@ -1,0 +1,96 @@
+"""Symbols that are looked up against the same symbols one-hot."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+import unbounded as ub
+from tests.tolerances import assert_close
+from unbounded.errors import ConfigError
+from unbounded.layers.symbols import run_symbols
+from unbounded.models import SequenceModel
+from unbounded.models.stream import StreamModel
+
+OPTIONS = [
+    {},
+    {"recurrent": True},
+    {"controller": "gru"},
+    {"memory": "superposition_list", "controller": "lstm"},
+    {"memory": "none", "recurrent": True},
+    {"memory": "none", "controller": "srcn", "context_size": 3},
+    {"memory": "none", "controller": "lstm"},
+    {"memory": "none", "controller": "lstm", "layers": 2},
+]
+VOCABULARY = 50
+
+
+def make(**options):
+    torch.manual_seed(0)
+    return StreamModel(vocabulary=VOCABULARY, hidden_size=4, count=3, **options).double()
+
+
+def tokens(rows=3, steps=7):
+    return torch.randint(VOCABULARY, (rows, steps), generator=torch.Generator().manual_seed(1))
+
+
+def results(model, run, lengths):
+    """Outputs, states and every gradient of two calls, the state carried."""
+    model.zero_grad()
+    first, state = run(tokens(), None, None)
+    second, state = run(tokens().flip(1), state, lengths)
+    loss = (first * first).sum() + (second.sin() * torch.arange(7.0).view(1, 7, 1)).sum()
+    loss.backward()
+    return [first, second, *flat(state), *(p.grad for p in model.parameters() if p.requires_grad)]
+
+
+def flat(state):
+    return [state] if isinstance(state, torch.Tensor) else [t for each in state for t in flat(each)]
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("backend", ["auto", "reference"])
+@pytest.mark.parametrize("lengths", [None, [7, 2, 1]])
+def test_a_look_up_is_the_product_with_one_hot_symbols(options, backend, lengths):
+    model = make(backend=backend, **options)
+    sequence, layer = model.sequence, model.sequence.layer
+    lengths = None if lengths is None else torch.tensor(lengths)
+
+    def dense(symbols, state, lengths):
+        one_hot = F.one_hot(symbols, VOCABULARY).double()
+        hidden, state = layer(one_hot, state, lengths)
+        return sequence.output(hidden), state
+
+    assert sequence._looks_up
+    for got, want in zip(
+        results(model, model, lengths), results(model, dense, lengths), strict=True
+    ):
+        assert_close(got, want, "with a look-up")
+    names = {name for name, _ in model.named_parameters()}
+    assert names == {name for name, _ in make(**options).named_parameters()}
+    assert model.sequence.layer is layer
+    assert layer.input_size == VOCABULARY
+
+
+def test_few_symbols_stay_one_hot():
+    assert not StreamModel(vocabulary=2).sequence._looks_up
+    assert not StreamModel(vocabulary=40, hidden_size=40).sequence._looks_up
+    assert StreamModel(vocabulary=41, hidden_size=40).sequence._looks_up
+
+
+def test_other_layers_get_one_hot_symbols():
+    class Own(ub.ControllerRNN):
+        pass
+
+    layer = Own(VOCABULARY, 4, batch_first=True)
+    model = SequenceModel(VOCABULARY, VOCABULARY, None, layer, 4)
+    assert not model._looks_up
+    assert model(tokens())[0].shape == (3, 7, VOCABULARY)
+    with pytest.raises(ConfigError, match="cannot look up symbols for Own"):
+        run_symbols(layer, tokens())
+
+
+def test_symbols_that_are_not_there():
+    with pytest.raises(IndexError):
+        make()(torch.tensor([[VOCABULARY]]))

@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from unbounded.training.signals import Interrupted, stop_requests
+
+pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there is no SIGHUP")
+
+
+def test_the_end_of_the_terminal_is_a_request_to_stop() -> None:
+    with stop_requests() as request:
+        os.kill(os.getpid(), signal.SIGHUP)
+        with pytest.raises(Interrupted) as caught:
+            request.check()
+    assert caught.value.exit_code == 129
+    assert signal.getsignal(signal.SIGHUP) == signal.SIG_DFL
+
+
+def test_nohup_stays_so() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stop_requests() as request:
+            os.kill(os.getpid(), signal.SIGHUP)
+            request.check()
+    finally:
+        signal.signal(signal.SIGHUP, before)
