@@ -1,8 +1,8 @@
 """Seconds until a Stack RNN counts, beside the authors' program: python benchmarks/mastery.py.
 
-What `unbounded train TASK --seed 1` does with one thread, then the test of the authors' program: 199
-sequences for each n of 2 to 59 on one stream, the memory carried from one n to the next. The seconds
-are those of training with its looks at validation; writes mastery.json beside this file.
+What `unbounded train TASK --seed 1` does with one thread, then the test of the authors' program:
+199 sequences for each n of 2 to 59 on one stream, the memory carried from one n to the next. The
+seconds are those of training with its looks at validation; writes mastery.json beside this file.
 """
 
 from __future__ import annotations
