@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 import torch
@@ -75,10 +76,11 @@ class Sizes(NamedTuple):
                 raise ShapeError(f"{name}: expected {axes} axes, got {list(tensor.shape)}.")
         check_dtype("x", x)
         kind, hidden = CONTROLLERS[controller], hidden0.shape[1]
-        return cls(
-            *x.shape, hidden, values0.shape[2], values0.shape[1],
-            PARTS[structure], kind.blocks, kind.lanes, hidden if kind.has_cell else 0,
-        )  # fmt: skip
+        steps, batch, inputs = x.shape
+        rows, width = values0.shape[1:]
+        cell = hidden if kind.has_cell else 0
+        parts, blocks, lanes = PARTS[structure], kind.blocks, kind.lanes
+        return cls(steps, batch, inputs, hidden, width, rows, parts, blocks, lanes, cell)
 
     @property
     def reading(self) -> int:
@@ -151,7 +153,9 @@ def check_dtype(name: str, tensor: Tensor) -> None:
         raise DTypeError(f"{name}: expected one of {list(DTYPES)}, got {tensor.dtype}.")
 
 
-def require(tensors: dict[str, Tensor | None], shapes: dict[str, Shape], like: Tensor) -> None:
+def require(
+    tensors: Mapping[str, Tensor | None], shapes: Mapping[str, Shape], like: Tensor
+) -> None:
     """Raise unless tensors are contiguous, on the CPU, of these shapes and the dtype of `like`.
 
     Args:

@@ -99,8 +99,9 @@ def _unroll_backward(
     capacity: int,
 ) -> list[Tensor]:
     sizes = _sizes(structure, instructions, memory0, depth, capacity, False)
-    given = {**dict(zip(_KEPT, kept, strict=True)), "readings": grad_readings}
-    _require(sizes, instructions, memory0, {**given, "memory_last": grad_memory})
+    saved = dict(zip(_KEPT, kept, strict=True))
+    grads = {"readings": grad_readings, "memory_last": grad_memory}
+    _require(sizes, instructions, memory0, {**saved, **grads})
     made = {
         "grad_instructions": torch.empty_like(instructions),
         "grad_memory0": torch.empty_like(memory0),
@@ -109,7 +110,7 @@ def _unroll_backward(
         "memory0": memory0,
         "grad_outputs": grad_readings,
         "grad_memory_last": grad_memory,
-        **dict(zip(_KEPT, kept, strict=True)),
+        **saved,
         **made,
     }
     _run(sizes, instructions, given, True)

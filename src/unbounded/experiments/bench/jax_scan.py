@@ -85,7 +85,7 @@ def _weights(layer: MemoryRNN) -> dict[str, Any]:
     if not isinstance(controller, WeightedController) or readout is None:
         raise TypeError("the scan knows an LSTM with a readout")
     of = controller.weights
-    if of.weight_hh is None or of.bias_ih is None:
+    if of.weight_hh is None or of.bias_ih is None or layer.heads.bias is None:
         raise TypeError("the scan knows an LSTM with recurrence and biases")
     bias = of.bias_ih if of.bias_hh is None else of.bias_ih + of.bias_hh
     tensors = {
