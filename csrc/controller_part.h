@@ -29,7 +29,7 @@ class ControllerBackward {
   virtual void take_parts(Workspace& space, int64_t threads) = 0;
   virtual void pack(Share units, Share columns) = 0;
   virtual void begin(int64_t b) = 0;
-  // For a group of units and some batch entries: from the gradients of the instructions to those of the gates, for a group of units.
+  // From the gradients of the instructions to those of the gates, for a group of units.
   virtual void step(int64_t t, int64_t group, Share entries, int64_t thread) = 0;
   // From there to r_{t-1} and h_{t-1}, for a group of columns: the reading's come first.
   virtual void before(int64_t t, int64_t group, Share entries) = 0;

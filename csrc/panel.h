@@ -117,8 +117,12 @@ inline void for_row_blocks(int64_t first, int64_t rows, Body body) {
 template <class T>
 void pack_transposed(T* panel, const T* weights, int64_t stride, int64_t count, int64_t columns) {
   const int64_t width = std::min<int64_t>(columns, panel_width<T>);
-  for (int64_t c = 0; c < width; ++c)
-    for (int64_t k = 0; k < count; ++k) panel[k * panel_width<T> + c] = weights[c * stride + k];
+  // A few inner rows at a time, so that what is written stays in the first-level cache.
+  constexpr int64_t block = 64;
+  for (int64_t k0 = 0; k0 < count; k0 += block)
+    for (int64_t c = 0; c < width; ++c)
+      for (int64_t k = k0; k < std::min(count, k0 + block); ++k)
+        panel[k * panel_width<T> + c] = weights[c * stride + k];
   for (int64_t c = width; c < panel_width<T>; ++c)
     for (int64_t k = 0; k < count; ++k) panel[k * panel_width<T> + c] = 0;
 }

@@ -32,7 +32,8 @@ class Recurrence final : public Session {
  public:
   template <class Controller, class Memory>
   static Recurrence* make(const UnboundedCall& call) {
-    auto* made = new (std::nothrow) Recurrence(call, SizesOf<Memory>::of(call), Controller::lane_count);
+    auto* made =
+        new (std::nothrow) Recurrence(call, SizesOf<Memory>::of(call), Controller::lane_count);
     if (made == nullptr) return nullptr;
     made->controller_.reset(new (std::nothrow) ControllerForwardOf<T, Controller>(made->f));
     made->memory_.reset(new (std::nothrow) MemoryForwardOf<T, Memory>(made->f));
@@ -115,10 +116,19 @@ class Recurrence final : public Session {
         sweep(heads, t, [&](int64_t g) { head_step(t, g, products); });
         barrier_.wait(sharing);
         for (int64_t b = pass.begin; b < pass.end; ++b)
-          memory_->step(t, b, products_ + b * f.head_groups() * panel);
+          if (f.c.skips_memory)
+            read_nothing(t, b);
+          else
+            memory_->step(t, b, products_ + b * f.head_groups() * panel);
         barrier_.wait(sharing);
       }
     });
+  }
+
+  void read_nothing(int64_t t, int64_t b) {
+    const int64_t R = f.reading_size();
+    clear_values(const_cast<T*>(f.reading_at(t)) + b * R, R);
+    clear_values(as<T>(f.c.reading_last) + b * R, R);
   }
 
   void head_step(int64_t t, int64_t group, Share entries) {
@@ -179,7 +189,10 @@ class RecurrenceBackward {
       const Share products = rows ? pass : Share{0, f.c.batch};
       for (int64_t t = f.c.steps - 1; t >= 0; --t) {
         for (int64_t b = pass.begin; b < pass.end; ++b)
-          memory_.step(t, b, controller_.grad_reading(b));
+          if (f.c.skips_memory)
+            clear_values(f.grad_instructions_at(t) + b * f.head_count(), f.head_count());
+          else
+            memory_.step(t, b, controller_.grad_reading(b));
         barrier_.wait(sharing);
         sweep(units, t, [&](int64_t g) { controller_.step(t, g, products, thread); });
         barrier_.wait(sharing);

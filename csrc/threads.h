@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <thread>
 
@@ -91,7 +92,11 @@ void region_body(int64_t begin, int64_t end, void* context) {
     region.granted = (region.wanted + end - 1) / end;
     region.known.store(true, std::memory_order_release);
   }
-  while (!region.known.load(std::memory_order_acquire)) pause_briefly();
+  for (int spins = 0; !region.known.load(std::memory_order_acquire); ++spins)
+    if (spins < UNBOUNDED_SPINS)
+      pause_briefly();
+    else
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
   const int64_t each = (region.wanted + region.granted - 1) / region.granted;
   region.body(begin / each);
 }

@@ -1,8 +1,9 @@
 #!/bin/sh
-# Runs the kernel tests on a build with a sanitizer: csrc/sanitize/run.sh address|undefined|thread
+# Runs the kernel tests on builds with a sanitizer: csrc/sanitize/run.sh address|undefined|thread
 # [pytest arguments]. Needs GCC, an environment with the development dependencies and the sources on
-# the path. "thread" also builds for two threads; torch's own thread pool is not instrumented, so
-# that run uses csrc/sanitize/threads.cpp instead of Python.
+# the path. On x86-64 the AVX2 build is tested and, where the processor has it, the AVX-512 build.
+# torch's own thread pool is not instrumented, so that "thread" runs csrc/sanitize/threads.cpp
+# instead of Python.
 set -eu
 kind=${1:-address}
 [ $# -gt 0 ] && shift
@@ -10,22 +11,45 @@ here=$(cd "$(dirname "$0")" && pwd)
 build=${BUILD_DIR:-$here/../../build/sanitize-$kind}
 mkdir -p "$build"
 flags="-std=c++17 -O1 -g -fno-omit-frame-pointer -Wno-psabi"
-case $(uname -m) in x86_64) flags="$flags -mavx2 -mfma" ;; esac
-if [ "$kind" = thread ]; then
-  ${CXX:-g++} $flags -fsanitize=thread -DUNBOUNDED_ISA_NAME='"sanitized"' -pthread \
-    "$here/threads.cpp" -o "$build/threads"
-  exec "$build/threads"
-fi
-${CXX:-g++} $flags -fsanitize="$kind" -fno-sanitize-recover=all -fPIC -shared -fvisibility=hidden \
-  -DUNBOUNDED_ISA_NAME='"sanitized"' "$here/../library.cpp" -o "$build/libunbounded_sanitized.so"
-runtime=""
-[ "$kind" = address ] && runtime=$(${CXX:-g++} -print-file-name=libasan.so)
-# Exceptions of other libraries go through the sanitizer, which then must find the C++ runtime.
-[ "$kind" = address ] && runtime="$runtime $(${CXX:-g++} -print-file-name=libstdc++.so)"
-[ "$kind" = undefined ] && runtime=$(${CXX:-g++} -print-file-name=libubsan.so)
-LD_PRELOAD="$runtime" ASAN_OPTIONS=detect_leaks=0 UNBOUNDED_REQUIRE_KERNELS=1 \
-  UNBOUNDED_KERNELS="$build/libunbounded_sanitized.so" \
-  python -m pytest -q -s -p no:cacheprovider "$here/../../tests/kernels/test_recurrence.py" \
-  "$here/../../tests/kernels/test_unroll.py" \
-  "$here/../../tests/kernels/test_superposition.py" \
-  "$here/../../tests/kernels/test_superposition_unroll.py" "$@"
+tests=$here/../../tests/kernels
+
+run() { # name of the build, pytest arguments...
+  name=$1
+  shift
+  if [ "$kind" = thread ]; then
+    ${CXX:-g++} $flags $isa -fsanitize=thread -DUNBOUNDED_ISA_NAME='"sanitized"' -pthread \
+      "$here/threads.cpp" -o "$build/threads_$name"
+    echo "$kind, $name"
+    "$build/threads_$name"
+    return
+  fi
+  library=$build/libunbounded_sanitized_$name.so
+  ${CXX:-g++} $flags $isa -fsanitize="$kind" -fno-sanitize-recover=all -fPIC -shared \
+    -fvisibility=hidden -DUNBOUNDED_ISA_NAME='"sanitized"' "$here/../library.cpp" -o "$library"
+  runtime=$(${CXX:-g++} -print-file-name=libubsan.so)
+  # Exceptions of other libraries go through the sanitizer, which then must find the C++ runtime.
+  [ "$kind" = address ] && runtime="$(${CXX:-g++} -print-file-name=libasan.so) \
+    $(${CXX:-g++} -print-file-name=libstdc++.so)"
+  echo "$kind, $name"
+  # A compiler started by torch.compile would run under the sanitizer too.
+  LD_PRELOAD="$runtime" ASAN_OPTIONS=detect_leaks=0 UNBOUNDED_REQUIRE_KERNELS=1 \
+    UNBOUNDED_KERNELS="$library" python -m pytest -q -s -p no:cacheprovider \
+    "$tests/test_recurrence.py" "$tests/test_unroll.py" "$tests/test_division.py" \
+    "$tests/test_direct_calls.py" "$tests/test_operators.py" "$tests/test_superposition.py" \
+    "$tests/test_superposition_unroll.py" -k "not inductor" "$@"
+}
+
+case $(uname -m) in
+  x86_64)
+    isa="-mavx2 -mfma"
+    run avx2 "$@"
+    if grep -q avx512vl /proc/cpuinfo 2>/dev/null; then
+      isa="-mavx512f -mavx512dq -mavx512bw -mavx512vl -mavx2 -mfma -mprefer-vector-width=512"
+      run avx512 "$@"
+    fi
+    ;;
+  *)
+    isa=""
+    run generic "$@"
+    ;;
+esac

@@ -139,10 +139,15 @@ def run_and_differentiate(function: Any, case: Case, seed: int = 1) -> tuple[lis
 
 
 def relative_error(got: Tensor, wanted: Tensor) -> float:
+    """Largest difference over the largest value wanted; what is all 0 must be matched exactly."""
     if wanted.numel() == 0:
         return 0.0
-    scale = max(float(wanted.detach().abs().max()), 1.0)
-    return float((got.detach() - wanted.detach()).abs().max()) / scale
+    difference = float((got.detach() - wanted.detach()).abs().max())
+    scale = float(wanted.detach().abs().max())
+    if scale == 0:
+        return 0.0 if difference == 0 else float("inf")
+    # A NaN must not pass as a small number.
+    return difference / scale if difference == difference else float("inf")
 
 
 def assert_parity(case: Case) -> None:

@@ -34,26 +34,56 @@ def test_parity_on_every_instruction_set(isa):
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
 
 
-def test_an_unknown_instruction_set_is_named():
-    code = "import unbounded.kernels as k; print(k.available().reason)"
-    environment = {**os.environ, "UNBOUNDED_ISA": "avx1024"}
-    environment.pop("UNBOUNDED_REQUIRE_KERNELS", None)
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
-    )
-    assert "avx1024" in done.stdout
-    environment["UNBOUNDED_REQUIRE_KERNELS"] = "1"
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
-    )
+def run(code, **environment):
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("UNBOUNDED_")}
+    return subprocess.run(
+        [sys.executable, "-c", code], env=kept | environment, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+
+
+FIRST_USE = """
+import torch, unbounded as ub
+from unbounded.kernels import available
+print(available().reason)
+layer = ub.MemoryRNN(2, 3, ub.NeuralStack(4), backend="reference")
+layer(torch.randn(2, 1, 2))
+print("the reference works")
+ub.MemoryRNN(2, 3, ub.NeuralStack(4))(torch.randn(2, 1, 2))
+"""
+
+
+@pytest.mark.parametrize(
+    ("environment", "words"),
+    [
+        ({"UNBOUNDED_ISA": "avx51"}, ("UNBOUNDED_ISA", "avx51", "avx512")),
+        (
+            {"UNBOUNDED_KERNELS": "nowhere", "UNBOUNDED_REQUIRE_KERNELS": "1"},
+            ("UNBOUNDED_REQUIRE_KERNELS", "compiler"),
+        ),
+    ],
+)
+def test_a_kernel_that_is_asked_for_and_missing_is_an_error_at_first_use(environment, words):
+    done = run(FIRST_USE, **environment)
     assert done.returncode != 0
-    assert "UNBOUNDED_REQUIRE_KERNELS" in done.stderr
+    assert "the reference works" in done.stdout
+    for word in words:
+        assert word in done.stderr.splitlines()[-1]
+    # Whoever asks why is answered.
+    assert words[1] in done.stdout
+
+
+def test_a_kernel_that_is_missing_is_replaced_and_said_so():
+    done = run(FIRST_USE, UNBOUNDED_KERNELS="nowhere")
+    assert done.returncode == 0, done.stderr
+    assert "no compiled kernels" in done.stderr
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("structure", ["stack", "queue", "deque"])
-def test_parity_of_a_long_sequence(structure):
+@pytest.mark.parametrize("steps", [1500, 5000])
+def test_parity_of_a_long_sequence(structure, steps):
     case = make_case(
-        structure, steps=1500, batch=2, hidden=8, width=4, sharpness=8.0, dtype=torch.float64
+        structure, steps=steps, batch=2, hidden=8, width=4, sharpness=8.0, dtype=torch.float64
     )
     assert_parity(case)

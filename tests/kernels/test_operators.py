@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import shutil
 import threading
 
 import pytest
@@ -79,6 +80,21 @@ def test_compile_around_it(structure):
         assert relative_error(one, other) <= 1e-12
     with torch.no_grad():
         torch.testing.assert_close(compiled(*case)[0], function(*case)[0])
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a C++ compiler")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_inductor_around_it():
+    case = make_case("queue", dtype=torch.float32)
+
+    def function(*arguments):
+        outputs, final, values = recurrence(*arguments)
+        return torch.tanh(outputs * 2), final, values
+
+    compiled = torch.compile(function, fullgraph=True)
+    got, wanted = (run_and_differentiate(f, case) for f in (compiled, function))
+    for one, other in zip((*got[0], *got[1]), (*wanted[0], *wanted[1]), strict=True):
+        assert relative_error(one, other) <= 1e-5
 
 
 @pytest.mark.parametrize("controller", ["lstm", "gru"])

@@ -4,9 +4,9 @@ Dispatch in Python, C++ behind a plain C interface (csrc/).
 """
 
 from unbounded.kernels._checks import ControllerWeights
-from unbounded.kernels._dispatch import why_not
+from unbounded.kernels._dispatch import check_wanted, why_not
 from unbounded.kernels._generation import Stepper
-from unbounded.kernels._library import Availability, available
+from unbounded.kernels._library import Availability, available, without_memory
 from unbounded.kernels._recurrence import recurrence
 from unbounded.kernels._shapes import CONTROLLERS, STRUCTURES, SUPERPOSITIONS
 from unbounded.kernels._superposition_shapes import MixtureOptions
@@ -21,7 +21,9 @@ __all__ = [
     "MixtureOptions",
     "Stepper",
     "available",
+    "check_wanted",
     "recurrence",
     "unroll",
     "why_not",
+    "without_memory",
 ]

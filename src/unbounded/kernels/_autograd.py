@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from unbounded.errors import BackendError, say_once
-from unbounded.kernels import _operators  # noqa: F401 - registers torch.ops.unbounded
+from unbounded.kernels import _operators, _operators_backward  # noqa: F401 - registers them
 
 
 class Recurrence(torch.autograd.Function):

@@ -6,7 +6,18 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from unbounded.kernels._library import WHY_NOT_LOADED
+from unbounded.errors import BackendError
+from unbounded.kernels._library import FAULT, WHY_NOT_LOADED
+
+
+def check_wanted() -> None:
+    """Raise BackendError where the environment asks for kernels that are not there.
+
+    At the first use that could be served by them, and not at import: `unbounded doctor` says what
+    is missing.
+    """
+    if FAULT:
+        raise BackendError(FAULT)
 
 
 def why_not(*tensors: Tensor | None) -> str | None:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import torch
 
-from unbounded.errors import BackendError
+from unbounded.errors import BackendError, ChoiceError
 
-INTERFACE_VERSION: Final = 4
+INTERFACE_VERSION: Final = 5
 INSTRUCTION_SETS: Final = ("avx512", "avx2", "baseline")
 
 _SIZES: Final = (
     "steps batch hidden width initial_rows capacity first_step saves threads division "
-    "weight_ih_stride count depth actions limit block"
+    "skips_memory weight_ih_stride count depth actions limit block"
 )
 _POINTERS: Final = (
     "lengths weight_ih weight_hh head_weight head_bias hidden0 cell0 reading0 strengths0 "
@@ -120,9 +122,8 @@ def _load() -> _Loaded:
             )
         forced = os.environ.get("UNBOUNDED_ISA")
         if forced is not None and forced not in named:
-            return _Loaded(
-                None, f"UNBOUNDED_ISA={forced!r} is none of {', '.join(INSTRUCTION_SETS)}", "", ""
-            )
+            fault = ChoiceError("environment variable UNBOUNDED_ISA", forced, INSTRUCTION_SETS)
+            return _Loaded(None, str(fault), "", "")
         runnable = _runnable(named["baseline"])
         if forced is not None and forced not in runnable:
             return _Loaded(None, f"this processor cannot run UNBOUNDED_ISA={forced!r}", "", "")
@@ -134,19 +135,25 @@ def _load() -> _Loaded:
         return _Loaded(None, f"the compiled kernels do not load: {error}", "", "")
 
 
-def _load_or_raise() -> _Loaded:
-    loaded = _load()
-    required = os.environ.get("UNBOUNDED_REQUIRE_KERNELS", "0") not in ("", "0")
-    if required and loaded.library is None:
-        raise BackendError(f"UNBOUNDED_REQUIRE_KERNELS is set and {loaded.reason}")
-    return loaded
-
-
 #: Loaded with the module and not at the first call, so that torch.compile only meets constants.
-LOADED: Final = _load_or_raise()
+LOADED: Final = _load()
 WHY_NOT_LOADED: Final = LOADED.reason
 #: Of a register of the loaded build; 0 without one.
 VECTOR_BYTES: Final[int] = 0 if LOADED.library is None else LOADED.library.unbounded_vector_bytes()
+
+
+def _asked_for() -> str:
+    """What in the environment says that the kernels must be used, or nothing."""
+    required = os.environ.get("UNBOUNDED_REQUIRE_KERNELS", "0") not in ("", "0")
+    if required:
+        return "UNBOUNDED_REQUIRE_KERNELS"
+    return "UNBOUNDED_ISA" if "UNBOUNDED_ISA" in os.environ else ""
+
+
+_ASKED_FOR: Final = _asked_for()
+#: Why the first use of the kernels is an error: they are missing, and the environment names them.
+#: Not at import, so that `unbounded doctor` can say what is missing.
+FAULT: Final = f"{_ASKED_FOR} is set and {LOADED.reason}" if LOADED.reason and _ASKED_FOR else ""
 
 
 def _find_parallel_for() -> int | None:
@@ -168,6 +175,8 @@ _forked = False
 #: How csrc/split.h divides the work between threads: 0 lets its rule decide, 1 by batch rows, 2 by
 #: columns. Tests set it.
 division = 0
+#: Set by `without_memory`.
+skips_memory = False
 
 
 def _after_fork() -> None:
@@ -208,8 +217,22 @@ def _library() -> ctypes.CDLL:
 def _prepare(call: Call) -> int | None:
     """Sets the threads of a call and returns the address of the parallel region to use."""
     call.threads = threads()
-    call.division = division
+    call.division, call.skips_memory = division, skips_memory
     return _PARALLEL_FOR if call.threads > 1 else None
+
+
+@contextlib.contextmanager
+def without_memory() -> Iterator[None]:
+    """Leave the memory's part out of every fused recurrence meanwhile, to measure its share.
+
+    What is read is 0 then, and the final memory is undefined. Not for use from several threads.
+    """
+    global skips_memory
+    skips_memory = True
+    try:
+        yield
+    finally:
+        skips_memory = False
 
 
 class Handle:

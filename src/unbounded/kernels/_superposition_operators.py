@@ -1,6 +1,6 @@
 """The fused recurrence of superposition memories as torch operators.
 
-`unbounded::superposition` and its backward pass take contiguous tensors that have been checked;
+`unbounded::superposition` and its backward pass take contiguous tensors;
 the `autograd.Function` around them is in `_superposition`.
 """
 
@@ -11,16 +11,16 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from unbounded.kernels._checks import check_length_values
+from unbounded.kernels._buffers import require
 from unbounded.kernels._gradients import (
     empty_weight_gradients,
     input_gradient,
     weight_gradients,
 )
 from unbounded.kernels._library import Call, Handle, run_backward
-from unbounded.kernels._operators import define
+from unbounded.kernels._registry import define
 from unbounded.kernels._shapes import CONTROLLERS, DTYPES, joint_bias, project_input
-from unbounded.kernels._superposition_shapes import MixtureSizes
+from unbounded.kernels._superposition_shapes import MixtureSizes, check_call, sizes_of_call
 
 #: Results of the forward operator: the first five are the call's, the rest is for backward.
 RESULTS: Final = (
@@ -37,20 +37,6 @@ RESULTS: Final = (
     "checkpoints",
 )
 CALL_RESULTS: Final = 5
-
-
-def sizes_of(
-    structure: str,
-    head_weight: Tensor,
-    reading0: Tensor,
-    memory0: Tensor,
-    capacity: int,
-    strict: bool,
-) -> MixtureSizes:
-    """The sizes of a call, from its tensors."""
-    count = memory0.shape[1]
-    depth, actions = reading0.shape[1] // count, head_weight.shape[0] // count - 1
-    return MixtureSizes(structure, count, depth, actions, memory0.shape[2], capacity, strict)
 
 
 def _results(
@@ -111,9 +97,19 @@ def _superposition(
     strict: bool,
     saves: bool,
 ) -> list[Tensor]:
+    sizes = sizes_of_call(structure, head_weight, reading0, memory0, capacity, strict)
+    tensors = {
+        "weight_ih": weight_ih,
+        "weight_hh": weight_hh,
+        "bias_ih": bias_ih,
+        "bias_hh": bias_hh,
+        "head_bias": head_bias,
+        "cell0": cell0,
+        "reading0": reading0,
+        "memory0": memory0,
+    }
+    check_call(sizes, controller, x, lengths, head_weight, hidden0, tensors)
     steps, batch, inputs = x.shape
-    check_length_values(lengths, steps)
-    sizes = sizes_of(structure, head_weight, reading0, memory0, capacity, strict)
     results = _results(sizes, controller, x, hidden0, saves)
     project_input(
         controller,
@@ -174,7 +170,7 @@ def _superposition_fake(
     strict: bool,
     saves: bool,
 ) -> list[Tensor]:
-    sizes = sizes_of(structure, head_weight, reading0, memory0, capacity, strict)
+    sizes = sizes_of_call(structure, head_weight, reading0, memory0, capacity, strict)
     return _kept(_results(sizes, controller, x, hidden0, saves), saves)
 
 
@@ -192,10 +188,25 @@ def _superposition_backward(
     needs_memory: bool,
 ) -> list[Tensor]:
     x, weight_ih, head_weight, hidden0, cell0, reading0, memory0 = inputs
-    steps, batch, _ = x.shape
     kept = dict(zip(RESULTS, results, strict=True))
-    sizes = sizes_of(structure, head_weight, reading0, memory0, capacity, False)
-    names = ("outputs", "hidden_last", "cell_last", "reading_last", "memory_last")
+    sizes = sizes_of_call(structure, head_weight, reading0, memory0, capacity, False)
+    tensors = {
+        "weight_ih": weight_ih,
+        "weight_hh": weight_hh,
+        "cell0": cell0,
+        "reading0": reading0,
+        "memory0": memory0,
+    }
+    check_call(sizes, controller, x, lengths, head_weight, hidden0, tensors)
+    steps, batch, _ = x.shape
+    like = x.new_empty(x.shape, device="meta")
+    shapes = {
+        name: tuple(tensor.shape)
+        for name, tensor in _results(sizes, controller, like, hidden0, saves=True).items()
+    }
+    require(kept, shapes, x)
+    names = RESULTS[:CALL_RESULTS]
+    require(dict(zip(names, grads, strict=True)), shapes, x)
     made = {
         "grad_gates": torch.empty_like(kept["gates"]),
         "grad_instructions": x.new_empty(steps, batch, head_weight.shape[0]),

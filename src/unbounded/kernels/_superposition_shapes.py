@@ -8,9 +8,10 @@ from typing import Final, NamedTuple
 import torch
 from torch import Tensor
 
-from unbounded.errors import BackendError, MemoryOverflowError
+from unbounded.errors import BackendError, ChoiceError, MemoryOverflowError, ShapeError
+from unbounded.kernels._buffers import check_dtype, check_lengths, require
 from unbounded.kernels._library import VECTOR_BYTES, Call
-from unbounded.kernels._shapes import SUPERPOSITIONS
+from unbounded.kernels._shapes import CONTROLLERS, SUPERPOSITIONS
 
 #: Actions of each structure without NO-OP.
 BASIC_ACTIONS: Final = {"superposition_stack": 2, "superposition_list": 3}
@@ -139,3 +140,83 @@ def refuse_options(structure: str, options: MixtureOptions | None) -> None:
     """Raise BackendError if there are options for a structure that has none."""
     if options is not None:
         raise BackendError(f"options: a {structure} has none, got {options}.")
+
+
+def sizes_of(
+    structure: str, heads: int, reading: int, memory0: Tensor, capacity: int, strict: bool
+) -> MixtureSizes:
+    """The sizes of a call, from the rows of its heads, the size of its reading and its cells.
+
+    Raises:
+        ChoiceError: no such structure. ShapeError: the sizes do not go together.
+    """
+    if structure not in SUPERPOSITIONS:
+        raise ChoiceError("structure", structure, SUPERPOSITIONS)
+    if memory0.dim() != 3 or memory0.shape[1] == 0:
+        raise ShapeError(f"memory0: expected [B, S, N], got {list(memory0.shape)}.")
+    count = memory0.shape[1]
+    depth, actions = reading // count, heads // count - 1
+    fits = reading == depth * count and heads == (actions + 1) * count
+    if not fits or depth == 0 or actions - BASIC_ACTIONS[structure] not in (0, 1):
+        raise ShapeError(
+            f"a {structure} of {count} expected multiples of that, of a depth and of its actions: "
+            f"got {reading} values read and {heads} rows of heads."
+        )
+    if structure == "superposition_list" and memory0.shape[2] % 2 == 0:
+        raise ShapeError(f"memory0: expected an odd number of cells, got {memory0.shape[2]}.")
+    return MixtureSizes(structure, count, depth, actions, memory0.shape[2], capacity, strict)
+
+
+def _axis(name: str, tensor: Tensor, axis: int) -> int:
+    if tensor.dim() != 2:
+        raise ShapeError(f"{name}: expected 2 axes, got {list(tensor.shape)}.")
+    return tensor.shape[axis]
+
+
+def sizes_of_call(
+    structure: str,
+    head_weight: Tensor,
+    reading0: Tensor,
+    memory0: Tensor,
+    capacity: int,
+    strict: bool,
+) -> MixtureSizes:
+    """As `sizes_of`, from the tensors of a recurrence."""
+    heads, reading = _axis("head_weight", head_weight, 0), _axis("reading0", reading0, 1)
+    return sizes_of(structure, heads, reading, memory0, capacity, strict)
+
+
+def check_call(
+    sizes: MixtureSizes,
+    controller: str,
+    x: Tensor,
+    lengths: Tensor | None,
+    head_weight: Tensor,
+    hidden0: Tensor,
+    tensors: dict[str, Tensor | None],
+) -> None:
+    """Raise unless the tensors of a call, by name, agree with its sizes and are contiguous."""
+    if controller not in CONTROLLERS:
+        raise ChoiceError("controller", controller, CONTROLLERS)
+    check_dtype("x", x)
+    if x.dim() != 3 or hidden0.dim() != 2:
+        raise ShapeError("x, hidden0: expected 3 axes and 2.")
+    steps, batch, inputs = x.shape
+    kind, hidden = CONTROLLERS[controller], hidden0.shape[1]
+    blocks, heads = kind.blocks * hidden, sizes.number * (sizes.actions + 1)
+    reading, cell = sizes.number * sizes.depth, hidden if kind.has_cell else 0
+    shapes = {
+        "x": (steps, batch, inputs),
+        "weight_ih": (blocks, inputs + reading),
+        "weight_hh": (blocks, hidden),
+        "bias_ih": (blocks,),
+        "bias_hh": (blocks,),
+        "head_weight": (heads, hidden),
+        "head_bias": (heads,),
+        "hidden0": (batch, hidden),
+        "cell0": (batch, cell),
+        "reading0": (batch, reading),
+        "memory0": (batch, sizes.number, sizes.cells),
+    }
+    require({"x": x, "head_weight": head_weight, "hidden0": hidden0, **tensors}, shapes, x)
+    check_lengths(lengths, steps, batch)

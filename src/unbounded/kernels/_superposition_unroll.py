@@ -10,13 +10,14 @@ from torch import Tensor
 
 from unbounded.errors import BackendError, ShapeError, say_once
 from unbounded.kernels._autograd import differentiate_reference
+from unbounded.kernels._buffers import check_dtype, require
 from unbounded.kernels._checks import expect, expect_axes
 from unbounded.kernels._dispatch import why_not
 from unbounded.kernels._library import Call, run_unroll
-from unbounded.kernels._operators import define
+from unbounded.kernels._registry import define
 from unbounded.kernels._shapes import DTYPES
 from unbounded.kernels._superposition import check_actions, check_cells, check_options
-from unbounded.kernels._superposition_shapes import MixtureOptions, MixtureSizes
+from unbounded.kernels._superposition_shapes import MixtureOptions, MixtureSizes, sizes_of
 
 _KEPT: Final = ("planes", "checkpoints")
 
@@ -24,9 +25,24 @@ _KEPT: Final = ("planes", "checkpoints")
 def _sizes(
     structure: str, instructions: Tensor, memory0: Tensor, depth: int, capacity: int, strict: bool
 ) -> MixtureSizes:
-    count, cells = memory0.shape[1:]
-    actions = instructions.shape[2] // count - 1
-    return MixtureSizes(structure, count, depth, actions, cells, capacity, strict)
+    if instructions.dim() != 3:
+        raise ShapeError(f"instructions: expected 3 axes, got {list(instructions.shape)}.")
+    if memory0.dim() != 3:
+        raise ShapeError(f"memory0: expected 3 axes, got {list(memory0.shape)}.")
+    count = memory0.shape[1]
+    return sizes_of(structure, instructions.shape[2], count * depth, memory0, capacity, strict)
+
+
+def _require(
+    sizes: MixtureSizes, instructions: Tensor, memory0: Tensor, tensors: dict[str, Tensor | None]
+) -> None:
+    check_dtype("instructions", instructions)
+    batch, steps, _ = instructions.shape
+    made = _results(sizes, torch.empty_like(instructions, device="meta"))
+    shapes = {name: tuple(tensor.shape) for name, tensor in made.items()}
+    shapes["instructions"] = (batch, steps, sizes.number * (sizes.actions + 1))
+    shapes["memory0"] = (batch, sizes.number, sizes.cells)
+    require({"instructions": instructions, "memory0": memory0, **tensors}, shapes, instructions)
 
 
 def _results(sizes: MixtureSizes, instructions: Tensor) -> dict[str, Tensor]:
@@ -54,8 +70,9 @@ def _run(
 def _unroll(
     structure: str, instructions: Tensor, memory0: Tensor, depth: int, capacity: int, strict: bool
 ) -> list[Tensor]:
-    batch, steps, _ = instructions.shape
     sizes = _sizes(structure, instructions, memory0, depth, capacity, strict)
+    _require(sizes, instructions, memory0, {})
+    batch, steps, _ = instructions.shape
     results = _results(sizes, instructions)
     overflow = sizes.overflow(instructions, batch, steps)
     given = {"instructions": instructions, "memory0": memory0, "overflow": overflow}
@@ -82,6 +99,9 @@ def _unroll_backward(
     capacity: int,
 ) -> list[Tensor]:
     sizes = _sizes(structure, instructions, memory0, depth, capacity, False)
+    saved = dict(zip(_KEPT, kept, strict=True))
+    grads = {"readings": grad_readings, "memory_last": grad_memory}
+    _require(sizes, instructions, memory0, {**saved, **grads})
     made = {
         "grad_instructions": torch.empty_like(instructions),
         "grad_memory0": torch.empty_like(memory0),
@@ -90,7 +110,7 @@ def _unroll_backward(
         "memory0": memory0,
         "grad_outputs": grad_readings,
         "grad_memory_last": grad_memory,
-        **dict(zip(_KEPT, kept, strict=True)),
+        **saved,
         **made,
     }
     _run(sizes, instructions, given, True)

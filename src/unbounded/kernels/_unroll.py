@@ -10,9 +10,10 @@ from torch import Tensor
 
 from unbounded.errors import BackendError, ChoiceError, DTypeError, ShapeError, say_once
 from unbounded.kernels._autograd import differentiate_reference
+from unbounded.kernels._buffers import require, require_unroll
 from unbounded.kernels._dispatch import why_not
 from unbounded.kernels._library import Call, run_unroll
-from unbounded.kernels._operators import define
+from unbounded.kernels._registry import define
 from unbounded.kernels._shapes import DTYPES, PARTS, STRUCTURES, SUPERPOSITIONS
 from unbounded.kernels._superposition_shapes import MixtureOptions, refuse_options
 from unbounded.kernels._superposition_unroll import unroll_superposition
@@ -50,6 +51,7 @@ def _call(structure: str, values: Tensor, push_pop: Tensor, tensors: dict[str, T
 
 
 def _unroll(structure: str, values: Tensor, push_pop: Tensor, strengths0: Tensor) -> list[Tensor]:
+    require_unroll(structure, values, push_pop, strengths0)
     readings, strengths, kept = _new_results(structure, values, push_pop)
     tensors = {"readings": readings, "strengths": strengths, "strengths0": strengths0, **kept}
     call = _call(structure, values, push_pop, tensors)
@@ -74,7 +76,22 @@ def _unroll_backward(
     grad_readings: Tensor,
     grad_strengths: Tensor | None,
 ) -> list[Tensor]:
-    rows = values.shape[1] - PARTS[structure] * push_pop.shape[1]
+    require_unroll(structure, values, push_pop, strengths0)
+    batch, all_rows, width = values.shape
+    steps, parts = push_pop.shape[1], PARTS[structure]
+    shapes = {
+        "deaths": (batch, steps, parts),
+        "kept": (batch, steps, parts),
+        "grave_rows": (batch, all_rows),
+        "grave_strengths": (batch, all_rows),
+        "live_range": (batch, 3),
+        "strengths": (batch, all_rows),
+        "grad_readings": (batch, steps, parts * width),
+        "grad_strengths": (batch, all_rows),
+    }
+    given = (*kept, strengths, grad_readings, grad_strengths)
+    require(dict(zip(shapes, given, strict=True)), shapes, values)
+    rows = all_rows - parts * steps
     made = {
         "grad_values": torch.zeros_like(values),
         "grad_instructions": torch.empty_like(push_pop),
@@ -157,8 +174,8 @@ class Unroll(torch.autograd.Function):
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
             if ctx.reference is None:
                 raise BackendError(
-                    "the fused unroll has no double backward and was given no reference to fall "
-                    "back on; use backend='reference'"
+                    "the fused unroll has no double backward and no reference to fall back on; use "
+                    "backend='reference'"
                 )
             say_once(
                 "backward with create_graph=True: the fused unroll has no double backward, so the "

@@ -260,12 +260,14 @@ def choose_backend(backend: str, what: str, reason: str | None) -> bool:
     Returns:
         whether to take the kernel.
     Raises:
-        BackendError: "cpu" was asked for and cannot serve.
+        BackendError: "cpu" was asked for and cannot serve; or the environment asks for kernels that
+            are not there.
     """
     if backend == "reference":
         return False
     if reason is None:
         return True
+    kernels.check_wanted()
     if backend == "cpu":
         raise BackendError(
             f"{what}: backend 'cpu' cannot serve this call: {reason}. "

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from unbounded import kernels
 from unbounded.experiments.bench.cases import Case, make_memory
 from unbounded.layers import MemoryRNN
 
@@ -59,25 +60,41 @@ def torch_layer(case: Case) -> nn.Module:
     return kinds[case.controller](case.input + case.reading, case.hidden, dtype=dtype)
 
 
+def without_memory(run: Pass) -> Pass:
+    """Return the same pass with the memory's part of every step left out of the kernel."""
+
+    def bare() -> object:
+        with kernels.without_memory():
+            return run()
+
+    return bare
+
+
+def knows_jax(case: Case) -> bool:
+    """Whether there is a jax.lax.scan of a case here."""
+    known = case.controller == "lstm" and case.memory in JAX_MEMORIES
+    return known and importlib.util.find_spec("jax") is not None
+
+
 def contenders(case: Case) -> dict[str, Pass]:
     """Return what is timed for a case, by name.
 
-    "fused" and "reference" are the same layer; "torch" is PyTorch's layer of the same controller
-    and input size without a memory; "jax" is the same model as a jax.lax.scan, where jax is
-    installed and knows the case.
+    "fused" and "reference" are the same layer; "without_memory" is the fused pass with the memory's
+    part of every step left out; "torch" is PyTorch's layer of the same controller and input size
+    without a memory; "jax" is the same model as a jax.lax.scan, where jax is installed and knows
+    the case.
     """
     x = sequence(case, case.input)
+    layer = memory_layer(case, "cpu")
+    fused = forward_backward(layer, x)
     found: dict[str, Pass] = {
-        "fused": forward_backward(memory_layer(case, "cpu"), x),
+        "fused": fused,
         "torch": forward_backward(torch_layer(case), sequence(case, case.input + case.reading)),
+        "without_memory": without_memory(fused),
         "reference": forward_backward(memory_layer(case, "reference"), sequence(case, case.input)),
     }
-    if (
-        case.controller == "lstm"
-        and case.memory in JAX_MEMORIES
-        and importlib.util.find_spec("jax") is not None
-    ):
-        from unbounded.experiments.bench.jax_scan import scan_pass
+    if knows_jax(case):
+        from unbounded.experiments.bench.jax_scan import Scan
 
-        found["jax"] = scan_pass(case)
+        found["jax"] = Scan(case, layer, x).forward_backward
     return found

@@ -7,8 +7,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+import torch
+from torch import Tensor
 
 from unbounded.experiments.bench.cases import Case
+from unbounded.layers import MemoryRNN
+from unbounded.layers.controllers import WeightedController
 
 
 def _nearer(strengths: Any, end: str) -> Any:
@@ -30,7 +35,7 @@ def _read(strengths: Any, values: Any, end: str) -> Any:
 
 
 def _model(case: Case) -> Callable[[Any, Any], Any]:
-    """Return the sum of all outputs as a function of the weights and the input [T, B, I]."""
+    """Return outputs and final state as a function of the weights and the input [T, B, I]."""
     width, steps = case.width, case.steps
     pops_and_reads = {"stack": ["top"], "queue": ["bottom"], "deque": ["top", "bottom"]}
     ends = pops_and_reads[case.memory]
@@ -55,7 +60,7 @@ def _model(case: Case) -> Callable[[Any, Any], Any]:
         output = jnp.tanh(h @ weights["out"] + weights["out_b"])
         return (h, c, reading, values, strengths), output
 
-    def total(weights: Any, x: Any) -> Any:
+    def run(weights: Any, x: Any) -> Any:
         batch = x.shape[1]
         rows = steps * len(ends)
         dtype = x.dtype
@@ -66,36 +71,57 @@ def _model(case: Case) -> Callable[[Any, Any], Any]:
             jnp.zeros((batch, rows, width), dtype),
             jnp.zeros((batch, rows), dtype),
         )
-        _, outputs = jax.lax.scan(
+        final, outputs = jax.lax.scan(
             lambda carry, each: step(weights, carry, each), carry, (x, jnp.arange(steps))
         )
-        return outputs.sum()
+        return outputs, final
 
-    return total
+    return run
 
 
-def scan_pass(case: Case) -> Callable[[], object]:
-    """Return one compiled forward and backward pass of an LSTM with the case's memory.
+def _weights(layer: MemoryRNN) -> dict[str, Any]:
+    """The layer's weights as the scan names them."""
+    controller, readout = layer.controller, layer.readout
+    if not isinstance(controller, WeightedController) or readout is None:
+        raise TypeError("the scan knows an LSTM with a readout")
+    of = controller.weights
+    if of.weight_hh is None or of.bias_ih is None or layer.heads.bias is None:
+        raise TypeError("the scan knows an LSTM with recurrence and biases")
+    bias = of.bias_ih if of.bias_hh is None else of.bias_ih + of.bias_hh
+    tensors = {
+        "ih": of.weight_ih.t(),
+        "hh": of.weight_hh.t(),
+        "b": bias,
+        "heads": layer.heads.weight.t(),
+        "heads_b": layer.heads.bias,
+        "out": readout.weight.t(),
+        "out_b": readout.bias,
+    }
+    return {name: jnp.asarray(tensor.detach().numpy()) for name, tensor in tensors.items()}
+
+
+class Scan:
+    """An LSTM with the case's memory as one compiled scan, with the weights of a layer.
 
     JAX chooses its own number of threads; set XLA_FLAGS to change it.
     """
-    if case.dtype == "float64":
-        jax.config.update("jax_enable_x64", True)
-    hidden, heads = case.hidden, (case.width + 2) * (2 if case.memory == "deque" else 1)
-    shapes = {
-        "ih": (case.input + case.reading, 4 * hidden),
-        "hh": (hidden, 4 * hidden),
-        "b": (4 * hidden,),
-        "heads": (hidden, heads),
-        "heads_b": (heads,),
-        "out": (hidden, case.output),
-        "out_b": (case.output,),
-    }
-    keys = jax.random.split(jax.random.PRNGKey(0), len(shapes) + 1)
-    weights = {
-        name: jax.random.normal(key, shape, case.dtype) / 16
-        for (name, shape), key in zip(shapes.items(), keys[1:], strict=True)
-    }
-    x = jax.random.normal(keys[0], (case.steps, case.batch, case.input), case.dtype)
-    gradients = jax.jit(jax.value_and_grad(_model(case), argnums=(0, 1)))
-    return lambda: jax.block_until_ready(gradients(weights, x))
+
+    def __init__(self, case: Case, layer: MemoryRNN, x: Tensor) -> None:
+        if case.dtype == "float64":
+            jax.config.update("jax_enable_x64", True)
+        run = _model(case)
+        self._arguments = _weights(layer), jnp.asarray(x.detach().numpy())
+        self._run = jax.jit(run)
+        self._gradients = jax.jit(
+            jax.value_and_grad(lambda weights, x: run(weights, x)[0].sum(), argnums=(0, 1))
+        )
+
+    def forward_backward(self) -> object:
+        """One forward and backward pass."""
+        return jax.block_until_ready(self._gradients(*self._arguments))
+
+    def results(self) -> list[Tensor]:
+        """Outputs, the final h, c, reading, values and strengths, and the gradient of x."""
+        outputs, final = self._run(*self._arguments)
+        _, (_, grad_x) = self._gradients(*self._arguments)
+        return [torch.from_numpy(np.array(each)) for each in (outputs, *final, grad_x)]

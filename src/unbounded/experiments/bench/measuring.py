@@ -12,7 +12,13 @@ from torch import Tensor
 
 from unbounded.errors import BackendError
 from unbounded.experiments.bench.cases import Case
-from unbounded.experiments.bench.contenders import Pass, contenders, memory_layer, sequence
+from unbounded.experiments.bench.contenders import (
+    Pass,
+    contenders,
+    knows_jax,
+    memory_layer,
+    sequence,
+)
 
 #: Bounds on the relative error between kernel and reference before anything is timed.
 #: Both sides of a float32 case round sums of a thousand terms in their own order, which is worth
@@ -28,7 +34,8 @@ class Measurement:
         case: the sizes.
         parity_error: largest relative error of an output or gradient, fused against reference.
         median_ms: by contender. spread_ms: (lower, upper) quartile by contender.
-        ratios: fused divided by torch; reference and jax divided by fused.
+        ratios: fused divided by torch; reference and jax divided by fused; "memory_share" of fused,
+            the part of its time that goes when the memory is left out.
         gflop: operations of the matrix products.
         peak_gflops: what a large torch.mm reached with the same threads in the same run.
         share_of_peak: of that rate, reached by the fused pass; the roofline of these products.
@@ -62,11 +69,9 @@ def measure(case: Case, repeats: int, progress: Callable[[str], None]) -> Measur
         progress(f"{case.name}: parity")
         for dtype in dict.fromkeys(("float64", case.dtype)):
             error = parity_error(replace(case, dtype=dtype))
-            if not error <= PARITY[dtype]:
-                raise BackendError(
-                    f"{case.name}: fused and reference differ by {error:.1e} (relative, {dtype}), "
-                    f"bound {PARITY[dtype]:.0e}; what is wrong is not timed."
-                )
+            _must_agree(case, "reference", dtype, error)
+        if knows_jax(case):
+            _must_agree(case, "jax", case.dtype, jax_error(case))
         progress(f"{case.name}: timing")
         times = interleave(contenders(case), repeats)
         peak = peak_gflops(case.dtype)
@@ -79,6 +84,7 @@ def measure(case: Case, repeats: int, progress: Callable[[str], None]) -> Measur
         for name in ("reference", "jax")
         if name in median
     }
+    ratios["memory_share"] = 1 - median["without_memory"] / median["fused"]
     rate = case.gflop / median["fused"] * 1e3
     return Measurement(
         case=case,
@@ -114,6 +120,26 @@ def parity_error(case: Case) -> float:
         gradients = torch.autograd.grad((output * weights).sum(), [x, *layer.parameters()])
         results.append([output.detach(), *gradients])
     return max(_relative(ours, theirs) for ours, theirs in zip(*results, strict=True))
+
+
+def jax_error(case: Case) -> float:
+    """Return the largest relative error of the scan's outputs, final state or gradient of x."""
+    from unbounded.experiments.bench.jax_scan import Scan
+
+    layer, x = memory_layer(case, "cpu"), sequence(case, case.input)
+    output, state = layer(x)
+    (grad_x,) = torch.autograd.grad(output.sum(), [x])
+    ours = [output.detach(), *state.controller, state.reading, *state.memory, grad_x]
+    theirs = Scan(case, layer, x).results()
+    return max(_relative(one, other) for one, other in zip(ours, theirs, strict=True))
+
+
+def _must_agree(case: Case, name: str, dtype: str, error: float) -> None:
+    if not error <= PARITY[dtype]:
+        raise BackendError(
+            f"{case.name}: fused and {name} differ by {error:.1e} (relative, {dtype}), bound "
+            f"{PARITY[dtype]:.0e}; what is wrong is not timed."
+        )
 
 
 def _relative(ours: Tensor, theirs: Tensor) -> float:

@@ -1,0 +1,144 @@
+"""The backward pass of `unbounded::recurrence` as an operator of its own.
+
+`results` are those of the forward pass: their shapes are checked, but a call whose row numbers were
+changed in between is beyond what can be.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from unbounded.kernels._buffers import (
+    RESULTS,
+    Sizes,
+    check_lengths,
+    new_call,
+    require,
+    set_pointers,
+)
+from unbounded.kernels._gradients import (
+    empty_weight_gradients,
+    input_gradient,
+    weight_gradients,
+)
+from unbounded.kernels._library import run_backward
+from unbounded.kernels._registry import define
+from unbounded.kernels._shapes import CONTROLLERS, DTYPES, STRUCTURES, first_row
+
+
+def _recurrence_backward(
+    structure: str,
+    controller: str,
+    inputs: list[Tensor],
+    lengths: Tensor | None,
+    weight_hh: Tensor | None,
+    results: list[Tensor],
+    grads: list[Tensor | None],
+    needs_x: bool,
+    needs_weights: bool,
+) -> list[Tensor]:
+    x, weight_ih, head_weight, hidden0, cell0, reading0, values0, strengths0 = inputs
+    sizes = Sizes.of(structure, controller, x, hidden0, values0)
+    names, kept = sizes.results(), dict(zip(RESULTS, results, strict=True))
+    given = {
+        "weight_ih": weight_ih,
+        "weight_hh": weight_hh,
+        "head_weight": head_weight,
+        "hidden0": hidden0,
+        "cell0": cell0,
+        "reading0": reading0,
+        "strengths0": strengths0,
+    }
+    require({"x": x, "values0": values0} | given, sizes.inputs_of_call(), x)
+    require(kept, names, x)
+    require(dict(zip(RESULTS, grads, strict=False)), names, x)
+    check_lengths(lengths, sizes.steps, sizes.batch)
+    grad_outputs, grad_hidden, grad_cell, grad_reading, grad_values, grad_strengths = grads
+    steps, batch, _ = x.shape
+    kind = CONTROLLERS[controller]
+    made = {
+        "grad_values": torch.zeros_like(kept["values"])
+        if grad_values is None
+        else grad_values.clone(memory_format=torch.contiguous_format),
+        "grad_gates": torch.empty_like(kept["gates"]),
+        "grad_instructions": x.new_empty(steps, batch, head_weight.shape[0]),
+        "grad_hidden0": torch.empty_like(hidden0),
+        "grad_cell0": torch.empty_like(cell0),
+        "grad_reading0": torch.empty_like(reading0),
+        "grad_strengths0": x.new_empty(batch, values0.shape[1]),
+    }
+    call = new_call(sizes, weight_ih)
+    del given["weight_ih"]  # the call begins at the reading's columns
+    set_pointers(
+        call,
+        {
+            "lengths": lengths,
+            **given,
+            "grad_outputs": grad_outputs,
+            "grad_hidden_last": grad_hidden,
+            "grad_cell_last": grad_cell,
+            "grad_reading_last": grad_reading,
+            "grad_strengths_last": grad_strengths,
+            **kept,
+            **made,
+        },
+    )
+    run_backward(STRUCTURES[structure], kind.code, DTYPES[x.dtype], call)
+
+    grad_gates, grad_instructions = made["grad_gates"], made["grad_instructions"]
+    grad_x = x.new_empty(0)
+    if needs_x:
+        grad_x = input_gradient(controller, grad_gates, weight_ih, x)
+    weights = [x.new_empty(0) for _ in range(6)]
+    if needs_weights:
+        weights = weight_gradients(
+            controller, x, weight_hh, grad_gates, grad_instructions, kept, hidden0, reading0
+        )
+    first = first_row(structure, steps)
+    return [
+        grad_x,
+        *weights,
+        made["grad_hidden0"],
+        made["grad_cell0"],
+        made["grad_reading0"],
+        made["grad_values"][:, first : first + values0.shape[1]].clone(),
+        made["grad_strengths0"],
+    ]
+
+
+def _recurrence_backward_fake(
+    structure: str,
+    controller: str,
+    inputs: list[Tensor],
+    lengths: Tensor | None,
+    weight_hh: Tensor | None,
+    results: list[Tensor],
+    grads: list[Tensor | None],
+    needs_x: bool,
+    needs_weights: bool,
+) -> list[Tensor]:
+    x, weight_ih, head_weight, hidden0, cell0, reading0, values0, _ = inputs
+    new = x.new_empty
+    none = new(0)
+    weights = [none] * 6
+    if needs_weights:
+        weights = empty_weight_gradients(controller, weight_ih, weight_hh, head_weight)
+    return [
+        new(x.shape) if needs_x else none,
+        *weights,
+        new(hidden0.shape),
+        new(cell0.shape),
+        new(reading0.shape),
+        new(values0.shape),
+        new(values0.shape[:2]),
+    ]
+
+
+define(
+    "recurrence_backward",
+    "(str structure, str controller, Tensor[] inputs, Tensor? lengths, Tensor? weight_hh, "
+    "Tensor[] results, Tensor?[] grads, bool needs_x, bool needs_weights) -> Tensor[]",
+    _recurrence_backward,
+    _recurrence_backward_fake,
+)
