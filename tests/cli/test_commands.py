@@ -236,6 +236,9 @@ def test_resume_with_nothing_to_resume_names_what_is_there(capsys: Capture, tmp_
         (tmp_path / other).mkdir()
         (tmp_path / other / "config.yaml").write_text("task: copy\n")
     assert f"Runs in {tmp_path}:\n  copy-other\n  reversal-stack\n" in failing(capsys, *arguments)
+    assert f"there is no run to resume: {tmp_path / name} is not there" in failing(
+        capsys, *arguments, "--restarts", "2"
+    )
     assert not (tmp_path / name).exists()
 
 

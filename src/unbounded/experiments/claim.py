@@ -59,6 +59,11 @@ def admit(folder: Path, *, resume: bool, overwrite: bool) -> None:
         )
 
 
+def is_begun(folder: Path) -> bool:
+    """Whether there is a run to go on with, also one that a killed `--overwrite` moved aside."""
+    return any((each / "config.yaml").is_file() for each in (folder, _aside(folder)))
+
+
 def check_begun(folder: Path) -> None:
     """Check that there is a run to go on with.
 
