@@ -232,10 +232,13 @@ def test_resume_with_nothing_to_resume_names_what_is_there(capsys: Capture, tmp_
     name = run_name(tiny(batches=2, accuracy_every=0))
     assert f"there is no run to resume: {tmp_path / name} is not there" in said
     assert f"{tmp_path} holds no run" in said
-    for other in ("reversal-stack", "copy-other"):
+    for other in ("reversal-stack", "copy-other", ".replaced-copy-old"):
         (tmp_path / other).mkdir()
         (tmp_path / other / "config.yaml").write_text("task: copy\n")
-    assert f"Runs in {tmp_path}:\n  copy-other\n  reversal-stack\n" in failing(capsys, *arguments)
+    assert f"Runs in {tmp_path}:\n  copy-other\n  reversal-stack\n" in (
+        said := failing(capsys, *arguments)
+    )
+    assert ".replaced" not in said
     assert f"there is no run to resume: {tmp_path / name} is not there" in failing(
         capsys, *arguments, "--restarts", "2"
     )
