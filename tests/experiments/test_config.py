@@ -190,6 +190,18 @@ def test_each_fault_of_a_stream_config_is_named(name: str, value: Any, message: 
     assert message in found[0]
 
 
+def test_faults_of_a_superposition_memory_come_together() -> None:
+    config = tiny_streams()
+    model = config.model
+    model.count, model.depth, model.capacity, model.overflow = 0, 9, 3, "drop"
+    assert faults(config) == [
+        "model.count: expected a number at least 1, got 0",
+        "model.overflow: unknown overflow 'drop'. Did you mean 'drop_bottom'? "
+        "Valid: drop_bottom, error.",
+        "model.capacity: expected an integer >= depth = 9 or None, got 3",
+    ]
+
+
 def test_fields_of_streams_mean_nothing_on_sources_with_targets() -> None:
     for name, value in (("model.count", 3), ("training.piece_steps", 5), ("evaluation.every", 2)):
         (fault,) = faults(changed(name, value))

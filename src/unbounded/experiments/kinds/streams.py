@@ -58,17 +58,17 @@ def stream_model_faults(model: ModelConfig) -> list[str]:
             check_idle(found, "model", model, ("layers",), f"with controller {model.controller!r}")
         return found
     check_idle(found, "model", model, ("layers",), f"with memory {model.memory!r}")
-    before = len(found)
     for name in ("count", "depth"):
         check_number(found, f"model.{name}", getattr(model, name), 1)
-    if model.memory in SUPERPOSITION_MEMORIES and len(found) == before:
+    if model.memory in SUPERPOSITION_MEMORIES:
+        made = SUPERPOSITION_MEMORIES[model.memory]
+        check_choice(found, "model.overflow", "overflow", model.overflow, made.overflows)
+        overflow = model.overflow if model.overflow in made.overflows else "error"
         try:
-            SUPERPOSITION_MEMORIES[model.memory](
-                model.count, model.depth, model.noop, model.capacity, model.overflow
-            )
-        except (ConfigError, ValueError) as error:
-            faults = error.faults if isinstance(error, ConfigError) else (str(error),)
-            found += [f"model.{fault}" for fault in faults]
+            # What was found above is not to hide what is wrong with the rest.
+            made(max(model.count, 1), max(model.depth, 1), model.noop, model.capacity, overflow)
+        except ConfigError as error:
+            found += [f"model.{fault}" for fault in error.faults]
     return found
 
 
