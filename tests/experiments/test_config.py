@@ -271,7 +271,12 @@ def test_a_config_file_of_another_kind_is_named(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"config\.yaml is not the config of a run"):
         load_config(tmp_path)
     (tmp_path / "config.yaml").write_text("task: copy\nmodel: {}")
-    with pytest.raises(CheckpointError, match=r"config\.yaml is not a run's config"):
+    with pytest.raises(CheckpointError, match=r"config\.yaml is not a run's config") as caught:
+        load_config(tmp_path)
+    lacks = "it has no task_options, seed, training, evaluation, machine"
+    assert str(caught.value).endswith(lacks)
+    (tmp_path / "config.yaml").write_text("foo: 3")
+    with pytest.raises(CheckpointError, match=r"is not the config of a run: it names no task"):
         load_config(tmp_path)
 
 
