@@ -427,7 +427,7 @@ def test_public_names_are_imported_when_they_are_used() -> None:
 
 def test_the_names_that_are_listed_are_those_there_are() -> None:
     from unbounded.experiments.published import PAPERS
-    from unbounded.layers import CONTROLLERS
+    from unbounded.layers import CONTROLLERS, SRCN
     from unbounded.memories import MEMORIES, SUPERPOSITION_MEMORIES
     from unbounded.tasks import TASKS
     from unbounded.training import OPTIMIZERS, SCHEDULES
@@ -439,7 +439,8 @@ def test_the_names_that_are_listed_are_those_there_are() -> None:
     assert NAMES["tasks"] == lines(TASKS), hint
     memories = {**lines(MEMORIES), **lines(SUPERPOSITION_MEMORIES)}
     assert dict(list(NAMES["memories"].items())[1:]) == memories, hint
-    assert NAMES["controllers"] == lines(CONTROLLERS), hint
+    controllers = {**lines(CONTROLLERS), **lines({"srcn": SRCN})}
+    assert NAMES["controllers"] == controllers, hint
     assert NAMES["papers"] == PAPERS, hint
     assert list(NAMES["optimizers"]) == list(OPTIMIZERS), hint
     assert list(NAMES["schedules"]) == list(SCHEDULES), hint

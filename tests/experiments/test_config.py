@@ -164,6 +164,7 @@ STREAM_FAULTS = [
     ("model.depth", 13, "model.capacity: expected an integer >= depth = 13 or None, got 12"),
     ("model.overflow", "drop", "unknown overflow 'drop'. Did you mean 'drop_bottom'?"),
     ("model.controller", "elmann", "model.controller: unknown controller 'elmann'."),
+    ("model.controller", "srcn", "srcn has no memory beside it, got 'superposition_stack'; give"),
     ("training.piece_steps", 0, "training.piece_steps: expected a number at least 1"),
     ("training.curriculum", "grow", "unknown curriculum 'grow'. Did you mean 'growing'?"),
     ("training.curriculum_every", 0, "training.curriculum_every: expected"),

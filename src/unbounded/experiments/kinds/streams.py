@@ -35,9 +35,13 @@ def stream_model_faults(model: ModelConfig) -> list[str]:
     """What is wrong with a model of streams or of a text."""
     found: list[str] = []
     names = (NO_MEMORY, *SUPERPOSITION_MEMORIES)
-    alone = [SRCN_NAME] if model.memory == NO_MEMORY else []
-    controllers = (*CONTROLLERS, *alone)
+    controllers = (*CONTROLLERS, SRCN_NAME)
     check_choice(found, "model.controller", "controller", model.controller, controllers)
+    if model.controller == SRCN_NAME and model.memory in SUPERPOSITION_MEMORIES:
+        found.append(
+            f"model.controller: srcn has no memory beside it, got {model.memory!r}; give "
+            "--model.memory none"
+        )
     if model.controller != SRCN_NAME:
         names_it = f"with controller {model.controller!r}"
         check_idle(found, "model", model, ("context_size",), names_it)
