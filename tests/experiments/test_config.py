@@ -160,6 +160,7 @@ STREAM_FAULTS = [
     ("model.embedding_size", 8, "model.embedding_size: has no effect on streams"),
     ("model.layers", 2, "model.layers: has no effect with memory 'superposition_stack'"),
     ("model.capacity", 1, "model.capacity: expected an integer >= depth = 2 or None, got 1"),
+    ("model.count", 2.5, "model.count"),
     ("model.depth", 0, "model.depth: expected a number at least 1, got 0"),
     ("model.depth", 13, "model.capacity: expected an integer >= depth = 13 or None, got 12"),
     ("model.overflow", "drop", "unknown overflow 'drop'. Did you mean 'drop_bottom'?"),

@@ -71,8 +71,9 @@ def stream_model_faults(model: ModelConfig) -> list[str]:
         try:
             # What was found above is not to hide what is wrong with the rest.
             made(max(model.count, 1), max(model.depth, 1), model.noop, model.capacity, overflow)
-        except ConfigError as error:
-            found += [f"model.{fault}" for fault in error.faults]
+        except (ConfigError, ValueError) as error:
+            faults = error.faults if isinstance(error, ConfigError) else (str(error),)
+            found += [f"model.{fault}" for fault in faults]
     return found
 
 
