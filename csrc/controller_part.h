@@ -54,7 +54,7 @@ class ControllerForwardOf final : public ControllerForward<T> {
     const UnboundedCall& c = f.c;
     for (int64_t g = groups.begin; g < groups.end; ++g)
       for (int lane = 0; lane < Controller::lane_count; ++lane) {
-        T* to = panels_ + (g * Controller::lane_count + lane) * lane_panel();
+        T* to = panel_of(g, lane);
         const int64_t columns = c.hidden - g * panel;
         const int of_reading = reading_block<Controller>(lane);
         const int of_hidden = hidden_block<Controller>(lane);
@@ -85,7 +85,10 @@ class ControllerForwardOf final : public ControllerForward<T> {
         const bool of_hidden = hidden_block<Controller>(lane) >= 0 && c.weight_hh;
         panel_product(rows, Segment<T>{readings + b0 * R, R, of_reading ? R : 0},
                       Segment<T>{before + b0 * H, H, of_hidden ? H : 0},
-                      panels_ + (group * Controller::lane_count + lane) * lane_panel(),
+                      panel_of(group, lane),
+                      lane + 1 < Controller::lane_count
+                          ? panel_of(group, lane + 1)
+                          : panel_of(after_in_sweep(group, f.unit_groups(), t), 0),
                       tile + lane * tile_stride, panel);
       }
       for (int r = 0; r < rows; ++r) {
@@ -121,6 +124,9 @@ class ControllerForwardOf final : public ControllerForward<T> {
   T* panels_ = nullptr;  // [unit group][lane][reading then hidden][panel]
   T* tiles_ = nullptr;   // [thread][lane][row][panel]
 
+  T* panel_of(int64_t group, int lane) const {
+    return panels_ + (group * Controller::lane_count + lane) * lane_panel();
+  }
   int64_t lane_panel() const { return (f.reading_size() + f.c.hidden) * panel; }
 };
 
@@ -174,7 +180,9 @@ class ControllerBackwardOf final : public ControllerBackward<T> {
     T* tile = tiles_ + thread * UNBOUNDED_MAX_ROWS * panel;
     for_row_blocks(entries.begin, entries.count(), [&](int64_t b0, int rows) {
       panel_product(rows, Segment<T>{instructions + b0 * K, K, K},
-                    Segment<T>{instructions, 0, 0}, head_panels_ + group * K * panel, tile, panel);
+                    Segment<T>{instructions, 0, 0}, head_panels_ + group * K * panel,
+                    head_panels_ + after_in_sweep(group, f.unit_groups(), t) * K * panel, tile,
+                    panel);
       for (int r = 0; r < rows; ++r) {
         const int64_t b = b0 + r, at = b * H + first, own = b * hidden_stride() + first;
         T* to = f.grad_gates_at(t) + b * f.inner() + first;
@@ -215,8 +223,9 @@ class ControllerBackwardOf final : public ControllerBackward<T> {
                      : Segment<T>{from + one.first * H, inner, hidden_inner(0)};
       const Segment<T> second{is_reading ? from : from + two.first * H, inner,
                               is_reading ? 0 : hidden_inner(1)};
-      panel_product(rows, first, second, before_panels_ + group * inner * panel, to + b0 * stride,
-                    stride);
+      const int64_t next = after_in_sweep(group, f.reading_groups() + f.unit_groups(), t);
+      panel_product(rows, first, second, before_panels_ + group * inner * panel,
+                    before_panels_ + next * inner * panel, to + b0 * stride, stride);
     });
   }
 

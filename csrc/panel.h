@@ -29,21 +29,34 @@ struct Segment {
 };
 
 // Packed weights seldom fit the second-level cache beside everything else: fetch them early enough
-// for the third level.
+// for the third level, and past the end of a panel fetch the one that is used next.
 #ifndef UNBOUNDED_PREFETCH
 #define UNBOUNDED_PREFETCH 48
 #endif
 constexpr int64_t prefetch_distance = UNBOUNDED_PREFETCH;
 
+template <class T>
+struct Ahead {
+  const T* at;
+  const T* end;
+  const T* next;
+
+  UNBOUNDED_INLINE void fetch() {
+    __builtin_prefetch(at);
+    __builtin_prefetch(at + lanes<T>);
+    at += panel_width<T>;
+    if (at == end) at = next;
+  }
+};
+
 // sums[r] += in[r] . panel
 template <class T, int ROWS>
 UNBOUNDED_INLINE const T* accumulate(Vector<T> (&low)[ROWS], Vector<T> (&high)[ROWS],
-                                     const Segment<T>& in, const T* panel) {
+                                     const Segment<T>& in, const T* panel, Ahead<T>& ahead) {
   const T* column = in.data;
   const int64_t stride = in.stride;
   for (int64_t k = 0; k < in.count; ++k, ++column, panel += panel_width<T>) {
-    __builtin_prefetch(panel + prefetch_distance * panel_width<T>);
-    __builtin_prefetch(panel + prefetch_distance * panel_width<T> + lanes<T>);
+    ahead.fetch();
     const Vector<T> left = load(panel);
     const Vector<T> right = load(panel + lanes<T>);
 #pragma GCC unroll 16
@@ -57,13 +70,17 @@ UNBOUNDED_INLINE const T* accumulate(Vector<T> (&low)[ROWS], Vector<T> (&high)[R
 }
 
 template <class T, int ROWS>
-void panel_rows(const Segment<T>& first, const Segment<T>& second, const T* panel, T* out,
-                int64_t out_stride) {
+void panel_rows(const Segment<T>& first, const Segment<T>& second, const T* panel, const T* next,
+                T* out, int64_t out_stride) {
   Vector<T> low[ROWS], high[ROWS];
 #pragma GCC unroll 16
   for (int r = 0; r < ROWS; ++r) low[r] = high[r] = Vector<T>{};
-  panel = accumulate<T, ROWS>(low, high, first, panel);
-  accumulate<T, ROWS>(low, high, second, panel);
+  const int64_t inner = first.count + second.count;
+  const T* end = panel + inner * panel_width<T>;
+  Ahead<T> ahead{panel + prefetch_distance * panel_width<T>, end, next};
+  if (inner <= prefetch_distance) ahead.at = next;
+  panel = accumulate<T, ROWS>(low, high, first, panel, ahead);
+  accumulate<T, ROWS>(low, high, second, panel, ahead);
 #pragma GCC unroll 16
   for (int r = 0; r < ROWS; ++r) {
     store(out + r * out_stride, low[r]);
@@ -72,13 +89,14 @@ void panel_rows(const Segment<T>& first, const Segment<T>& second, const T* pane
 }
 
 // One panel for `rows` <= UNBOUNDED_MAX_ROWS rows; the inner dimension is `first` then `second`.
+// `next` is the panel that will be used next, as far as is known.
 template <class T>
 inline void panel_product(int rows, const Segment<T>& first, const Segment<T>& second,
-                          const T* panel, T* out, int64_t out_stride) {
+                          const T* panel, const T* next, T* out, int64_t out_stride) {
   switch (rows) {
 #define UNBOUNDED_ROWS(n) \
   case n:                 \
-    return panel_rows<T, n>(first, second, panel, out, out_stride);
+    return panel_rows<T, n>(first, second, panel, next, out, out_stride);
     UNBOUNDED_ROWS(1)
     UNBOUNDED_ROWS(2)
     UNBOUNDED_ROWS(3)

@@ -136,8 +136,9 @@ class Recurrence final : public Session {
     const T* hidden = f.hidden_at(t);
     for_row_blocks(entries.begin, entries.count(), [&](int64_t b0, int rows) {
       panel_product(rows, Segment<T>{hidden + b0 * H, H, H}, Segment<T>{hidden, 0, 0},
-                    head_panels_ + group * H * panel, products_ + b0 * stride + group * panel,
-                    stride);
+                    head_panels_ + group * H * panel,
+                    head_panels_ + after_in_sweep(group, f.head_groups(), t) * H * panel,
+                    products_ + b0 * stride + group * panel, stride);
     });
   }
 };
