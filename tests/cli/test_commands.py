@@ -232,10 +232,16 @@ def test_resume_with_nothing_to_resume_names_what_is_there(capsys: Capture, tmp_
     name = run_name(tiny(batches=2, accuracy_every=0))
     assert f"there is no run to resume: {tmp_path / name} is not there" in said
     assert f"{tmp_path} holds no run" in said
-    for other in ("reversal-stack", "copy-other"):
+    for other in ("reversal-stack", "copy-other", ".replaced-copy-old"):
         (tmp_path / other).mkdir()
         (tmp_path / other / "config.yaml").write_text("task: copy\n")
-    assert f"Runs in {tmp_path}:\n  copy-other\n  reversal-stack\n" in failing(capsys, *arguments)
+    assert f"Runs in {tmp_path}:\n  copy-other\n  reversal-stack\n" in (
+        said := failing(capsys, *arguments)
+    )
+    assert ".replaced" not in said
+    assert f"there is no run to resume: {tmp_path / name} is not there" in failing(
+        capsys, *arguments, "--restarts", "2"
+    )
     assert not (tmp_path / name).exists()
 
 
@@ -421,7 +427,7 @@ def test_public_names_are_imported_when_they_are_used() -> None:
 
 def test_the_names_that_are_listed_are_those_there_are() -> None:
     from unbounded.experiments.published import PAPERS
-    from unbounded.layers import CONTROLLERS
+    from unbounded.layers import CONTROLLERS, SRCN
     from unbounded.memories import MEMORIES, SUPERPOSITION_MEMORIES
     from unbounded.tasks import TASKS
     from unbounded.training import OPTIMIZERS, SCHEDULES
@@ -433,7 +439,8 @@ def test_the_names_that_are_listed_are_those_there_are() -> None:
     assert NAMES["tasks"] == lines(TASKS), hint
     memories = {**lines(MEMORIES), **lines(SUPERPOSITION_MEMORIES)}
     assert dict(list(NAMES["memories"].items())[1:]) == memories, hint
-    assert NAMES["controllers"] == lines(CONTROLLERS), hint
+    controllers = {**lines(CONTROLLERS), **lines({"srcn": SRCN})}
+    assert NAMES["controllers"] == controllers, hint
     assert NAMES["papers"] == PAPERS, hint
     assert list(NAMES["optimizers"]) == list(OPTIMIZERS), hint
     assert list(NAMES["schedules"]) == list(SCHEDULES), hint

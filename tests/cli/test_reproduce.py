@@ -32,6 +32,12 @@ def test_dry_run_of_a_part(capsys):
     assert "3 of 3 runs to train" in capsys.readouterr().out
 
 
+def test_dry_run_finds_what_training_would(tmp_path):
+    asked = ["joulin2015", "--dry-run", "--data", str(tmp_path / "nowhere")]
+    with pytest.raises(ConfigError, match=r"task: .*nowhere"):
+        reproduce.run(asked)
+
+
 def test_table_only_works_from_reports(tiny, tmp_path, capsys):
     out = tmp_path / "results" / "grefenstette2015"
     write_report(out, tiny.trials[0])

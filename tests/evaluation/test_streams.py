@@ -10,6 +10,7 @@ import torch
 
 from unbounded.errors import ConfigError, ShapeError
 from unbounded.evaluation import LengthScore, percent_of_lengths, score_lengths, sequence_rights
+from unbounded.models import StreamModel
 from unbounded.tasks import LengthRange, make_task
 from unbounded.tasks.streams import Sequences, lay_out
 
@@ -150,9 +151,18 @@ def test_lengths_are_scored_one_by_one(piece_steps, carry):
         piece_steps=piece_steps,
     )
     assert [score.n for score in scores] == list(range(2, 10))
-    assert [score.right for score in scores] == [9] * 5 + [0] * 3
-    assert {score.count for score in scores} == {9}
+    # Of a^n b^n all streams of one n are the same: three of them are no more evidence than one.
+    count = 9 if carry else 3
+    assert [score.right for score in scores] == [count] * 5 + [0] * 3
+    assert {score.count for score in scores} == {count}
     assert percent_of_lengths(scores) == 62.5
+
+
+def test_streams_that_differ_are_all_scored():
+    task = make_task("memorization", sequences=4)
+    model = StreamModel(vocabulary=3, hidden_size=4, count=1)
+    scores = score_lengths(model, task, LengthRange(6, 8), seed=0, streams=5)
+    assert {score.count for score in scores} == {15}
 
 
 def test_any_range_up_to_a_thousand():

@@ -160,10 +160,12 @@ STREAM_FAULTS = [
     ("model.embedding_size", 8, "model.embedding_size: has no effect on streams"),
     ("model.layers", 2, "model.layers: has no effect with memory 'superposition_stack'"),
     ("model.capacity", 1, "model.capacity: expected an integer >= depth = 2 or None, got 1"),
+    ("model.count", 2.5, "model.count"),
     ("model.depth", 0, "model.depth: expected a number at least 1, got 0"),
     ("model.depth", 13, "model.capacity: expected an integer >= depth = 13 or None, got 12"),
     ("model.overflow", "drop", "unknown overflow 'drop'. Did you mean 'drop_bottom'?"),
     ("model.controller", "elmann", "model.controller: unknown controller 'elmann'."),
+    ("model.controller", "srcn", "srcn has no memory beside it, got 'superposition_stack'; give"),
     ("training.piece_steps", 0, "training.piece_steps: expected a number at least 1"),
     ("training.curriculum", "grow", "unknown curriculum 'grow'. Did you mean 'growing'?"),
     ("training.curriculum_every", 0, "training.curriculum_every: expected"),
@@ -188,6 +190,18 @@ def test_each_fault_of_a_stream_config_is_named(name: str, value: Any, message: 
     found = faults(config)
     assert len(found) == 1
     assert message in found[0]
+
+
+def test_faults_of_a_superposition_memory_come_together() -> None:
+    config = tiny_streams()
+    model = config.model
+    model.count, model.depth, model.capacity, model.overflow = 0, 9, 3, "drop"
+    assert faults(config) == [
+        "model.count: expected a number at least 1, got 0",
+        "model.overflow: unknown overflow 'drop'. Did you mean 'drop_bottom'? "
+        "Valid: drop_bottom, error.",
+        "model.capacity: expected an integer >= depth = 9 or None, got 3",
+    ]
 
 
 def test_fields_of_streams_mean_nothing_on_sources_with_targets() -> None:
@@ -259,7 +273,12 @@ def test_a_config_file_of_another_kind_is_named(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"config\.yaml is not the config of a run"):
         load_config(tmp_path)
     (tmp_path / "config.yaml").write_text("task: copy\nmodel: {}")
-    with pytest.raises(CheckpointError, match=r"config\.yaml is not a run's config"):
+    with pytest.raises(CheckpointError, match=r"config\.yaml is not a run's config") as caught:
+        load_config(tmp_path)
+    lacks = "it has no task_options, seed, training, evaluation, machine"
+    assert str(caught.value).endswith(lacks)
+    (tmp_path / "config.yaml").write_text("foo: 3")
+    with pytest.raises(CheckpointError, match=r"is not the config of a run: it names no task"):
         load_config(tmp_path)
 
 

@@ -63,7 +63,12 @@ def write(out: Path, trial: Trial, percent: float, nats: float, rounded: float =
         "format": "unbounded-report",
         "config": to_dict(trial.config),
         **part(percent, nats),
-        "rounded": part(rounded, nats / 2),
+        "rounded": {
+            **part(rounded, nats / 2),
+            "batches": 2,
+            "minutes": 1.5,
+            "stopped": "rounding: decided",
+        },
         "batches": 10,
         "minutes": 3.0,
         "stopped": "budget",

@@ -10,10 +10,11 @@ import pytest
 
 from tests.experiments.tiny import tiny
 from tests.experiments.tiny_streams import tiny_streams
-from unbounded.errors import ConfigError, RunExistsError, UnboundedError
+from unbounded.errors import CheckpointError, ConfigError, RunExistsError, UnboundedError
 from unbounded.experiments.config import RunConfig, run_name, to_dict
 from unbounded.experiments.measures import measures
 from unbounded.experiments.restarts import report_restarts, seeds_of, train_restarts
+from unbounded.experiments.run import train_run
 
 
 def made_up(config: RunConfig, percent: float, nats: float) -> dict[str, Any]:
@@ -77,6 +78,22 @@ def test_restarts_are_trained_and_taken_up_again(tmp_path: Path, jobs: int) -> N
     assert anew is not None
     assert not list(tmp_path.glob("*/mark"))
     assert not list(tmp_path.glob(".replaced-*"))
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_restarts_of_which_none_is_there_are_not_resumed(tmp_path: Path, jobs: int) -> None:
+    config = tiny_streams(batches=1)
+    options: dict[str, Any] = {"root": tmp_path, "jobs": jobs, "quiet": True, "resume": True}
+    with pytest.raises(CheckpointError, match=r"there is no run to resume: .*seed3 is not there"):
+        train_restarts(config, 2, anew=False, **options)
+    assert list(tmp_path.iterdir()) == []
+    # One of them is enough, also where a killed overwrite left it.
+    second = tmp_path / run_name(seeds_of(config, 2)[1])
+    train_run(seeds_of(config, 2)[1], root=tmp_path, quiet=True)
+    second.rename(tmp_path / f".replaced-{second.name}")
+    result = train_restarts(config, 2, anew=False, **options)
+    assert result is not None
+    assert [each["seed"] for each in result.data["restarts"]] == [3, 4]
 
 
 def test_sources_with_targets_have_restarts_too(tmp_path: Path) -> None:

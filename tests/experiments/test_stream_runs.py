@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,7 @@ from safetensors.torch import load_file
 
 from tests.experiments.tiny import assert_same_run, metrics
 from tests.experiments.tiny_streams import tiny_streams, tiny_text
-from unbounded.errors import CheckpointError
+from unbounded.errors import CheckpointError, StorageError
 from unbounded.evaluation import table
 from unbounded.experiments.build import build_task
 from unbounded.experiments.config import RoundingConfig, RunConfig, from_dict, run_name
@@ -196,6 +197,17 @@ def test_rounding_follows_training_and_is_reported(tmp_path: Path) -> None:
     assert (folder / "traces" / "rounded.safetensors").exists()
     looks = metrics(folder / "rounding")
     assert [line["batch"] for line in looks if line["kind"] == "rounding"][:2] == [1, 2]
+
+
+def test_a_rounding_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    config = tiny_streams(batches=1)
+    config.rounding = RoundingConfig(batches=1, every=1, remove=False)
+    folder = train_run(config, root=tmp_path, quiet=True).folder
+    (folder / "report.json").unlink()
+    shutil.rmtree(folder / "rounding")
+    (folder / "rounding").write_text("a file")
+    with pytest.raises(StorageError, match=r"making folder .*rounding failed"):
+        train_run(config, root=tmp_path, quiet=True, resume=True)
 
 
 def test_an_interrupted_rounding_ends_the_same(

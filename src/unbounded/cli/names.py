@@ -45,6 +45,8 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "parameter counts need.",
         "gru": "A GRU cell with the two biases of torch.nn.GRU.",
         "elman": "A simple recurrent network, or with `recurrent=False` a feed-forward layer.",
+        "srcn": "Hidden units h and context units s, each of which is a slowly decaying sum "
+        "of the inputs.",
     },
     "optimizers": {
         "rmsprop": "",

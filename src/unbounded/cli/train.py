@@ -121,7 +121,12 @@ def _train(config: RunConfig, given: Namespace) -> int:
     options = {name: given[name] for name in ("resume", "overwrite", "quiet", "tensorboard")}
     if given.restarts > 1:
         restarts = train_restarts(
-            config, given.restarts, root=Path(given.runs), jobs=given.jobs, **options
+            config,
+            given.restarts,
+            root=Path(given.runs),
+            jobs=given.jobs,
+            anew=not given.resume,
+            **options,
         )
         if restarts is not None:
             print(f"{restarts.text}\n\nwritten: {restarts.folder}")

@@ -176,6 +176,9 @@ def score_lengths(
     that grows without a capacity grows over a whole stream; one with a capacity has room for the
     longest sequence (`room_for`).
 
+    Where n alone determines a sequence, as in a^n b^n, all streams of one n are the same stream.
+    It is scored once, not `streams` times, unless the state is carried.
+
     Args:
         model: called as model(inputs, state), gives logits [B, T, V] and the next state.
         task: yields the streams; its `sequences` less one are scored in each.
@@ -194,7 +197,7 @@ def score_lengths(
         for n in lengths:
             judged = task.judged(seed, split, 0, streams, LengthRange(n, n))
             if not carry:
-                state = None
+                state, judged = None, _distinct(judged)
             with room_for(model, judged.longest):
                 predicted, _, state = _predict(
                     model, judged.batch, state, piece_steps, device, check
@@ -202,6 +205,18 @@ def score_lengths(
             rights = sequence_rights(predicted, judged.batch.targets, judged.judged, judged.scored)
             scores.append(LengthScore(n, int(rights.sum()), rights.numel()))
     return scores
+
+
+def _distinct(streams: JudgedStreams) -> JudgedStreams:
+    """Each stream once, in the order in which they first come."""
+    rows = torch.cat([streams.batch.inputs, streams.batch.targets], dim=1)
+    _, kind = torch.unique(rows, dim=0, return_inverse=True)
+    first = torch.full((int(kind.max()) + 1,), len(kind)).scatter_reduce_(
+        0, kind, torch.arange(len(kind)), "amin"
+    )
+    keep = first.sort().values
+    batch = Batch(*(field[keep] for field in streams.batch))
+    return streams._replace(batch=batch, judged=streams.judged[keep])
 
 
 def stream_loss(

@@ -59,6 +59,11 @@ def admit(folder: Path, *, resume: bool, overwrite: bool) -> None:
         )
 
 
+def is_begun(folder: Path) -> bool:
+    """Whether there is a run to go on with, also one that a killed `--overwrite` moved aside."""
+    return any((each / "config.yaml").is_file() for each in (folder, _aside(folder)))
+
+
 def check_begun(folder: Path) -> None:
     """Check that there is a run to go on with.
 
@@ -68,7 +73,9 @@ def check_begun(folder: Path) -> None:
     if (folder / "config.yaml").is_file():
         return
     task = folder.name.partition("-")[0]
-    runs = sorted(path.parent.name for path in folder.parent.glob("*/config.yaml"))
+    names = (path.parent.name for path in folder.parent.glob("*/config.yaml"))
+    # Hidden is what an overwrite that was killed moved aside.
+    runs = sorted(name for name in names if not name.startswith("."))
     # Another option makes another name: most likely it is a run of the same task that was meant.
     runs.sort(key=lambda name: not name.startswith(f"{task}-"))
     listed = "".join(f"\n  {name}" for name in runs[:_SHOWN])

@@ -231,15 +231,19 @@ def from_dict(data: Mapping[str, Any]) -> RunConfig:
     """The config that `to_dict` turned into `data`.
 
     Raises:
-        KeyError, TypeError: the data has another form.
+        TypeError: the data has another form; the message says what it lacks.
     """
+    # Runs from before there was rounding have none.
+    needed = [each.name for each in dataclasses.fields(RunConfig) if each.name != "rounding"]
+    missing = [name for name in needed if name not in data]
+    if missing:
+        raise TypeError(f"it has no {', '.join(missing)}")
     return RunConfig(
         task=data["task"],
         task_options=dict(data["task_options"]),
         seed=data["seed"],
         model=ModelConfig(**data["model"]),
         training=TrainingConfig(**data["training"]),
-        # Runs from before there was rounding have none.
         rounding=RoundingConfig(**data.get("rounding", {})),
         evaluation=EvaluationConfig(**data["evaluation"]),
         machine=MachineConfig(**data["machine"]),

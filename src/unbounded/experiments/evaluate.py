@@ -126,7 +126,7 @@ def load_config(folder: Path) -> RunConfig:
         raise CheckpointError(f"{folder} is not a run folder: it has no config.yaml")
     try:
         return from_dict(data)
-    except (KeyError, TypeError) as error:
+    except (TypeError, ValueError) as error:
         raise CheckpointError(f"{folder / 'config.yaml'} is not a run's config: {error}") from error
 
 

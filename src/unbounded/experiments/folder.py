@@ -65,7 +65,7 @@ def read_config(folder: Path) -> dict[str, Any] | None:
     except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
         raise CheckpointError(f"{path} is not YAML: {error}") from error
     if not isinstance(data, dict) or "task" not in data:
-        raise CheckpointError(f"{path} is not the config of a run")
+        raise CheckpointError(f"{path} is not the config of a run: it names no task")
     return data
 
 

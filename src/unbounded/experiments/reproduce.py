@@ -158,7 +158,13 @@ def _failure(outcome: Outcome) -> str:
 
 
 def plan(tier: Tier, trials: Sequence[Trial], runs: Path) -> str:
-    """What a call would do, for `--dry-run`: one line a trial, and how many are left."""
+    """What a call would do, for `--dry-run`: one line a trial, and how many are left.
+
+    Raises:
+        ConfigError: a trial's config has faults, for example a folder that holds no corpus.
+    """
+    for trial in trials:
+        checked(trial.config)
     lines = [f"{tier.paper}, tier {tier.name}: {tier.about}"]
     left = 0
     own = list({trial.name: trial for trial in trials}.values())

@@ -12,7 +12,7 @@ from typing import Any
 from unbounded.errors import ConfigError, UnboundedError
 from unbounded.evaluation.provenance import provenance
 from unbounded.experiments.build import checked
-from unbounded.experiments.claim import admit, lock
+from unbounded.experiments.claim import admit, check_begun, is_begun, lock
 from unbounded.experiments.config import RunConfig, model_name, run_name, to_dict
 from unbounded.experiments.folder import read_report
 from unbounded.experiments.markdown import grid
@@ -65,6 +65,7 @@ def train_restarts(
     root: Path,
     jobs: int = 1,
     resume: bool = False,
+    anew: bool = True,
     overwrite: bool = False,
     quiet: bool = False,
     tensorboard: bool = False,
@@ -76,6 +77,8 @@ def train_restarts(
         restarts: how many, at least 1; the seeds follow that of `config`.
         root, resume, overwrite, quiet, tensorboard: as for `train_run`. With `resume` finished
             restarts are not trained again.
+        anew: with `resume`, begin the restarts when none of them is there; False makes that an
+            error. Those that are missing beside others are begun.
         jobs: restarts at once, each a process with one thread; 1 trains them here.
     Returns:
         What they came to; None in a process that shares the runs and is not the one to speak.
@@ -83,9 +86,13 @@ def train_restarts(
         ConfigError: the config has faults, or a number is out of range.
         UnboundedError: a restart failed in its process; the message names its log.
         RunExistsError: a folder is there and neither `resume` nor `overwrite` was given.
+        CheckpointError: there is nothing to resume.
         Interrupted: stopped by a signal; what was trained so far is saved.
     """
     configs = seeds_of(checked(config), restarts)
+    folders = [root / run_name(each) for each in configs]
+    if resume and not anew and not any(map(is_begun, folders)):
+        check_begun(folders[0])
     if jobs == 1:
         reports = []
         for each in configs:

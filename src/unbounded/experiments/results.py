@@ -160,14 +160,18 @@ def _measured(trial: Trial, report: dict[str, Any]) -> Measured:
             f"the report {trial.name}.json is of a run with another config; move it away and run "
             "the trial again"
         )
-    rows = (report if trial.phase == "trained" else report[trial.phase])["rows"]
-    per_n = {each["n"]: float(each["accuracy"]) for row in rows for each in row.get("per_n", ())}
+    phase = report if trial.phase == "trained" else report[trial.phase]
+    per_n = {
+        each["n"]: float(each["accuracy"]) for row in phase["rows"] for each in row.get("per_n", ())
+    }
+    # What a later phase cost comes on top of the training before it.
+    phases = [report] if phase is report else [report, phase]
     return Measured(
         trial=trial,
         measures=measures(report, trial.phase),
-        batches=int(report["batches"]),
-        minutes=float(report["minutes"]),
-        stopped=str(report["stopped"]),
+        batches=sum(int(each["batches"]) for each in phases),
+        minutes=sum(float(each["minutes"]) for each in phases),
+        stopped=str(phase["stopped"]),
         curves=Curves.from_json(report["curves"]),
         per_n=per_n,
     )

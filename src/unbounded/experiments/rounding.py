@@ -18,6 +18,7 @@ from unbounded.models.stream import StreamModel
 from unbounded.tasks import LengthRange, StreamTask
 from unbounded.training.carry import Carry
 from unbounded.training.checkpoint import Checkpoints, Together
+from unbounded.training.files import storage_faults
 from unbounded.training.loop import TrainingLoop
 from unbounded.training.metrics_log import MetricsLog
 from unbounded.training.optimizers import make_optimizer, make_schedule
@@ -61,6 +62,7 @@ def round_model(
         the machine, and what a report says of how it came about.
     Raises:
         ConfigError: the model has no superposition memory.
+        StorageError: the disk refused.
         Interrupted: asked to stop; the rounding is saved.
     """
     rounding, training = config.rounding, config.training
@@ -92,7 +94,8 @@ def round_model(
     schedule = make_schedule(optimizer, name="constant", batches=rounding.batches)
     ready = accelerator.prepare(model, optimizer, schedule)
     carry = Carry()
-    folder.mkdir(parents=True, exist_ok=True)
+    with storage_faults(folder, "making folder"):
+        folder.mkdir(parents=True, exist_ok=True)
     checkpoints = Checkpoints(
         folder / "checkpoints",
         accelerator,

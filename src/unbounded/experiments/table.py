@@ -18,6 +18,7 @@ from unbounded.experiments.table_data import (
     command,
     median_batches,
     median_minutes,
+    progress,
 )
 from unbounded.experiments.tiers import Tier
 
@@ -76,8 +77,7 @@ Perplexities are per token, validation / test, with the state carried over the w
 
 def table_markdown(tier: Tier, published: Published, cells: Cells) -> str:
     """The table as text that a browser of repositories shows."""
-    finished = {run.trial.name for each in cells.values() if each for run in each.runs}
-    trials = {trial.name for trial in tier.trials}
+    finished, trials = progress(tier, cells)
     parts = [
         f"# {tier.paper}, tier {tier.name}",
         f"{tier.about[:1].upper()}{tier.about[1:]}. {len(finished)} of {len(trials)} runs are "

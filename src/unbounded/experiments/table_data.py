@@ -31,8 +31,15 @@ def summaries(tier: Tier, results: Mapping[str, Measured]) -> dict[str, Summary 
     return cells
 
 
+def progress(tier: Tier, cells: Cells) -> tuple[set[str], set[str]]:
+    """The names of the runs that are finished, and of all; one run may fill several cells."""
+    finished = {run.trial.name for each in cells.values() if each for run in each.runs}
+    return finished, {trial.name for trial in tier.trials}
+
+
 def table_json(tier: Tier, published: Published, cells: Cells) -> dict[str, Any]:
     """The table as data."""
+    finished, trials = progress(tier, cells)
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -40,8 +47,8 @@ def table_json(tier: Tier, published: Published, cells: Cells) -> dict[str, Any]
         "source": published.source,
         "tier": tier.name,
         "command": command(tier),
-        "trials": len(tier.trials),
-        "finished": sum(len(summary.runs) for summary in cells.values() if summary),
+        "trials": len(trials),
+        "finished": len(finished),
         "cells": [_cell_json(cell, published, cells) for cell in cells],
         "contradictions": [vars(each) for each in published.contradictions],
         "notes": list(published.notes),

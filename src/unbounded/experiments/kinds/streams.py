@@ -35,9 +35,13 @@ def stream_model_faults(model: ModelConfig) -> list[str]:
     """What is wrong with a model of streams or of a text."""
     found: list[str] = []
     names = (NO_MEMORY, *SUPERPOSITION_MEMORIES)
-    alone = [SRCN_NAME] if model.memory == NO_MEMORY else []
-    controllers = (*CONTROLLERS, *alone)
+    controllers = (*CONTROLLERS, SRCN_NAME)
     check_choice(found, "model.controller", "controller", model.controller, controllers)
+    if model.controller == SRCN_NAME and model.memory in SUPERPOSITION_MEMORIES:
+        found.append(
+            f"model.controller: srcn has no memory beside it, got {model.memory!r}; give "
+            "--model.memory none"
+        )
     if model.controller != SRCN_NAME:
         names_it = f"with controller {model.controller!r}"
         check_idle(found, "model", model, ("context_size",), names_it)
@@ -58,14 +62,15 @@ def stream_model_faults(model: ModelConfig) -> list[str]:
             check_idle(found, "model", model, ("layers",), f"with controller {model.controller!r}")
         return found
     check_idle(found, "model", model, ("layers",), f"with memory {model.memory!r}")
-    before = len(found)
     for name in ("count", "depth"):
         check_number(found, f"model.{name}", getattr(model, name), 1)
-    if model.memory in SUPERPOSITION_MEMORIES and len(found) == before:
+    if model.memory in SUPERPOSITION_MEMORIES:
+        made = SUPERPOSITION_MEMORIES[model.memory]
+        check_choice(found, "model.overflow", "overflow", model.overflow, made.overflows)
+        overflow = model.overflow if model.overflow in made.overflows else "error"
         try:
-            SUPERPOSITION_MEMORIES[model.memory](
-                model.count, model.depth, model.noop, model.capacity, model.overflow
-            )
+            # What was found above is not to hide what is wrong with the rest.
+            made(max(model.count, 1), max(model.depth, 1), model.noop, model.capacity, overflow)
         except (ConfigError, ValueError) as error:
             faults = error.faults if isinstance(error, ConfigError) else (str(error),)
             found += [f"model.{fault}" for fault in faults]
