@@ -146,6 +146,9 @@ def relative_error(got: Tensor, wanted: Tensor) -> float:
     scale = float(wanted.detach().abs().max())
     if scale == 0:
         return 0.0 if difference == 0 else float("inf")
+    if wanted.numel() < 8:
+        # So few numbers may all be small differences of large ones; more of them show the scale.
+        scale = max(scale, 1.0)
     # A NaN must not pass as a small number.
     return difference / scale if difference == difference else float("inf")
 
