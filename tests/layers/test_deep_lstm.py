@@ -57,9 +57,12 @@ def test_memory_rnns_of_table_2(memory, hidden, parameters):
 def test_padded_equals_unpadded_and_a_state_goes_back_in(skip):
     torch.manual_seed(0)
     model = ub.DeepLSTM(3, 5, 2, skip_input=skip, dtype=DOUBLE, learn_initial_state=True)
-    x, lengths = torch.randn(6, 3, 3, dtype=DOUBLE), torch.tensor([6, 2, 4])
+    x, lengths = torch.randn(6, 4, 3, dtype=DOUBLE), torch.tensor([6, 2, 4, 0])
     output, state = model(x, lengths=lengths)
-    for b, length in enumerate(lengths.tolist()):
+    for pair, first in zip(state, model.initial_state(4), strict=True):
+        assert torch.equal(pair[0][3], first[0][3]) and torch.equal(pair[1][3], first[1][3])
+    assert output[:, 3].abs().sum() == 0
+    for b, length in enumerate(lengths[:3].tolist()):
         alone, alone_state = model(x[:length, b : b + 1])
         assert_close(output[:length, b], alone[:, 0], "output")
         assert output[length:, b].abs().sum() == 0

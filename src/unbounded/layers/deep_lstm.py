@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from unbounded.checks import FROM_LIST, check_positive, check_shape, check_tensor
+from unbounded.checks import check_positive, check_shape, check_tensor
+from unbounded.layers.call import check_call
 from unbounded.layers.controllers import initialize_cell
 
 DeepLSTMState = tuple[tuple[Tensor, Tensor], ...]
@@ -90,17 +91,16 @@ class DeepLSTM(nn.Module):
         Args:
             x: [T, B, I], or [B, T, I] with `batch_first`.
             state: (h, c) of every layer, each [B, H]; None begins anew.
-            lengths: int64 [B] in 1..T; beyond its length a sequence's state stays, its output is 0.
+            lengths: int64 [B] in 0..T; beyond its length a sequence's state stays, its output is 0.
         Returns:
             output of the last layer, [T, B, H] (or batch first), and the state.
         """
         check_tensor("x", x)
-        if lengths is not None:
-            check_tensor("lengths", lengths, FROM_LIST)
         axes = ("B", "T") if self.batch_first else ("T", "B")
         check_shape("x", x, (*axes, self.input_size))
         inputs = x.transpose(0, 1) if self.batch_first else x
         batch_size = inputs.shape[1]
+        check_call(inputs, lengths, next(self.parameters()))
         if state is None:
             state = self.initial_state(batch_size)
         hidden, final = inputs, []
@@ -120,7 +120,11 @@ def _run_layer(
     if lengths is None:
         output, (h, c) = layer(inputs, (h, c))
     else:
-        packed = pack_padded_sequence(inputs, lengths.cpu(), enforce_sorted=False)
-        packed_output, (h, c) = layer(packed, (h, c))
+        # torch packs no sequence of 0 steps: it takes one, and what that did is put back.
+        packed = pack_padded_sequence(inputs, lengths.cpu().clamp(min=1), enforce_sorted=False)
+        packed_output, (h_end, c_end) = layer(packed, (h, c))
         output, _ = pad_packed_sequence(packed_output, total_length=inputs.shape[0])
+        active = (lengths > 0).to(h.device).unsqueeze(-1)
+        output = torch.where(active, output, 0)
+        h, c = torch.where(active, h_end, h), torch.where(active, c_end, c)
     return output, (h.squeeze(0), c.squeeze(0))
