@@ -60,7 +60,8 @@ def test_padded_equals_unpadded_and_a_state_goes_back_in(skip):
     x, lengths = torch.randn(6, 4, 3, dtype=DOUBLE), torch.tensor([6, 2, 4, 0])
     output, state = model(x, lengths=lengths)
     for pair, first in zip(state, model.initial_state(4), strict=True):
-        assert torch.equal(pair[0][3], first[0][3]) and torch.equal(pair[1][3], first[1][3])
+        assert torch.equal(pair[0][3], first[0][3])
+        assert torch.equal(pair[1][3], first[1][3])
     assert output[:, 3].abs().sum() == 0
     for b, length in enumerate(lengths[:3].tolist()):
         alone, alone_state = model(x[:length, b : b + 1])
