@@ -6,9 +6,12 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from unbounded.errors import StorageError
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 
 class _Output:
@@ -21,7 +24,9 @@ class _Output:
         tell: where to say that it does.
     """
 
-    def __init__(self, stream: TextIO, name: str, needed: bool, tell: TextIO | None) -> None:
+    def __init__(
+        self, stream: TextIO, name: str, needed: bool, tell: SupportsWrite[str] | None
+    ) -> None:
         self._stream = stream
         self._name = name
         self._needed = needed
@@ -78,7 +83,7 @@ def outliving(work: bool) -> Iterator[None]:
     """
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
         err = _Output(sys.stderr or nowhere, "standard error", needed=False, tell=None)
-        out = _Output(sys.stdout or nowhere, "standard output", not work, tell=err)  # type: ignore[arg-type]
+        out = _Output(sys.stdout or nowhere, "standard output", not work, tell=err)
         with redirect_stdout(out), redirect_stderr(err):
             try:
                 yield

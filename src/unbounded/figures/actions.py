@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.patches import Patch
+from matplotlib.transforms import Bbox
 
 from unbounded.errors import CheckpointError, ConfigError
 from unbounded.evaluation import ActionRow, action_cells
@@ -177,7 +178,7 @@ def draw_action_table(
             colLabels=headings,
             cellColours=colours,
             cellLoc="center",
-            bbox=[0, 0, 1, 1],  # type: ignore[arg-type]
+            bbox=Bbox.unit(),
         )
         table.auto_set_font_size(False)
         table.set_fontsize(9)

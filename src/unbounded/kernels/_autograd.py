@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from unbounded.errors import BackendError, say_once
-from unbounded.kernels import _operators, _operators_backward  # noqa: F401 - registers them
+from unbounded.kernels._operators import RECURRENCE
+from unbounded.kernels._operators_backward import RECURRENCE_BACKWARD
 
 
 class Recurrence(torch.autograd.Function):
@@ -26,7 +27,7 @@ class Recurrence(torch.autograd.Function):
     ) -> tuple[Tensor, ...]:
         x, weight_ih, weight_hh, bias_ih, bias_hh, head_weight, head_bias, *initial = tensors
         with torch.autocast("cpu", enabled=False):
-            results = torch.ops.unbounded.recurrence(
+            results = RECURRENCE(
                 structure, controller, x, lengths, weight_ih, weight_hh, bias_ih, bias_hh,
                 head_weight, head_bias, *initial, True,
             )  # fmt: skip
@@ -46,7 +47,7 @@ class Recurrence(torch.autograd.Function):
         contiguous = [None if grad is None else grad.contiguous() for grad in grads]
         # The weight gradients are products of torch's: autocast must not make them half precision.
         with torch.autocast("cpu", enabled=False):
-            made = torch.ops.unbounded.recurrence_backward(
+            made = RECURRENCE_BACKWARD(
                 ctx.structure, ctx.controller,
                 [x, weight_ih, head_weight, *initial], lengths, weight_hh,
                 results, contiguous, needs[0], any(needs[1:7]),

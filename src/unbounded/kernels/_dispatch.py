@@ -42,7 +42,7 @@ def why_not(*tensors: Tensor | None) -> str | None:
     if any(torch._C._functorch.is_functorch_wrapped_tensor(tensor) for tensor in given):
         return "the kernels cannot be transformed by torch.func (vmap, jvp, grad)"
     if forward_ad._current_level >= 0 and any(
-        forward_ad.unpack_dual(tensor).tangent is not None  # type: ignore[no-untyped-call]
+        forward_ad.unpack_dual(tensor).tangent is not None
         for tensor in given
         if tensor.is_floating_point()
     ):

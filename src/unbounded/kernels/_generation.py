@@ -51,7 +51,7 @@ class Stepper:
             cells = check_superposition(
                 structure, controller, weights, head_weight, head_bias, initial, options
             )
-            cells = CheckedCells(*(None if t is None else t.detach() for t in cells))  # type: ignore[arg-type]
+            cells = CheckedCells._make(None if t is None else t.detach() for t in cells)
             self._checked = cells
             self._session = SuperpositionSession(structure, controller, cells, options, capacity)
             return
@@ -59,7 +59,7 @@ class Stepper:
         if head_bias is None:
             head_bias = head_weight.new_zeros(head_weight.shape[0])
         checked = check_recurrence(structure, controller, weights, head_weight, head_bias, initial)
-        checked = Checked(*(None if t is None else t.detach() for t in checked))  # type: ignore[arg-type]
+        checked = Checked._make(None if t is None else t.detach() for t in checked)
         self._checked = checked
         self._session = Session(
             structure, controller, checked[:4], checked.head_weight, checked.head_bias,

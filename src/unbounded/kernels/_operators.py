@@ -6,6 +6,8 @@ is in `_autograd`, its backward pass in `_operators_backward`.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 from torch import Tensor
 
 from unbounded.kernels._buffers import (
@@ -31,97 +33,90 @@ from unbounded.kernels._shapes import (
 )
 
 
-def _recurrence(
-    structure: str,
-    controller: str,
-    x: Tensor,
-    lengths: Tensor | None,
-    weight_ih: Tensor,
-    weight_hh: Tensor | None,
-    bias_ih: Tensor | None,
-    bias_hh: Tensor | None,
-    head_weight: Tensor,
-    head_bias: Tensor,
-    hidden0: Tensor,
-    cell0: Tensor,
-    reading0: Tensor,
-    values0: Tensor,
-    strengths0: Tensor,
-    saves: bool,
-) -> list[Tensor]:
-    sizes = Sizes.of(structure, controller, x, hidden0, values0)
-    steps, batch, inputs = x.shape
-    weights = (weight_ih, weight_hh, bias_ih, bias_hh)
-    initial = (hidden0, cell0, reading0, values0, strengths0)
+class RecurrenceCall(NamedTuple):
+    """What `unbounded::recurrence` is called with, in its order."""
+
+    structure: str
+    controller: str
+    x: Tensor
+    lengths: Tensor | None
+    weight_ih: Tensor
+    weight_hh: Tensor | None
+    bias_ih: Tensor | None
+    bias_hh: Tensor | None
+    head_weight: Tensor
+    head_bias: Tensor
+    hidden0: Tensor
+    cell0: Tensor
+    reading0: Tensor
+    values0: Tensor
+    strengths0: Tensor
+    saves: bool
+
+
+def _recurrence(*arguments: Any) -> list[Tensor]:
+    op = RecurrenceCall(*arguments)
+    sizes = Sizes.of(op.structure, op.controller, op.x, op.hidden0, op.values0)
+    steps, batch, inputs = op.x.shape
+    weights = (op.weight_ih, op.weight_hh, op.bias_ih, op.bias_hh)
+    initial = (op.hidden0, op.cell0, op.reading0, op.values0, op.strengths0)
     shapes = sizes.inputs_of_call()
-    given = (x, *weights, head_weight, head_bias, *initial)
-    require(dict(zip(shapes, given, strict=True)), shapes, x)
-    check_lengths(lengths, sizes.steps, sizes.batch)
-    if not saves:
-        session = Session(structure, controller, weights, head_weight, head_bias, initial, steps)
-        outputs = session.run(x, lengths)
+    given = (op.x, *weights, op.head_weight, op.head_bias, *initial)
+    require(dict(zip(shapes, given, strict=True)), shapes, op.x)
+    check_lengths(op.lengths, sizes.steps, sizes.batch)
+    if not op.saves:
+        session = Session(
+            op.structure, op.controller, weights, op.head_weight, op.head_bias, initial, steps
+        )
+        outputs = session.run(op.x, op.lengths)
         final = session.state()
         # An operator's result must not be one of its arguments.
         kept = final if steps else [tensor.clone() for tensor in final]
-        return [outputs, *kept, *(x.new_empty(0) for _ in RESULTS[CALL_RESULTS:])]
-    results = new_results(sizes, x)
+        return [outputs, *kept, *(op.x.new_empty(0) for _ in RESULTS[CALL_RESULTS:])]
+    results = new_results(sizes, op.x)
     project_input(
-        controller,
-        x.reshape(steps * batch, inputs),
-        weight_ih[:, :inputs].t(),
-        joint_bias(controller, bias_ih, bias_hh),
-        bias_hh,
+        op.controller,
+        op.x.reshape(steps * batch, inputs),
+        op.weight_ih[:, :inputs].t(),
+        joint_bias(op.controller, op.bias_ih, op.bias_hh),
+        op.bias_hh,
         results["gates"].view(steps * batch, -1),
     )
-    first = first_row(structure, steps)
-    results["values"][:, first : first + values0.shape[1]] = values0
-    call = new_call(sizes, weight_ih)
+    first = first_row(op.structure, steps)
+    results["values"][:, first : first + op.values0.shape[1]] = op.values0
+    call = new_call(sizes, op.weight_ih)
     set_pointers(
         call,
         {
-            "lengths": lengths,
-            "weight_hh": weight_hh,
-            "head_weight": head_weight,
-            "head_bias": head_bias,
-            "hidden0": hidden0,
-            "cell0": cell0,
-            "reading0": reading0,
-            "strengths0": strengths0,
+            "lengths": op.lengths,
+            "weight_hh": op.weight_hh,
+            "head_weight": op.head_weight,
+            "head_bias": op.head_bias,
+            "hidden0": op.hidden0,
+            "cell0": op.cell0,
+            "reading0": op.reading0,
+            "strengths0": op.strengths0,
             **results,
         },
     )
-    handle = Handle(STRUCTURES[structure], CONTROLLERS[controller].code, DTYPES[x.dtype], call)
+    handle = Handle(
+        STRUCTURES[op.structure], CONTROLLERS[op.controller].code, DTYPES[op.x.dtype], call
+    )
     handle.run(call)
     handle.finish(call)
     return [results[name] for name in RESULTS]
 
 
-def _recurrence_fake(
-    structure: str,
-    controller: str,
-    x: Tensor,
-    lengths: Tensor | None,
-    weight_ih: Tensor,
-    weight_hh: Tensor | None,
-    bias_ih: Tensor | None,
-    bias_hh: Tensor | None,
-    head_weight: Tensor,
-    head_bias: Tensor,
-    hidden0: Tensor,
-    cell0: Tensor,
-    reading0: Tensor,
-    values0: Tensor,
-    strengths0: Tensor,
-    saves: bool,
-) -> list[Tensor]:
-    results = new_results(Sizes.of(structure, controller, x, hidden0, values0), x)
+def _recurrence_fake(*arguments: Any) -> list[Tensor]:
+    op = RecurrenceCall(*arguments)
+    results = new_results(Sizes.of(op.structure, op.controller, op.x, op.hidden0, op.values0), op.x)
     kept = [results[name] for name in RESULTS]
-    if saves:
+    if op.saves:
         return kept
-    return [*kept[:CALL_RESULTS], *(x.new_empty(0) for _ in kept[CALL_RESULTS:])]
+    return [*kept[:CALL_RESULTS], *(op.x.new_empty(0) for _ in kept[CALL_RESULTS:])]
 
 
-define(
+RECURRENCE = define(
     "recurrence",
     "(str structure, str controller, Tensor x, Tensor? lengths, Tensor weight_ih, "
     "Tensor? weight_hh, Tensor? bias_ih, Tensor? bias_hh, Tensor head_weight, Tensor head_bias, "

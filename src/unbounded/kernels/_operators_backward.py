@@ -6,6 +6,8 @@ changed in between is beyond what can be.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -27,23 +29,28 @@ from unbounded.kernels._registry import define
 from unbounded.kernels._shapes import CONTROLLERS, DTYPES, STRUCTURES, first_row
 
 
-def _recurrence_backward(
-    structure: str,
-    controller: str,
-    inputs: list[Tensor],
-    lengths: Tensor | None,
-    weight_hh: Tensor | None,
-    results: list[Tensor],
-    grads: list[Tensor | None],
-    needs_x: bool,
-    needs_weights: bool,
-) -> list[Tensor]:
-    x, weight_ih, head_weight, hidden0, cell0, reading0, values0, strengths0 = inputs
-    sizes = Sizes.of(structure, controller, x, hidden0, values0)
-    names, kept = sizes.results(), dict(zip(RESULTS, results, strict=True))
+class BackwardCall(NamedTuple):
+    """What `unbounded::recurrence_backward` is called with, in its order."""
+
+    structure: str
+    controller: str
+    inputs: list[Tensor]
+    lengths: Tensor | None
+    weight_hh: Tensor | None
+    results: list[Tensor]
+    grads: list[Tensor | None]
+    needs_x: bool
+    needs_weights: bool
+
+
+def _recurrence_backward(*arguments: Any) -> list[Tensor]:
+    op = BackwardCall(*arguments)
+    x, weight_ih, head_weight, hidden0, cell0, reading0, values0, strengths0 = op.inputs
+    sizes = Sizes.of(op.structure, op.controller, x, hidden0, values0)
+    names, kept = sizes.results(), dict(zip(RESULTS, op.results, strict=True))
     given = {
         "weight_ih": weight_ih,
-        "weight_hh": weight_hh,
+        "weight_hh": op.weight_hh,
         "head_weight": head_weight,
         "hidden0": hidden0,
         "cell0": cell0,
@@ -52,11 +59,11 @@ def _recurrence_backward(
     }
     require({"x": x, "values0": values0} | given, sizes.inputs_of_call(), x)
     require(kept, names, x)
-    require(dict(zip(RESULTS, grads, strict=False)), names, x)
-    check_lengths(lengths, sizes.steps, sizes.batch)
-    grad_outputs, grad_hidden, grad_cell, grad_reading, grad_values, grad_strengths = grads
+    require(dict(zip(RESULTS, op.grads, strict=False)), names, x)
+    check_lengths(op.lengths, sizes.steps, sizes.batch)
+    grad_outputs, grad_hidden, grad_cell, grad_reading, grad_values, grad_strengths = op.grads
     steps, batch, _ = x.shape
-    kind = CONTROLLERS[controller]
+    kind = CONTROLLERS[op.controller]
     made = {
         "grad_values": torch.zeros_like(kept["values"])
         if grad_values is None
@@ -73,7 +80,7 @@ def _recurrence_backward(
     set_pointers(
         call,
         {
-            "lengths": lengths,
+            "lengths": op.lengths,
             **given,
             "grad_outputs": grad_outputs,
             "grad_hidden_last": grad_hidden,
@@ -84,18 +91,18 @@ def _recurrence_backward(
             **made,
         },
     )
-    run_backward(STRUCTURES[structure], kind.code, DTYPES[x.dtype], call)
+    run_backward(STRUCTURES[op.structure], kind.code, DTYPES[x.dtype], call)
 
     grad_gates, grad_instructions = made["grad_gates"], made["grad_instructions"]
     grad_x = x.new_empty(0)
-    if needs_x:
-        grad_x = input_gradient(controller, grad_gates, weight_ih, x)
+    if op.needs_x:
+        grad_x = input_gradient(op.controller, grad_gates, weight_ih, x)
     weights = [x.new_empty(0) for _ in range(6)]
-    if needs_weights:
+    if op.needs_weights:
         weights = weight_gradients(
-            controller, x, weight_hh, grad_gates, grad_instructions, kept, hidden0, reading0
+            op.controller, x, op.weight_hh, grad_gates, grad_instructions, kept, hidden0, reading0
         )
-    first = first_row(structure, steps)
+    first = first_row(op.structure, steps)
     return [
         grad_x,
         *weights,
@@ -107,25 +114,16 @@ def _recurrence_backward(
     ]
 
 
-def _recurrence_backward_fake(
-    structure: str,
-    controller: str,
-    inputs: list[Tensor],
-    lengths: Tensor | None,
-    weight_hh: Tensor | None,
-    results: list[Tensor],
-    grads: list[Tensor | None],
-    needs_x: bool,
-    needs_weights: bool,
-) -> list[Tensor]:
-    x, weight_ih, head_weight, hidden0, cell0, reading0, values0, _ = inputs
+def _recurrence_backward_fake(*arguments: Any) -> list[Tensor]:
+    op = BackwardCall(*arguments)
+    x, weight_ih, head_weight, hidden0, cell0, reading0, values0, _ = op.inputs
     new = x.new_empty
     none = new(0)
     weights = [none] * 6
-    if needs_weights:
-        weights = empty_weight_gradients(controller, weight_ih, weight_hh, head_weight)
+    if op.needs_weights:
+        weights = empty_weight_gradients(op.controller, weight_ih, op.weight_hh, head_weight)
     return [
-        new(x.shape) if needs_x else none,
+        new(x.shape) if op.needs_x else none,
         *weights,
         new(hidden0.shape),
         new(cell0.shape),
@@ -135,7 +133,7 @@ def _recurrence_backward_fake(
     ]
 
 
-define(
+RECURRENCE_BACKWARD = define(
     "recurrence_backward",
     "(str structure, str controller, Tensor[] inputs, Tensor? lengths, Tensor? weight_hh, "
     "Tensor[] results, Tensor?[] grads, bool needs_x, bool needs_weights) -> Tensor[]",

@@ -9,6 +9,8 @@ from torch import Tensor
 
 from unbounded.kernels._autograd import Recurrence
 from unbounded.kernels._checks import ControllerWeights, check_recurrence, check_sequence
+from unbounded.kernels._operators import RECURRENCE
+from unbounded.kernels._registry import apply
 from unbounded.kernels._shapes import CONTROLLERS, SUPERPOSITIONS
 from unbounded.kernels._superposition import superposition
 from unbounded.kernels._superposition_shapes import MixtureOptions, refuse_options
@@ -69,7 +71,8 @@ def recurrence(
     x, lengths = check_sequence(x, lengths, checked)
     tensors = (x, *checked)
     if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors):
-        results = Recurrence.apply(  # type: ignore[no-untyped-call]
+        results = apply(
+            Recurrence,
             flat,
             structure,
             controller,
@@ -77,7 +80,7 @@ def recurrence(
             *tensors,
         )
     else:
-        results = torch.ops.unbounded.recurrence(structure, controller, x, lengths, *checked, False)
+        results = RECURRENCE(structure, controller, x, lengths, *checked, False)
     outputs, hidden_last, cell_last, reading_last, values, strengths = results[:6]
     cells = (cell_last,) if CONTROLLERS[controller].has_cell else ()
     return outputs, (hidden_last, *cells, reading_last, values, strengths), values

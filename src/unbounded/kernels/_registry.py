@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 import torch
 
-LIBRARY: Final = torch.library.Library("unbounded", "DEF")  # type: ignore[no-untyped-call]
+LIBRARY: Final = torch.library.Library("unbounded", "DEF")
 
 
-def define(name: str, schema: str, implementation: object, fake: object) -> None:
-    """Register one operator for the CPU."""
-    LIBRARY.define(name + schema)  # type: ignore[no-untyped-call]
-    LIBRARY.impl(name, implementation, "CPU")  # type: ignore[no-untyped-call]
-    torch.library.register_fake(f"unbounded::{name}", fake, lib=LIBRARY)  # type: ignore[arg-type]
+def apply(function: type[torch.autograd.Function], *arguments: Any) -> Any:
+    """`function.apply(*arguments)`, of which torch says no types."""
+    return function.apply(*arguments)
+
+
+def define(
+    name: str, schema: str, implementation: Callable[..., Any], fake: Callable[..., Any]
+) -> Callable[..., Any]:
+    """Register one operator for the CPU and return it, `torch.ops.unbounded.NAME`."""
+    LIBRARY.define(name + schema)
+    LIBRARY.impl(name, implementation, "CPU")
+    torch.library.register_fake(f"unbounded::{name}", fake, lib=LIBRARY)
+    operator: Callable[..., Any] = getattr(torch.ops.unbounded, name)
+    return operator

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from unbounded.errors import BackendError, ShapeError
-from unbounded.kernels import _superposition_operators  # noqa: F401 - registers the operators
 from unbounded.kernels._autograd import bias_hh_gradient, through_reference
 from unbounded.kernels._checks import (
     ControllerWeights,
@@ -20,7 +19,9 @@ from unbounded.kernels._checks import (
     expect_if,
 )
 from unbounded.kernels._dispatch import why_not
+from unbounded.kernels._registry import apply
 from unbounded.kernels._shapes import CONTROLLERS
+from unbounded.kernels._superposition_operators import SUPERPOSITION, SUPERPOSITION_BACKWARD
 from unbounded.kernels._superposition_shapes import BASIC_ACTIONS, MixtureOptions
 
 Results = tuple[Tensor, tuple[Tensor, ...], Tensor]
@@ -57,7 +58,7 @@ class Superposition(torch.autograd.Function):
     ) -> tuple[Tensor, ...]:
         x, *rest = tensors
         with torch.autocast("cpu", enabled=False):
-            results = torch.ops.unbounded.superposition(
+            results = SUPERPOSITION(
                 structure, controller, x, lengths, *rest, capacity, strict, True
             )
         ctx.reference, ctx.structure, ctx.controller = reference, structure, controller
@@ -77,7 +78,7 @@ class Superposition(torch.autograd.Function):
         contiguous = [None if grad is None else grad.contiguous() for grad in grads]
         # The weight gradients are products of torch's: autocast must not make them half precision.
         with torch.autocast("cpu", enabled=False):
-            made = torch.ops.unbounded.superposition_backward(
+            made = SUPERPOSITION_BACKWARD(
                 ctx.structure, ctx.controller, [x, weight_ih, head_weight, *initial], lengths,
                 weight_hh, results, contiguous, ctx.capacity, needs[0], any(needs[1:7]), needs[10],
             )  # fmt: skip
@@ -199,13 +200,11 @@ def superposition(
     tensors = (x, *checked)
     most, strict = options.capacity or 0, options.strict
     if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors):
-        results = Superposition.apply(  # type: ignore[no-untyped-call]
-            reference, structure, controller, lengths, most, strict, *tensors
+        results = apply(
+            Superposition, reference, structure, controller, lengths, most, strict, *tensors
         )
     else:
-        results = torch.ops.unbounded.superposition(
-            structure, controller, x, lengths, *checked, most, strict, False
-        )
+        results = SUPERPOSITION(structure, controller, x, lengths, *checked, most, strict, False)
     outputs, hidden_last, cell_last, reading_last, memory_last = results[:5]
     cells = (cell_last,) if CONTROLLERS[controller].has_cell else ()
     return outputs, (hidden_last, *cells, reading_last, memory_last), memory_last

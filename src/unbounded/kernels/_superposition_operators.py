@@ -6,7 +6,7 @@ the `autograd.Function` around them is in `_superposition`.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
@@ -78,70 +78,77 @@ def _call(
     return call
 
 
-def _superposition(
-    structure: str,
-    controller: str,
-    x: Tensor,
-    lengths: Tensor | None,
-    weight_ih: Tensor,
-    weight_hh: Tensor | None,
-    bias_ih: Tensor | None,
-    bias_hh: Tensor | None,
-    head_weight: Tensor,
-    head_bias: Tensor | None,
-    hidden0: Tensor,
-    cell0: Tensor,
-    reading0: Tensor,
-    memory0: Tensor,
-    capacity: int,
-    strict: bool,
-    saves: bool,
-) -> list[Tensor]:
-    sizes = sizes_of_call(structure, head_weight, reading0, memory0, capacity, strict)
+class SuperpositionCall(NamedTuple):
+    """What `unbounded::superposition` is called with, in its order."""
+
+    structure: str
+    controller: str
+    x: Tensor
+    lengths: Tensor | None
+    weight_ih: Tensor
+    weight_hh: Tensor | None
+    bias_ih: Tensor | None
+    bias_hh: Tensor | None
+    head_weight: Tensor
+    head_bias: Tensor | None
+    hidden0: Tensor
+    cell0: Tensor
+    reading0: Tensor
+    memory0: Tensor
+    capacity: int
+    strict: bool
+    saves: bool
+
+
+def _superposition(*arguments: Any) -> list[Tensor]:
+    op = SuperpositionCall(*arguments)
+    sizes = sizes_of_call(
+        op.structure, op.head_weight, op.reading0, op.memory0, op.capacity, op.strict
+    )
     tensors = {
-        "weight_ih": weight_ih,
-        "weight_hh": weight_hh,
-        "bias_ih": bias_ih,
-        "bias_hh": bias_hh,
-        "head_bias": head_bias,
-        "cell0": cell0,
-        "reading0": reading0,
-        "memory0": memory0,
+        "weight_ih": op.weight_ih,
+        "weight_hh": op.weight_hh,
+        "bias_ih": op.bias_ih,
+        "bias_hh": op.bias_hh,
+        "head_bias": op.head_bias,
+        "cell0": op.cell0,
+        "reading0": op.reading0,
+        "memory0": op.memory0,
     }
-    check_call(sizes, controller, x, lengths, head_weight, hidden0, tensors)
-    steps, batch, inputs = x.shape
-    results = _results(sizes, controller, x, hidden0, saves)
+    check_call(sizes, op.controller, op.x, op.lengths, op.head_weight, op.hidden0, tensors)
+    steps, batch, inputs = op.x.shape
+    results = _results(sizes, op.controller, op.x, op.hidden0, op.saves)
     project_input(
-        controller,
-        x.view(steps * batch, inputs),
-        weight_ih[:, :inputs].t(),
-        joint_bias(controller, bias_ih, bias_hh),
-        bias_hh,
+        op.controller,
+        op.x.view(steps * batch, inputs),
+        op.weight_ih[:, :inputs].t(),
+        joint_bias(op.controller, op.bias_ih, op.bias_hh),
+        op.bias_hh,
         results["gates"].view(steps * batch, -1),
     )
-    overflow = sizes.overflow(x, batch, steps)
+    overflow = sizes.overflow(op.x, batch, steps)
     given = {
-        "lengths": lengths,
-        "weight_hh": weight_hh,
-        "head_weight": head_weight,
-        "head_bias": head_bias,
-        "hidden0": hidden0,
-        "cell0": cell0,
-        "reading0": reading0,
-        "memory0": memory0,
+        "lengths": op.lengths,
+        "weight_hh": op.weight_hh,
+        "head_weight": op.head_weight,
+        "head_bias": op.head_bias,
+        "hidden0": op.hidden0,
+        "cell0": op.cell0,
+        "reading0": op.reading0,
+        "memory0": op.memory0,
         "overflow": overflow,
         **results,
     }
-    call = _call(sizes, x, weight_ih, hidden0, given)
-    call.saves = int(saves)
-    handle = Handle(sizes.code, CONTROLLERS[controller].code, DTYPES[x.dtype], call)
+    call = _call(sizes, op.x, op.weight_ih, op.hidden0, given)
+    call.saves = int(op.saves)
+    handle = Handle(sizes.code, CONTROLLERS[op.controller].code, DTYPES[op.x.dtype], call)
     handle.run(call)
     handle.finish(call)
     sizes.check_overflow(overflow)
     if steps == 0:
-        for name, before in (("hidden", hidden0), ("cell", cell0), ("reading", reading0)):
+        for name, before in (("hidden", op.hidden0), ("cell", op.cell0), ("reading", op.reading0)):
             results[f"{name}_last"].copy_(before)
-    return _kept(results, saves)
+    return _kept(results, op.saves)
 
 
 def _kept(results: dict[str, Tensor], saves: bool) -> list[Tensor]:
@@ -151,62 +158,52 @@ def _kept(results: dict[str, Tensor], saves: bool) -> list[Tensor]:
     return [*kept[:CALL_RESULTS], *(kept[0].new_empty(0) for _ in kept[CALL_RESULTS:])]
 
 
-def _superposition_fake(
-    structure: str,
-    controller: str,
-    x: Tensor,
-    lengths: Tensor | None,
-    weight_ih: Tensor,
-    weight_hh: Tensor | None,
-    bias_ih: Tensor | None,
-    bias_hh: Tensor | None,
-    head_weight: Tensor,
-    head_bias: Tensor | None,
-    hidden0: Tensor,
-    cell0: Tensor,
-    reading0: Tensor,
-    memory0: Tensor,
-    capacity: int,
-    strict: bool,
-    saves: bool,
-) -> list[Tensor]:
-    sizes = sizes_of_call(structure, head_weight, reading0, memory0, capacity, strict)
-    return _kept(_results(sizes, controller, x, hidden0, saves), saves)
+def _superposition_fake(*arguments: Any) -> list[Tensor]:
+    op = SuperpositionCall(*arguments)
+    sizes = sizes_of_call(
+        op.structure, op.head_weight, op.reading0, op.memory0, op.capacity, op.strict
+    )
+    return _kept(_results(sizes, op.controller, op.x, op.hidden0, op.saves), op.saves)
 
 
-def _superposition_backward(
-    structure: str,
-    controller: str,
-    inputs: list[Tensor],
-    lengths: Tensor | None,
-    weight_hh: Tensor | None,
-    results: list[Tensor],
-    grads: list[Tensor | None],
-    capacity: int,
-    needs_x: bool,
-    needs_weights: bool,
-    needs_memory: bool,
-) -> list[Tensor]:
-    x, weight_ih, head_weight, hidden0, cell0, reading0, memory0 = inputs
-    kept = dict(zip(RESULTS, results, strict=True))
-    sizes = sizes_of_call(structure, head_weight, reading0, memory0, capacity, False)
+class BackwardCall(NamedTuple):
+    """What `unbounded::superposition_backward` is called with, in its order."""
+
+    structure: str
+    controller: str
+    inputs: list[Tensor]
+    lengths: Tensor | None
+    weight_hh: Tensor | None
+    results: list[Tensor]
+    grads: list[Tensor | None]
+    capacity: int
+    needs_x: bool
+    needs_weights: bool
+    needs_memory: bool
+
+
+def _superposition_backward(*arguments: Any) -> list[Tensor]:
+    op = BackwardCall(*arguments)
+    x, weight_ih, head_weight, hidden0, cell0, reading0, memory0 = op.inputs
+    kept = dict(zip(RESULTS, op.results, strict=True))
+    sizes = sizes_of_call(op.structure, head_weight, reading0, memory0, op.capacity, False)
     tensors = {
         "weight_ih": weight_ih,
-        "weight_hh": weight_hh,
+        "weight_hh": op.weight_hh,
         "cell0": cell0,
         "reading0": reading0,
         "memory0": memory0,
     }
-    check_call(sizes, controller, x, lengths, head_weight, hidden0, tensors)
+    check_call(sizes, op.controller, x, op.lengths, head_weight, hidden0, tensors)
     steps, batch, _ = x.shape
     like = x.new_empty(x.shape, device="meta")
     shapes = {
         name: tuple(tensor.shape)
-        for name, tensor in _results(sizes, controller, like, hidden0, saves=True).items()
+        for name, tensor in _results(sizes, op.controller, like, hidden0, saves=True).items()
     }
     require(kept, shapes, x)
     names = RESULTS[:CALL_RESULTS]
-    require(dict(zip(names, grads, strict=True)), shapes, x)
+    require(dict(zip(names, op.grads, strict=True)), shapes, x)
     made = {
         "grad_gates": torch.empty_like(kept["gates"]),
         "grad_instructions": x.new_empty(steps, batch, head_weight.shape[0]),
@@ -214,66 +211,55 @@ def _superposition_backward(
         "grad_cell0": torch.empty_like(cell0),
         "grad_reading0": torch.empty_like(reading0),
     }
-    if needs_memory:
+    if op.needs_memory:
         made["grad_memory0"] = torch.empty_like(memory0)
     given = {
-        "lengths": lengths,
-        "weight_hh": weight_hh,
+        "lengths": op.lengths,
+        "weight_hh": op.weight_hh,
         "head_weight": head_weight,
         "hidden0": hidden0,
         "cell0": cell0,
         "reading0": reading0,
         "memory0": memory0,
-        **{f"grad_{name}": grad for name, grad in zip(names, grads, strict=True)},
+        **{f"grad_{name}": grad for name, grad in zip(names, op.grads, strict=True)},
         **kept,
         **made,
     }
     call = _call(sizes, x, weight_ih, hidden0, given)
     call.saves = 1
-    run_backward(sizes.code, CONTROLLERS[controller].code, DTYPES[x.dtype], call)
+    run_backward(sizes.code, CONTROLLERS[op.controller].code, DTYPES[x.dtype], call)
     gates, instructions = made["grad_gates"], made["grad_instructions"]
     weights = [x.new_empty(0) for _ in range(6)]
-    if needs_weights:
+    if op.needs_weights:
         weights = weight_gradients(
-            controller, x, weight_hh, gates, instructions, kept, hidden0, reading0
+            op.controller, x, op.weight_hh, gates, instructions, kept, hidden0, reading0
         )
     return [
-        input_gradient(controller, gates, weight_ih, x) if needs_x else x.new_empty(0),
+        input_gradient(op.controller, gates, weight_ih, x) if op.needs_x else x.new_empty(0),
         *weights,
         made["grad_hidden0"],
         made["grad_cell0"],
         made["grad_reading0"],
-        made["grad_memory0"] if needs_memory else x.new_empty(0),
+        made["grad_memory0"] if op.needs_memory else x.new_empty(0),
     ]
 
 
-def _superposition_backward_fake(
-    structure: str,
-    controller: str,
-    inputs: list[Tensor],
-    lengths: Tensor | None,
-    weight_hh: Tensor | None,
-    results: list[Tensor],
-    grads: list[Tensor | None],
-    capacity: int,
-    needs_x: bool,
-    needs_weights: bool,
-    needs_memory: bool,
-) -> list[Tensor]:
-    x, weight_ih, head_weight, *initial = inputs
+def _superposition_backward_fake(*arguments: Any) -> list[Tensor]:
+    op = BackwardCall(*arguments)
+    x, weight_ih, head_weight, *initial = op.inputs
     weights = [x.new_empty(0) for _ in range(6)]
-    if needs_weights:
-        weights = empty_weight_gradients(controller, weight_ih, weight_hh, head_weight)
+    if op.needs_weights:
+        weights = empty_weight_gradients(op.controller, weight_ih, op.weight_hh, head_weight)
     *of_initial, of_memory = (torch.empty_like(tensor) for tensor in initial)
     return [
-        torch.empty_like(x) if needs_x else x.new_empty(0),
+        torch.empty_like(x) if op.needs_x else x.new_empty(0),
         *weights,
         *of_initial,
-        of_memory if needs_memory else x.new_empty(0),
+        of_memory if op.needs_memory else x.new_empty(0),
     ]
 
 
-define(
+SUPERPOSITION = define(
     "superposition",
     "(str structure, str controller, Tensor x, Tensor? lengths, Tensor weight_ih, "
     "Tensor? weight_hh, Tensor? bias_ih, Tensor? bias_hh, Tensor head_weight, Tensor? head_bias, "
@@ -282,7 +268,7 @@ define(
     _superposition,
     _superposition_fake,
 )
-define(
+SUPERPOSITION_BACKWARD = define(
     "superposition_backward",
     "(str structure, str controller, Tensor[] inputs, Tensor? lengths, Tensor? weight_hh, "
     "Tensor[] results, Tensor?[] grads, int capacity, bool needs_x, bool needs_weights, "

@@ -14,7 +14,7 @@ from unbounded.kernels._buffers import check_dtype, require
 from unbounded.kernels._checks import expect, expect_axes
 from unbounded.kernels._dispatch import why_not
 from unbounded.kernels._library import Call, run_unroll
-from unbounded.kernels._registry import define
+from unbounded.kernels._registry import apply, define
 from unbounded.kernels._shapes import DTYPES
 from unbounded.kernels._superposition import check_actions, check_cells, check_options
 from unbounded.kernels._superposition_shapes import MixtureOptions, MixtureSizes, sizes_of
@@ -130,14 +130,14 @@ def _unroll_backward_fake(
     return [torch.empty_like(instructions), torch.empty_like(memory0)]
 
 
-define(
+SUPERPOSITION_UNROLL = define(
     "superposition_unroll",
     "(str structure, Tensor instructions, Tensor memory0, int depth, int capacity, bool strict) "
     "-> Tensor[]",
     _unroll,
     _unroll_fake,
 )
-define(
+SUPERPOSITION_UNROLL_BACKWARD = define(
     "superposition_unroll_backward",
     "(str structure, Tensor instructions, Tensor memory0, Tensor[] kept, Tensor grad_readings, "
     "Tensor? grad_memory, int depth, int capacity) -> Tensor[]",
@@ -158,7 +158,7 @@ class SuperpositionUnroll(torch.autograd.Function):
         instructions: Tensor,
         memory0: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        readings, memory, *kept = torch.ops.unbounded.superposition_unroll(
+        readings, memory, *kept = SUPERPOSITION_UNROLL(
             structure, instructions, memory0, options.depth, options.capacity or 0, options.strict
         )
         ctx.reference, ctx.structure, ctx.options = reference, structure, options
@@ -191,7 +191,7 @@ class SuperpositionUnroll(torch.autograd.Function):
         if grad_readings is None:
             batch, steps, _ = instructions.shape
             grad_readings = memory0.new_zeros(batch, steps, memory0.shape[1] * options.depth)
-        made = torch.ops.unbounded.superposition_unroll_backward(
+        made = SUPERPOSITION_UNROLL_BACKWARD(
             ctx.structure, instructions, memory0, kept, grad_readings.contiguous(),
             None if grad_memory is None else grad_memory.contiguous(), options.depth,
             options.capacity or 0,
@@ -234,11 +234,9 @@ def unroll_superposition(
     values = expect("value", values, (batch, steps, count), actions)
     instructions = torch.cat((actions.flatten(2), values), -1)
     if torch.is_grad_enabled() and (instructions.requires_grad or memory0.requires_grad):
-        results = SuperpositionUnroll.apply(  # type: ignore[no-untyped-call]
-            reference, structure, options, instructions, memory0
-        )
+        results = apply(SuperpositionUnroll, reference, structure, options, instructions, memory0)
     else:
-        results = torch.ops.unbounded.superposition_unroll(
+        results = SUPERPOSITION_UNROLL(
             structure, instructions, memory0, options.depth, options.capacity or 0, options.strict
         )
     return results[0], results[1]

@@ -13,7 +13,7 @@ from unbounded.kernels._autograd import differentiate_reference
 from unbounded.kernels._buffers import require, require_unroll
 from unbounded.kernels._dispatch import why_not
 from unbounded.kernels._library import Call, run_unroll
-from unbounded.kernels._registry import define
+from unbounded.kernels._registry import apply, define
 from unbounded.kernels._shapes import DTYPES, PARTS, STRUCTURES, SUPERPOSITIONS
 from unbounded.kernels._superposition_shapes import MixtureOptions, refuse_options
 from unbounded.kernels._superposition_unroll import unroll_superposition
@@ -129,13 +129,13 @@ def _unroll_backward_fake(
     ]
 
 
-define(
+UNROLL = define(
     "unroll",
     "(str structure, Tensor values, Tensor push_pop, Tensor strengths0) -> Tensor[]",
     _unroll,
     _unroll_fake,
 )
-define(
+UNROLL_BACKWARD = define(
     "unroll_backward",
     "(str structure, Tensor values, Tensor push_pop, Tensor strengths0, Tensor strengths, "
     "Tensor[] kept, "
@@ -157,9 +157,7 @@ class Unroll(torch.autograd.Function):
         push_pop: Tensor,
         strengths0: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        readings, strengths, *kept = torch.ops.unbounded.unroll(
-            structure, values, push_pop, strengths0
-        )
+        readings, strengths, *kept = UNROLL(structure, values, push_pop, strengths0)
         ctx.reference, ctx.structure = reference, structure
         ctx.save_for_backward(values, push_pop, strengths0, strengths, *kept)
         ctx.set_materialize_grads(False)
@@ -191,7 +189,7 @@ class Unroll(torch.autograd.Function):
         if grad_readings is None:
             batch, steps, _ = push_pop.shape
             grad_readings = values.new_zeros(batch, steps, PARTS[ctx.structure] * values.shape[2])
-        made = torch.ops.unbounded.unroll_backward(
+        made = UNROLL_BACKWARD(
             ctx.structure, values, push_pop, strengths0, strengths, kept,
             grad_readings.contiguous(),
             None if grad_strengths is None else grad_strengths.contiguous(),
@@ -291,11 +289,7 @@ def unroll(
     )
     needs_grad = values.requires_grad or push_pop.requires_grad or strengths0.requires_grad
     if torch.is_grad_enabled() and needs_grad:
-        readings, strengths = Unroll.apply(  # type: ignore[no-untyped-call]
-            reference, structure, values, push_pop, strengths0
-        )
+        readings, strengths = apply(Unroll, reference, structure, values, push_pop, strengths0)
     else:
-        readings, strengths = torch.ops.unbounded.unroll(structure, values, push_pop, strengths0)[
-            :2
-        ]
+        readings, strengths = UNROLL(structure, values, push_pop, strengths0)[:2]
     return readings, values, strengths

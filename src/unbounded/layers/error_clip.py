@@ -47,7 +47,7 @@ def clip_error_signals(model: nn.Module, bound: float = 15.0) -> Callable[[], No
 
     def clip(tensor: Tensor) -> None:
         if tensor.requires_grad:
-            tensor.register_hook(lambda error: error.clamp(-bound, bound))  # type: ignore[no-untyped-call]
+            tensor.register_hook(lambda error: error.clamp(-bound, bound))
 
     def clip_inputs(module: nn.Module, arguments: tuple[Any, ...]) -> None:
         clip(arguments[0])

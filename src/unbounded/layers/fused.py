@@ -31,7 +31,7 @@ def why_not_fused(
         return f"no kernel knows the controller {type(controller).__name__}"
     if "kernel_name" not in vars(type(memory)) or memory.kernel_name is None:
         return f"no kernel knows the memory {type(memory).__name__}"
-    if _has_any_global_hook():  # type: ignore[no-untyped-call]
+    if _has_any_global_hook():
         return "a hook on all modules is registered, and it only runs inside the readable loop"
     for name, module in (("controller", controller), ("heads", heads)):
         if _has_hooks(module):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,14 +87,14 @@ def unit_floats(words: Words) -> NDArray[np.float64]:
     return (words >> _FLOAT_SHIFT).astype(np.float64) * 2.0**-53
 
 
-def whole_number(name: str, value: object, minimum: int, maximum: int) -> int:
+def whole_number(name: str, value: Any, minimum: int, maximum: int) -> int:
     """Return `value` as an int of `minimum`..`maximum`.
 
     Raises:
         ConfigError: it is no integer, or out of range; the message says `name`.
     """
     try:
-        number = None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
+        number = None if isinstance(value, bool) else operator.index(value)
     except TypeError:
         number = None
     if number is None or not minimum <= number <= maximum:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from unbounded.errors import CheckpointError
+from unbounded.training.backup import Backup
 from unbounded.training.state import LoopState
 from unbounded.training.stopping import Assess, Record
 
-_WEIGHT = "weight."
 _NUMBERS = ("best_nats", "looked", "nats", "better")
 
 
@@ -49,7 +47,6 @@ class HalveOnPlateau:
         factor: float = 0.5,
         smallest: float = 1e-5,
     ) -> None:
-        self._model = model
         self._optimizer = optimizer
         self._schedule = schedule
         self._validate = validate
@@ -59,7 +56,7 @@ class HalveOnPlateau:
         self._smallest = smallest
         self._best = math.inf
         self._looked, self._nats, self._better = 0, math.inf, False
-        self._backup: dict[str, Tensor] = {}
+        self._backup = Backup(model, _NUMBERS, "the backup of the best weights")
 
     def __call__(self, state: LoopState, assess: Assess, record: Record) -> str | None:
         """Look, when a look is due."""
@@ -85,28 +82,18 @@ class HalveOnPlateau:
         self._looked, self._nats, self._better = batch, nats, nats < self._best
         if self._better:
             self._best = nats
-            self._backup = {name: weight.detach().clone() for name, weight in self._named_weights()}
+            self._backup.keep()
         elif batch > self._hold:
             self._scale_rate()
             self.restore()
 
     def restore(self) -> None:
         """Put the best weights back; without a look so far nothing changes."""
-        with torch.no_grad():
-            for name, weight in self._named_weights():
-                if name in self._backup:
-                    weight.copy_(self._backup[name])
+        self._backup.restore()
 
     def tensors(self) -> dict[str, Tensor]:
         """What a checkpoint must hold of it."""
-        numbers = (self._best, self._looked, self._nats, self._better)
-        return {
-            **{
-                name: torch.tensor(float(number), dtype=torch.float64)
-                for name, number in zip(_NUMBERS, numbers, strict=True)
-            },
-            **{_WEIGHT + name: weight for name, weight in self._backup.items()},
-        }
+        return self._backup.tensors(self._best, self._looked, self._nats, self._better)
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         """Take back what `tensors` gave.
@@ -114,20 +101,8 @@ class HalveOnPlateau:
         Raises:
             CheckpointError: something is missing.
         """
-        missing = [name for name in _NUMBERS if name not in tensors]
-        if missing:
-            raise CheckpointError(f"the backup of the best weights has no {', '.join(missing)}")
-        best, looked, nats, better = (float(tensors[name]) for name in _NUMBERS)
+        best, looked, nats, better = self._backup.load(tensors)
         self._best, self._looked, self._nats, self._better = best, int(looked), nats, bool(better)
-        device = next(self._model.parameters()).device
-        self._backup = {
-            name.removeprefix(_WEIGHT): tensor.to(device)
-            for name, tensor in tensors.items()
-            if name.startswith(_WEIGHT)
-        }
-
-    def _named_weights(self) -> Any:
-        return self._model.named_parameters()
 
     def _rate(self) -> float:
         return float(self._optimizer.param_groups[0]["lr"])

@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor, nn
 
-from unbounded.errors import CheckpointError, ConfigError
+from unbounded.errors import ConfigError
 from unbounded.models.discrete import discretized, least_decided, scale_actions
 from unbounded.tasks import Batch
+from unbounded.training.backup import Backup
 from unbounded.training.state import LoopState
 from unbounded.training.stopping import Assess, Record
 
-_WEIGHT = "weight."
 _NUMBERS = ("best_loss", "looked", "loss", "decided", "sharpness")
 
 
@@ -80,7 +80,7 @@ class RoundActions:
         self._piece_steps, self._device = piece_steps, device
         self._best = math.inf
         self._looked, self._loss, self._decided, self._sharpness = 0, math.inf, 0.0, 1.0
-        self._backup: dict[str, Tensor] = {}
+        self._backup = Backup(model, _NUMBERS, "the state of the rounding")
         self._decided = self._least()  # fails here, before any training, without such a memory
 
     @property
@@ -129,9 +129,7 @@ class RoundActions:
             self._model.train(training)
         if self._loss <= self._best:
             self._best = self._loss
-            self._backup = {
-                name: weight.detach().clone() for name, weight in self._model.named_parameters()
-            }
+            self._backup.keep()
         if self._decided < self._bound and self._sharpness < self._largest:
             scale_actions(self._model, self._factor)
 
@@ -142,21 +140,13 @@ class RoundActions:
 
     def restore(self) -> None:
         """Put the best weights back; without a look so far nothing changes."""
-        with torch.no_grad():
-            for name, weight in self._model.named_parameters():
-                if name in self._backup:
-                    weight.copy_(self._backup[name])
+        self._backup.restore()
 
     def tensors(self) -> dict[str, Tensor]:
         """What a checkpoint must hold of it."""
-        numbers = (self._best, self._looked, self._loss, self._decided, self._sharpness)
-        return {
-            **{
-                name: torch.tensor(float(number), dtype=torch.float64)
-                for name, number in zip(_NUMBERS, numbers, strict=True)
-            },
-            **{_WEIGHT + name: weight for name, weight in self._backup.items()},
-        }
+        return self._backup.tensors(
+            self._best, self._looked, self._loss, self._decided, self._sharpness
+        )
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         """Take back what `tensors` gave.
@@ -164,15 +154,6 @@ class RoundActions:
         Raises:
             CheckpointError: something is missing.
         """
-        missing = [name for name in _NUMBERS if name not in tensors]
-        if missing:
-            raise CheckpointError(f"the state of the rounding has no {', '.join(missing)}")
-        best, looked, loss, decided, sharpness = (float(tensors[name]) for name in _NUMBERS)
-        self._best, self._looked, self._loss = best, int(looked), loss
-        self._decided, self._sharpness = decided, sharpness
-        device = next(self._model.parameters()).device
-        self._backup = {
-            name.removeprefix(_WEIGHT): tensor.to(device)
-            for name, tensor in tensors.items()
-            if name.startswith(_WEIGHT)
-        }
+        numbers = self._backup.load(tensors)
+        self._best, looked, self._loss, self._decided, self._sharpness = numbers
+        self._looked = int(looked)

@@ -1,0 +1,66 @@
+"""The best weights so far, kept beside a model and in its checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from unbounded.errors import CheckpointError
+
+_WEIGHT = "weight."
+
+
+class Backup:
+    """A copy of a model's weights, and with it numbers that a checkpoint must hold too.
+
+    Args:
+        model: whose weights are kept; not wrapped.
+        numbers: names of the numbers.
+        what: of which the backup is, for the message when a checkpoint lacks something.
+    """
+
+    def __init__(self, model: nn.Module, numbers: Sequence[str], what: str) -> None:
+        self._model, self._numbers, self._what = model, tuple(numbers), what
+        self._weights: dict[str, Tensor] = {}
+
+    def keep(self) -> None:
+        """Make the model's weights the backup."""
+        self._weights = {
+            name: weight.detach().clone() for name, weight in self._model.named_parameters()
+        }
+
+    def restore(self) -> None:
+        """Put the backup back into the model; before the first `keep` nothing changes."""
+        with torch.no_grad():
+            for name, weight in self._model.named_parameters():
+                if name in self._weights:
+                    weight.copy_(self._weights[name])
+
+    def tensors(self, *numbers: float) -> dict[str, Tensor]:
+        """What a checkpoint must hold: the numbers, as they were named, and the weights."""
+        return {
+            **{
+                name: torch.tensor(float(number), dtype=torch.float64)
+                for name, number in zip(self._numbers, numbers, strict=True)
+            },
+            **{_WEIGHT + name: weight for name, weight in self._weights.items()},
+        }
+
+    def load(self, tensors: Mapping[str, Tensor]) -> list[float]:
+        """Take back what `tensors` gave; return the numbers.
+
+        Raises:
+            CheckpointError: a number is missing.
+        """
+        missing = [name for name in self._numbers if name not in tensors]
+        if missing:
+            raise CheckpointError(f"{self._what} has no {', '.join(missing)}")
+        device = next(self._model.parameters()).device
+        self._weights = {
+            name.removeprefix(_WEIGHT): tensor.to(device)
+            for name, tensor in tensors.items()
+            if name.startswith(_WEIGHT)
+        }
+        return [float(tensors[name]) for name in self._numbers]
