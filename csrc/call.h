@@ -18,14 +18,16 @@ struct UnboundedCall {
   const int64_t* lengths;   // [B] or null
   const void* weight_ih;    // [blocks H, R], the reading's columns
   const void* weight_hh;    // [blocks H, H] or null
+  const void* bias_ih;      // [blocks H] or null
+  const void* bias_hh;      // [blocks H] or null
   const void* head_weight;  // [K, H]
-  const void* head_bias;    // [K]
+  const void* head_bias;    // [K] or null
   const void* hidden0;      // [B, H]
   const void* cell0;        // [B, H]
   const void* reading0;     // [B, R]
   const void* strengths0;   // [B, N0]
 
-  void* gates;       // [T, B, lanes H]: x part in, activations out
+  void* gates;       // [T, B, lanes H]: x part without biases in, activations out
   void* outputs;     // [T, B, H]
   void* cells;       // [T or 2, B, H], for an LSTM
   void* tanh_cells;  // [T, B, H]

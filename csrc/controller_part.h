@@ -47,6 +47,7 @@ class ControllerForwardOf final : public ControllerForward<T> {
 
   void take_parts(Workspace& space, int64_t threads) override {
     space.part(panels_, f.unit_groups() * Controller::lane_count * lane_panel());
+    space.part(starts_, f.unit_groups() * Controller::lane_count * panel);
     space.part(tiles_, threads * Controller::lane_count * tile_stride);
   }
 
@@ -58,15 +59,20 @@ class ControllerForwardOf final : public ControllerForward<T> {
         const int64_t columns = c.hidden - g * panel;
         const int of_reading = reading_block<Controller>(lane);
         const int of_hidden = hidden_block<Controller>(lane);
+        T* start = start_of(g, lane);
+        clear_values(start, panel);
         if (of_reading >= 0) {
           const int64_t first = of_reading * c.hidden + g * panel;
+          if (c.bias_ih) add_bias(start, as<T>(c.bias_ih) + first, columns);
           pack_transposed(to, as<T>(c.weight_ih) + first * c.weight_ih_stride,
                           c.weight_ih_stride, f.reading_size(), columns);
           to += f.reading_size() * panel;
         }
-        if (of_hidden >= 0 && c.weight_hh)
-          pack_transposed(to, as<T>(c.weight_hh) + (of_hidden * c.hidden + g * panel) * c.hidden,
-                          c.hidden, c.hidden, columns);
+        if (of_hidden < 0) continue;
+        const int64_t first = of_hidden * c.hidden + g * panel;
+        if (c.bias_hh) add_bias(start, as<T>(c.bias_hh) + first, columns);
+        if (c.weight_hh)
+          pack_transposed(to, as<T>(c.weight_hh) + first * c.hidden, c.hidden, c.hidden, columns);
       }
   }
 
@@ -84,7 +90,7 @@ class ControllerForwardOf final : public ControllerForward<T> {
         const bool of_reading = reading_block<Controller>(lane) >= 0;
         const bool of_hidden = hidden_block<Controller>(lane) >= 0 && c.weight_hh;
         panel_product(rows, Segment<T>{readings + b0 * R, R, of_reading ? R : 0},
-                      Segment<T>{before + b0 * H, H, of_hidden ? H : 0},
+                      Segment<T>{before + b0 * H, H, of_hidden ? H : 0}, start_of(group, lane),
                       panel_of(group, lane),
                       lane + 1 < Controller::lane_count
                           ? panel_of(group, lane + 1)
@@ -122,10 +128,14 @@ class ControllerForwardOf final : public ControllerForward<T> {
  private:
   const Frame<T>& f;
   T* panels_ = nullptr;  // [unit group][lane][reading then hidden][panel]
+  T* starts_ = nullptr;  // [unit group][lane][panel]: the biases
   T* tiles_ = nullptr;   // [thread][lane][row][panel]
 
   T* panel_of(int64_t group, int lane) const {
     return panels_ + (group * Controller::lane_count + lane) * lane_panel();
+  }
+  T* start_of(int64_t group, int lane) const {
+    return starts_ + (group * Controller::lane_count + lane) * panel;
   }
   int64_t lane_panel() const { return (f.reading_size() + f.c.hidden) * panel; }
 };
@@ -179,8 +189,8 @@ class ControllerBackwardOf final : public ControllerBackward<T> {
     const T* instructions = f.grad_instructions_at(t);
     T* tile = tiles_ + thread * UNBOUNDED_MAX_ROWS * panel;
     for_row_blocks(entries.begin, entries.count(), [&](int64_t b0, int rows) {
-      panel_product(rows, Segment<T>{instructions + b0 * K, K, K},
-                    Segment<T>{instructions, 0, 0}, head_panels_ + group * K * panel,
+      panel_product<T>(rows, Segment<T>{instructions + b0 * K, K, K},
+                    Segment<T>{instructions, 0, 0}, nullptr, head_panels_ + group * K * panel,
                     head_panels_ + after_in_sweep(group, f.unit_groups(), t) * K * panel, tile,
                     panel);
       for (int r = 0; r < rows; ++r) {
@@ -224,7 +234,7 @@ class ControllerBackwardOf final : public ControllerBackward<T> {
       const Segment<T> second{is_reading ? from : from + two.first * H, inner,
                               is_reading ? 0 : hidden_inner(1)};
       const int64_t next = after_in_sweep(group, f.reading_groups() + f.unit_groups(), t);
-      panel_product(rows, first, second, before_panels_ + group * inner * panel,
+      panel_product<T>(rows, first, second, nullptr, before_panels_ + group * inner * panel,
                     before_panels_ + next * inner * panel, to + b0 * stride, stride);
     });
   }

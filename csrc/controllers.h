@@ -1,9 +1,9 @@
 // One step of a controller for a group of neighbouring units, forward and backward.
 //
-// A lane is H sums of products, one a unit: an LSTM has four. The x part of every lane comes in the
-// gates buffer (biases included), the part of r_{t-1} and h_{t-1} in the tile; which lanes take
-// which part, in the order of the weights' row blocks, is what `reading_lanes` and `hidden_lanes`
-// say. The forward pass leaves in the gates buffer what the backward pass needs.
+// A lane is H sums of products, one a unit: an LSTM has four. The x part of a lane comes in the gates
+// buffer, the biases and the part of r_{t-1} and h_{t-1} in the tile; which lanes take which part, in
+// the order of the weights' row blocks, is what `reading_lanes` (x goes where the reading goes) and
+// `hidden_lanes` say. The forward pass leaves in the gates buffer what the backward pass needs.
 #pragma once
 
 #include "functions.h"
@@ -115,7 +115,7 @@ struct Gru {
       const int n = at.width - u;
       const Vector<T> reset = sigmoid(at.product(0, u) + at.of_x(0, u));
       const Vector<T> update = sigmoid(at.product(1, u) + at.of_x(1, u));
-      const Vector<T> of_hidden = at.product(3, u) + at.of_x(3, u);
+      const Vector<T> of_hidden = at.product(3, u);
       const Vector<T> candidate =
           hyperbolic_tangent(at.product(2, u) + at.of_x(2, u) + reset * of_hidden);
       const Vector<T> before = load_first(at.hidden_before + u, n);

@@ -1,4 +1,4 @@
-// Products of a few rows with packed weights: out[b, c] = sum_k in[b, k] W[k, c].
+// Products of a few rows with packed weights: out[b, c] = start[c] + sum_k in[b, k] W[k, c].
 //
 // A panel is `panel_width` neighbouring columns c (two registers) of W, laid out [k][column], so
 // that a product streams it once while the sums of up to UNBOUNDED_MAX_ROWS rows stay in registers.
@@ -70,11 +70,14 @@ UNBOUNDED_INLINE const T* accumulate(Vector<T> (&low)[ROWS], Vector<T> (&high)[R
 }
 
 template <class T, int ROWS>
-void panel_rows(const Segment<T>& first, const Segment<T>& second, const T* panel, const T* next,
-                T* out, int64_t out_stride) {
+void panel_rows(const Segment<T>& first, const Segment<T>& second, const T* start, const T* panel,
+                const T* next, T* out, int64_t out_stride) {
   Vector<T> low[ROWS], high[ROWS];
 #pragma GCC unroll 16
-  for (int r = 0; r < ROWS; ++r) low[r] = high[r] = Vector<T>{};
+  for (int r = 0; r < ROWS; ++r) {
+    low[r] = start ? load(start) : Vector<T>{};
+    high[r] = start ? load(start + lanes<T>) : Vector<T>{};
+  }
   const int64_t inner = first.count + second.count;
   const T* end = panel + inner * panel_width<T>;
   Ahead<T> ahead{panel + prefetch_distance * panel_width<T>, end, next};
@@ -89,14 +92,16 @@ void panel_rows(const Segment<T>& first, const Segment<T>& second, const T* pane
 }
 
 // One panel for `rows` <= UNBOUNDED_MAX_ROWS rows; the inner dimension is `first` then `second`.
-// `next` is the panel that will be used next, as far as is known.
+// Sums start at `start`, a value for each column, or null for 0; `next` is the panel that will be
+// used next, as far as is known.
 template <class T>
 inline void panel_product(int rows, const Segment<T>& first, const Segment<T>& second,
-                          const T* panel, const T* next, T* out, int64_t out_stride) {
+                          const T* start, const T* panel, const T* next, T* out,
+                          int64_t out_stride) {
   switch (rows) {
 #define UNBOUNDED_ROWS(n) \
   case n:                 \
-    return panel_rows<T, n>(first, second, panel, next, out, out_stride);
+    return panel_rows<T, n>(first, second, start, panel, next, out, out_stride);
     UNBOUNDED_ROWS(1)
     UNBOUNDED_ROWS(2)
     UNBOUNDED_ROWS(3)
@@ -154,6 +159,12 @@ void pack_straight(T* panel, const T* weights, int64_t stride, int64_t count, in
     for (int64_t c = 0; c < width; ++c) to[c] = weights[k * stride + c];
     for (int64_t c = width; c < panel_width<T>; ++c) to[c] = 0;
   }
+}
+
+// Adds a bias to where the sums of a panel's columns start.
+template <class T>
+void add_bias(T* panel, const T* bias, int64_t columns) {
+  for (int64_t c = 0; c < std::min<int64_t>(columns, panel_width<T>); ++c) panel[c] += bias[c];
 }
 
 }  // namespace unbounded

@@ -77,6 +77,7 @@ class Recurrence final : public Session {
   Barrier barrier_;
   Workspace space_;
   T* head_panels_ = nullptr;  // [head group][hidden][panel]
+  T* head_starts_ = nullptr;  // [head group][panel]: the biases
   T* products_ = nullptr;     // [B][padded head count]
 
   Recurrence(const UnboundedCall& call, MemorySizes memory, int64_t lane_count)
@@ -86,14 +87,20 @@ class Recurrence final : public Session {
     controller_->take_parts(space_, most_threads_);
     memory_->take_parts(space_);
     space_.part(head_panels_, f.head_groups() * f.c.hidden * panel);
+    space_.part(head_starts_, f.head_groups() * panel);
     space_.part(products_, f.c.batch * f.head_groups() * panel);
   }
 
   void pack_heads(Share groups) {
     const int64_t H = f.c.hidden;
-    for (int64_t g = groups.begin; g < groups.end; ++g)
+    for (int64_t g = groups.begin; g < groups.end; ++g) {
+      const int64_t columns = f.head_count() - g * panel;
       pack_transposed(head_panels_ + g * H * panel, as<T>(f.c.head_weight) + g * panel * H, H, H,
-                      f.head_count() - g * panel);
+                      columns);
+      clear_values(head_starts_ + g * panel, panel);
+      if (f.c.head_bias)
+        add_bias(head_starts_ + g * panel, as<T>(f.c.head_bias) + g * panel, columns);
+    }
   }
 
   void run_steps(int64_t thread) {
@@ -136,7 +143,7 @@ class Recurrence final : public Session {
     const T* hidden = f.hidden_at(t);
     for_row_blocks(entries.begin, entries.count(), [&](int64_t b0, int rows) {
       panel_product(rows, Segment<T>{hidden + b0 * H, H, H}, Segment<T>{hidden, 0, 0},
-                    head_panels_ + group * H * panel,
+                    head_starts_ + group * panel, head_panels_ + group * H * panel,
                     head_panels_ + after_in_sweep(group, f.head_groups(), t) * H * panel,
                     products_ + b0 * stride + group * panel, stride);
     });

@@ -44,6 +44,7 @@ double run(int structure, int controller, int64_t threads) {
   c.steps = c.capacity = T, c.batch = B, c.hidden = H, c.width = M, c.initial_rows = N0;
   c.saves = 1, c.threads = threads, c.weight_ih_stride = R;
   c.weight_ih = real(lanes * H * R), c.weight_hh = real(lanes * H * H);
+  c.bias_ih = real(lanes * H), c.bias_hh = real(lanes * H);
   c.head_weight = real(K * H), c.head_bias = real(K);
   c.hidden0 = real(B * H), c.cell0 = real(B * H), c.reading0 = real(B * R);
   float* strengths0 = real(B * N0);

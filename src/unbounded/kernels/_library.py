@@ -14,7 +14,7 @@ import torch
 
 from unbounded.errors import BackendError, ChoiceError
 
-INTERFACE_VERSION: Final = 5
+INTERFACE_VERSION: Final = 6
 INSTRUCTION_SETS: Final = ("avx512", "avx2", "baseline")
 
 _SIZES: Final = (
@@ -22,7 +22,7 @@ _SIZES: Final = (
     "skips_memory weight_ih_stride count depth actions limit block"
 )
 _POINTERS: Final = (
-    "lengths weight_ih weight_hh head_weight head_bias hidden0 cell0 reading0 strengths0 "
+    "lengths weight_ih weight_hh bias_ih bias_hh head_weight head_bias hidden0 cell0 reading0 strengths0 "
     "gates outputs cells tanh_cells readings values strengths hidden_last cell_last reading_last "
     "instructions deaths kept grave_rows grave_strengths live_range "
     "memory0 memory_last planes checkpoints overflow "

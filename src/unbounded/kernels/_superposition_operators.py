@@ -19,7 +19,7 @@ from unbounded.kernels._gradients import (
 )
 from unbounded.kernels._library import Call, Handle, run_backward
 from unbounded.kernels._registry import define
-from unbounded.kernels._shapes import CONTROLLERS, DTYPES, joint_bias, project_input
+from unbounded.kernels._shapes import CONTROLLERS, DTYPES, project_input
 from unbounded.kernels._superposition_shapes import MixtureSizes, check_call, sizes_of_call
 
 #: Results of the forward operator: the first five are the call's, the rest is for backward.
@@ -118,18 +118,14 @@ def _superposition(*arguments: Any) -> list[Tensor]:
     check_call(sizes, op.controller, op.x, op.lengths, op.head_weight, op.hidden0, tensors)
     steps, batch, inputs = op.x.shape
     results = _results(sizes, op.controller, op.x, op.hidden0, op.saves)
-    project_input(
-        op.controller,
-        op.x.view(steps * batch, inputs),
-        op.weight_ih[:, :inputs].t(),
-        joint_bias(op.controller, op.bias_ih, op.bias_hh),
-        op.bias_hh,
-        results["gates"].view(steps * batch, -1),
-    )
+    rows = steps * batch
+    project_input(op.x.view(rows, inputs), op.weight_ih, results["gates"].view(rows, -1))
     overflow = sizes.overflow(op.x, batch, steps)
     given = {
         "lengths": op.lengths,
         "weight_hh": op.weight_hh,
+        "bias_ih": op.bias_ih,
+        "bias_hh": op.bias_hh,
         "head_weight": op.head_weight,
         "head_bias": op.head_bias,
         "hidden0": op.hidden0,
