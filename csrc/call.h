@@ -12,6 +12,7 @@ struct UnboundedCall {
   int64_t division;  // of split.h; 0 lets its rule decide
   int64_t skips_memory;  // leaves the memory's part out and reads 0: to measure its share
   int64_t weight_ih_stride;
+  int64_t inputs;  // backward: of x
   // Superposition: structures, cells read of each, actions, most cells or 0, steps between the
   // states that are kept.
   int64_t count, depth, actions, limit, block;
@@ -63,6 +64,14 @@ struct UnboundedCall {
   void* grad_cell0;
   void* grad_reading0;
   void* grad_strengths0;  // [B, N0]
+  // Gradients of the weights, all of them or none.
+  const void* x;           // [T, B, I]
+  void* grad_weight_ih;    // [blocks H, I + R]
+  void* grad_weight_hh;    // [blocks H, H] or null
+  void* grad_bias_ih;      // [blocks H]
+  void* grad_bias_hh;      // [blocks H], or null where it is that of bias_ih
+  void* grad_head_weight;  // [K, H]
+  void* grad_head_bias;    // [K]
   const void* grad_memory_last;  // [B, S, N] or null
   void* grad_memory0;            // [B, S, N0] or null
 };

@@ -73,7 +73,10 @@ struct RunBackward {
     const Frame<T> frame(call, SizesOf<Memory>::of(call), Controller::lane_count);
     ControllerBackwardOf<T, Controller> controller(frame);
     MemoryBackwardOf<T, Memory> memory(frame);
-    return RecurrenceBackward<T>(frame, controller, memory).run(parallel_for) ? done : no_memory;
+    WeightGradients<T> weights;
+    weights.template take<Controller>(frame);
+    RecurrenceBackward<T> pass(frame, controller, memory, weights);
+    return pass.run(parallel_for) ? done : no_memory;
   }
 };
 

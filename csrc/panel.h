@@ -7,10 +7,20 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "vector.h"
 
 namespace unbounded {
+
+// What there is a function of for each number of rows.
+#if UNBOUNDED_MAX_ROWS == 14
+#define UNBOUNDED_EACH_COUNT(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
+#elif UNBOUNDED_MAX_ROWS == 12
+#define UNBOUNDED_EACH_COUNT(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12)
+#else
+#define UNBOUNDED_EACH_COUNT(X) X(1) X(2) X(3) X(4) X(5) X(6)
+#endif
 
 template <class T>
 inline constexpr int panel_width = 2 * lanes<T>;
@@ -99,28 +109,11 @@ inline void panel_product(int rows, const Segment<T>& first, const Segment<T>& s
                           const T* start, const T* panel, const T* next, T* out,
                           int64_t out_stride) {
   switch (rows) {
-#define UNBOUNDED_ROWS(n) \
+#define UNBOUNDED_CASE(n) \
   case n:                 \
     return panel_rows<T, n>(first, second, start, panel, next, out, out_stride);
-    UNBOUNDED_ROWS(1)
-    UNBOUNDED_ROWS(2)
-    UNBOUNDED_ROWS(3)
-    UNBOUNDED_ROWS(4)
-    UNBOUNDED_ROWS(5)
-    UNBOUNDED_ROWS(6)
-#if UNBOUNDED_MAX_ROWS > 6
-    UNBOUNDED_ROWS(7)
-    UNBOUNDED_ROWS(8)
-    UNBOUNDED_ROWS(9)
-    UNBOUNDED_ROWS(10)
-    UNBOUNDED_ROWS(11)
-    UNBOUNDED_ROWS(12)
-#endif
-#if UNBOUNDED_MAX_ROWS > 12
-    UNBOUNDED_ROWS(13)
-    UNBOUNDED_ROWS(14)
-#endif
-#undef UNBOUNDED_ROWS
+    UNBOUNDED_EACH_COUNT(UNBOUNDED_CASE)
+#undef UNBOUNDED_CASE
     default:
       return;
   }
@@ -156,8 +149,8 @@ void pack_straight(T* panel, const T* weights, int64_t stride, int64_t count, in
   const int64_t width = std::min<int64_t>(columns, panel_width<T>);
   for (int64_t k = 0; k < count; ++k) {
     T* to = panel + k * panel_width<T>;
-    for (int64_t c = 0; c < width; ++c) to[c] = weights[k * stride + c];
-    for (int64_t c = width; c < panel_width<T>; ++c) to[c] = 0;
+    std::memcpy(to, weights + k * stride, sizeof(T) * size_t(width));
+    std::memset(to + width, 0, sizeof(T) * size_t(panel_width<T> - width));
   }
 }
 

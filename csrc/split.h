@@ -61,8 +61,8 @@ void for_passes(const Frame<T>& f, bool rows, Share entries, Body body) {
 
 // Every second step sweeps backwards: what was used last is still in the cache, where sweeping
 // always forwards over a little more than fits would miss every time.
-inline int64_t after_in_sweep(int64_t i, int64_t count, int64_t step) {
-  return step % 2 == 0 ? std::min(i + 1, count - 1) : std::max<int64_t>(i - 1, 0);
+inline int64_t after_in_sweep(int64_t i, Share share, int64_t step) {
+  return step % 2 == 0 ? std::min(i + 1, share.end - 1) : std::max(i - 1, share.begin);
 }
 template <class Body>
 inline void sweep(Share share, int64_t step, Body body) {

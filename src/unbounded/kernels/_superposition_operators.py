@@ -13,9 +13,8 @@ from torch import Tensor
 
 from unbounded.kernels._buffers import require
 from unbounded.kernels._gradients import (
-    empty_weight_gradients,
     input_gradient,
-    weight_gradients,
+    new_weight_gradients,
 )
 from unbounded.kernels._library import Call, Handle, run_backward
 from unbounded.kernels._registry import define
@@ -70,11 +69,12 @@ def _call(
     call = Call()
     sizes.set(call, x.shape[0])
     call.batch, call.hidden = hidden0.shape
-    call.weight_ih_stride = weight_ih.shape[1]
+    call.weight_ih_stride, call.inputs = weight_ih.shape[1], x.shape[2]
     call.weight_ih = weight_ih.data_ptr() + x.shape[2] * weight_ih.element_size()
     for name, tensor in tensors.items():
         if tensor is not None:
-            setattr(call, name, tensor.data_ptr())
+            # An empty tensor has no address.
+            setattr(call, name, tensor.data_ptr() or None)
     return call
 
 
@@ -209,8 +209,14 @@ def _superposition_backward(*arguments: Any) -> list[Tensor]:
     }
     if op.needs_memory:
         made["grad_memory0"] = torch.empty_like(memory0)
+    weights = new_weight_gradients(
+        op.controller, weight_ih, op.weight_hh, head_weight,
+        needed=op.needs_weights, steps=steps * batch,
+    )  # fmt: skip
     given = {
         "lengths": op.lengths,
+        "x": x,
+        **weights,
         "weight_hh": op.weight_hh,
         "head_weight": head_weight,
         "hidden0": hidden0,
@@ -224,15 +230,12 @@ def _superposition_backward(*arguments: Any) -> list[Tensor]:
     call = _call(sizes, x, weight_ih, hidden0, given)
     call.saves = 1
     run_backward(sizes.code, CONTROLLERS[op.controller].code, DTYPES[x.dtype], call)
-    gates, instructions = made["grad_gates"], made["grad_instructions"]
-    weights = [x.new_empty(0) for _ in range(6)]
-    if op.needs_weights:
-        weights = weight_gradients(
-            op.controller, x, op.weight_hh, gates, instructions, kept, hidden0, reading0
-        )
+    of_x = x.new_empty(0)
+    if op.needs_x:
+        of_x = input_gradient(op.controller, made["grad_gates"], weight_ih, x)
     return [
-        input_gradient(op.controller, gates, weight_ih, x) if op.needs_x else x.new_empty(0),
-        *weights,
+        of_x,
+        *weights.values(),
         made["grad_hidden0"],
         made["grad_cell0"],
         made["grad_reading0"],
@@ -243,13 +246,14 @@ def _superposition_backward(*arguments: Any) -> list[Tensor]:
 def _superposition_backward_fake(*arguments: Any) -> list[Tensor]:
     op = BackwardCall(*arguments)
     x, weight_ih, head_weight, *initial = op.inputs
-    weights = [x.new_empty(0) for _ in range(6)]
-    if op.needs_weights:
-        weights = empty_weight_gradients(op.controller, weight_ih, op.weight_hh, head_weight)
+    weights = new_weight_gradients(
+        op.controller, weight_ih, op.weight_hh, head_weight,
+        needed=op.needs_weights, steps=x.shape[0] * x.shape[1],
+    )  # fmt: skip
     *of_initial, of_memory = (torch.empty_like(tensor) for tensor in initial)
     return [
         torch.empty_like(x) if op.needs_x else x.new_empty(0),
-        *weights,
+        *weights.values(),
         *of_initial,
         of_memory if op.needs_memory else x.new_empty(0),
     ]
