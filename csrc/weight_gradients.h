@@ -56,10 +56,7 @@ class WeightGradients {
   static constexpr int64_t block_stride = UNBOUNDED_MAX_ROWS > 8 ? 16 : 8;
   static constexpr int64_t blocks_at_once = 8;  // of columns of G, so that panels are read seldom
   static constexpr int64_t group_columns = blocks_at_once * UNBOUNDED_MAX_ROWS;
-#ifndef CHUNK
-#define CHUNK 1536
-#endif
-  static constexpr int64_t most_at_once = CHUNK;  // rows of G and S
+  static constexpr int64_t most_at_once = 1536;  // rows of G and S
 
  public:
   template <class Controller>
@@ -226,6 +223,7 @@ class WeightGradients {
     for (int64_t n = rows.count(); n > 0; --n, left += block_stride, right += panel) {
       __builtin_prefetch(right + prefetch_distance * panel);
       __builtin_prefetch(right + prefetch_distance * panel + lanes<T>);
+      __builtin_prefetch(left + prefetch_distance * block_stride);
       const Vector<T> one = load(right), two = load(right + lanes<T>);
 #pragma GCC unroll 16
       for (int r = 0; r < ROWS; ++r) {
