@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import unbounded
 from tests.experiments.tiny import tiny, tiny_arguments
 from tests.experiments.tiny_streams import tiny_streams
 from unbounded.cli import main
@@ -409,18 +410,21 @@ def test_what_only_shows_text_starts_without_torch(command: list[str]) -> None:
 
 
 def test_public_names_are_imported_when_they_are_used() -> None:
+    folders = [each.parent.name for each in Path(unbounded.__file__).parent.glob("*/__init__.py")]
     code = (
         "import sys, unbounded\n"
+        f"folders = {[*folders, 'errors']}\n"
         f"loaded = [m for m in {HEAVY} if m in sys.modules]\n"
         "missing = set(unbounded.__all__) - set(dir(unbounded))\n"
+        "more = set(dir(unbounded)) - set(unbounded.__all__) - set(folders)\n"
         "from unbounded import *\n"
-        "print(loaded, missing, unbounded.memories.NeuralStack is NeuralStack,"
+        "print(loaded, missing, more, unbounded.memories.NeuralStack is NeuralStack,"
         " [m for m in ('accelerate', 'matplotlib') if m in sys.modules])\n"
         "try:\n    unbounded.NeuralStak\nexcept AttributeError as error:\n    print(error)\n"
     )
     out = run_python(code).splitlines()
     assert out == [
-        "[] set() True []",
+        "[] set() set() True []",
         "module 'unbounded' has no attribute 'NeuralStak'",
     ]
 
@@ -461,6 +465,21 @@ def test_ctrl_c_while_something_is_imported(
         said = failing(capsys, "list", code=130)
     assert said == "unbounded: stopped by Ctrl-C\n"
     assert signal.signal(signal.SIGINT, before) == signal.default_int_handler
+
+
+def test_ctrl_c_before_the_command_has_begun() -> None:
+    code = (
+        "import sys\n"
+        "class Finder:\n"
+        "    def find_spec(name, path, target=None):\n"
+        "        if name == 'unbounded.cli.main':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Finder)\n"
+        "from unbounded.__main__ import start\n"
+        "sys.exit(start())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "unbounded: stopped by Ctrl-C\n")
 
 
 def test_it_is_a_module_too() -> None:
