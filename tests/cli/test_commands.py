@@ -122,18 +122,31 @@ def test_a_protocol_changes_the_preset_and_options_change_both(capsys: Capture) 
     assert "unknown protocol 'papers'. Did you mean 'paper'?" in said
 
 
-def test_a_text_needs_its_folder(capsys: Capture, tmp_path: Path) -> None:
-    said = failing(capsys, "train", "penn_treebank", "--runs", str(tmp_path / "runs"))
-    assert "task: data: give the folder of ptb.train.txt" in said
-    said = failing(capsys, "train", "penn_treebank", "--data", str(tmp_path))
+@pytest.mark.parametrize("verb", ["train", "sample"])
+def test_a_text_needs_its_folder(
+    verb: str, capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "data: give the folder of ptb.train.txt" in failing(capsys, verb, "penn_treebank")
+    said = failing(capsys, verb, "penn_treebank", "--data", str(tmp_path))
     assert "ptb.train.txt: No such file" in said
     for name in ("train", "valid", "test"):
         (tmp_path / f"ptb.{name}.txt").write_text("a b\n")
-    said = failing(capsys, "train", "penn_treebank", "--data", str(tmp_path))
+    said = failing(capsys, verb, "penn_treebank", "--data", str(tmp_path))
     assert "expected 929589 tokens with <eos>, got 3" in said
     assert not (tmp_path / "runs").exists()
-    said = failing(capsys, "train", "anbn", "--data", str(tmp_path))
+    said = failing(capsys, verb, "anbn", "--data", str(tmp_path))
     assert "unknown option 'data' of task 'anbn'" in said
+
+
+def test_sentences_of_a_text(capsys: Capture, tmp_path: Path) -> None:
+    for name in ("train", "valid", "test"):
+        (tmp_path / f"ptb.{name}.txt").write_text("the cat sat\n")
+    any_text = ("--data", str(tmp_path), "--task_options", '{"published_counts": false}')
+    assert main(["sample", "penn_treebank", "-n", "1", *any_text]) == 0
+    assert "the cat sat" in capsys.readouterr().out
+    said = failing(capsys, "sample", "penn_treebank", "--lengths", "4:5", *any_text)
+    assert "lengths: a text has none to choose, got 4:5" in said
 
 
 def test_restarts_on_the_command_line(capsys: Capture, tmp_path: Path) -> None:
