@@ -19,7 +19,7 @@ from unbounded.cli import main
 from unbounded.cli.main import VERBS
 from unbounded.cli.names import NAMES
 from unbounded.experiments import built
-from unbounded.experiments.config import run_name
+from unbounded.experiments.config import run_name, to_dict
 from unbounded.experiments.run import train_run
 from unbounded.training import steps
 
@@ -159,6 +159,27 @@ def test_restarts_on_the_command_line(capsys: Capture, tmp_path: Path) -> None:
     assert "restarts: expected at least 1, got 0" in said
     said = failing(capsys, "train", "copy", "--jobs", "2")
     assert "jobs: one run is one job; give --restarts too" in said
+
+
+def test_a_run_on_streams_says_what_can_be_done_next(capsys: Capture, tmp_path: Path) -> None:
+    config = tiny_streams(batches=1, learning_rate=1.0)
+    file = tmp_path / "tiny.yaml"
+    file.write_text(json.dumps(to_dict(config)))
+    command = ["train", "--config", str(file), "--runs", str(tmp_path)]
+    assert main(command) == 0
+    *_, first, second, _, options = capsys.readouterr().out.splitlines()
+    for line in (first, second):
+        program, *arguments = line.split()
+        assert program == "unbounded"
+        assert main(arguments) == 0
+    capsys.readouterr()
+    assert options.split()[-2:] == ["--rounding.learning_rate", "0.2"]
+    assert main([*command, *options.split(), "--rounding.batches", "1", "--restarts", "1"]) == 0
+    program, *arguments = capsys.readouterr().out.splitlines()[-1].split()
+    assert arguments[-1] == "--rounded"
+    assert main(arguments) == 0
+    assert main([*command, "--resume", "--quiet"]) == 0
+    assert "next:" not in capsys.readouterr().out
 
 
 def test_actions_of_a_run(capsys: Capture, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -130,6 +131,7 @@ def _train(config: RunConfig, given: Namespace) -> int:
         )
         if restarts is not None:
             print(f"{restarts.text}\n\nwritten: {restarts.folder}")
+            _say_next(config, Path(given.runs) / restarts.data["best"], given.quiet)
         return 0
     result = train_run(config, root=Path(given.runs), anew=not given.resume, **options)
     if not result.first:
@@ -141,7 +143,35 @@ def _train(config: RunConfig, given: Namespace) -> int:
         print("\nafter rounding:")
         print(table({**result.report, **result.report["rounded"]}))
     print(f"run folder: {result.folder}")
+    _say_next(config, result.folder, given.quiet)
     return 0
+
+
+def _say_next(config: RunConfig, folder: Path, quiet: bool) -> None:
+    """Show what can be done with a run whose memory has actions to look at and to round."""
+    from unbounded.experiments.build import build_task
+    from unbounded.memories import SUPERPOSITION_MEMORIES
+    from unbounded.tasks import LengthRange, StreamTask
+
+    task = build_task(config)
+    if (
+        quiet
+        or config.model.memory not in SUPERPOSITION_MEMORIES
+        or not isinstance(task, StreamTask)
+    ):
+        return
+    shortest = task.train_lengths.minimum
+    short = LengthRange(shortest, shortest + 2)
+    ((source, target),) = task.examples(config.seed, "test", 0, 1, short)
+    symbols, rounded = shlex.quote("".join((*source, *target))), config.rounding.batches > 0
+    print("next:")
+    print(f"  unbounded actions {folder} {symbols}{' --rounded' if rounded else ''}")
+    if not rounded:
+        # As in the tiers of joulin2015.
+        rate = config.training.learning_rate / 5
+        print(f"  unbounded evaluate {folder} --discretize")
+        print("  train again with these options too, for a discrete machine (docs/rounding.md):")
+        print(f"    --rounding.batches 60 --rounding.every 1 --rounding.learning_rate {rate:g}")
 
 
 def _with_lists(arguments: Sequence[str]) -> list[str]:
