@@ -52,6 +52,18 @@ def test_each_verbs_help_shows_an_example(verb: str, capsys: Capture) -> None:
     assert f"\n  unbounded {verb}" in capsys.readouterr().out
 
 
+def test_the_help_of_a_task_shows_its_preset(capsys: Capture) -> None:
+    with pytest.raises(SystemExit):
+        main(["train", "anbn", "--help"])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "or of each LSTM layer. (type: int, default: 40)" in shown
+    with pytest.raises(SystemExit):
+        main(["train", "--help"])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "or of each LSTM layer. (type: int, default: 256)" in shown
+    assert "else general ones, which presets override; --print_config prints" in shown
+
+
 def test_no_command_shows_the_help_and_fails(capsys: Capture) -> None:
     assert main([]) == 2
     assert "usage: unbounded VERB" in capsys.readouterr().out
@@ -474,6 +486,8 @@ def test_the_names_that_are_listed_are_those_there_are() -> None:
         return {k: (v.__doc__ or "").strip().split("\n", 1)[0] for k, v in registry.items()}
 
     hint = "write it into cli/names.py"
+    # What is read in a terminal does not speak of a function's arguments.
+    assert not [text for kind in NAMES.values() for text in kind.values() if "Args" in text]
     assert NAMES["tasks"] == lines(TASKS), hint
     memories = {**lines(MEMORIES), **lines(SUPERPOSITION_MEMORIES)}
     assert dict(list(NAMES["memories"].items())[1:]) == memories, hint
