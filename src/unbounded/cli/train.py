@@ -21,8 +21,8 @@ from unbounded.experiments.presets import PRESETS, PROTOCOLS, preset_path, proto
 _DESCRIPTION = """Train a model on a task until it is solved or out of budget.
 
 Without further options this is the task's preset. What is set is, in rising precedence: the
-preset, what --protocol changes in it, --config FILE, the other options. The defaults below are those
-of the preset where a task is named (`unbounded train TASK --help`), else general ones, which presets
+preset, what --protocol changes in it, --config FILE, the other options. The defaults below are the
+preset's where a task is named (`unbounded train TASK --help`), else general ones, which presets
 override; --print_config prints what a task has. The run lives in RUNS/TASK-MODEL-HASH-seedN, with
 checkpoints, metrics, report and figures; after Ctrl-C, SIGTERM or a crash --resume goes on.
 
