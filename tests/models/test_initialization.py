@@ -62,3 +62,11 @@ def test_epsilon() -> None:
     assert made.param_groups[0]["eps"] == 1e-8
     with pytest.raises(ConfigError, match="sgd has none"):
         make_optimizer(weights, name="sgd", learning_rate=0.1, epsilon=1e-8)
+
+
+def test_adagrad_is_torch_s() -> None:
+    weight = torch.nn.Parameter(torch.zeros(2))
+    weight.grad = torch.tensor([4.0, 0.0])
+    make_optimizer([weight], name="adagrad", learning_rate=0.1).step()
+    # The first step of Adagrad has the length of the rate, whatever the gradient's is.
+    assert weight.tolist() == pytest.approx([-0.1, 0.0])

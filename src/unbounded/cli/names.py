@@ -51,6 +51,7 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "rmsprop": "",
         "adam": "",
         "sgd": "",
+        "adagrad": "",
     },
     "schedules": {
         "constant": "",

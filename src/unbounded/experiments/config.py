@@ -64,7 +64,7 @@ class TrainingConfig:
     """How it is trained.
 
     Args:
-        optimizer: rmsprop, adam or sgd.
+        optimizer: rmsprop, adam, sgd or adagrad.
         learning_rate: above 0; the paper's grid is 5e-3, 1e-3, 5e-4, 1e-4, 5e-5.
         epsilon: added to the denominator of a step; null for 1e-4 (rmsprop) or 1e-8 (adam).
         schedule: constant, or linear to fall to 0 at the end of the budget.
