@@ -10,7 +10,6 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -18,10 +17,12 @@ from unbounded.errors import ConfigError
 from unbounded.experiments.build import build_model
 from unbounded.experiments.config import RunConfig
 from unbounded.experiments.kinds import kind_of
-from unbounded.tasks import LengthRange, PennTreebank, StreamTask, Task
+from unbounded.tasks import LengthRange, PennTreebank, Task
 
 # A token's input and target are int64, its mask is a byte; numbers are float32.
 _TOKEN, _NUMBER = 17, 4
+# Sequences that are drawn to see how long a batch is.
+_SOME = 8
 #: Numbers that an optimizer keeps for each weight, where it is not one.
 _KEPT = {"sgd": 0, "adam": 2}
 #: What bounds a process's memory beside the machine's: its control group.
@@ -49,15 +50,17 @@ def check_room(config: RunConfig, task: Task, device: torch.device, processes: i
     largest = max(sizes, key=lambda name: float(getattr(model, name)))
     found = _fault(f"model.{largest}", getattr(model, largest), needed, here)
 
-    lengths, size = kind_of(config.task).train_lengths(config, task), training.batch_size
-    steps = _steps(task, size, lengths)
+    size, on_cpu = training.batch_size, device.type == "cpu"
+    steps = _steps(config, task)
     piece = min(steps, training.piece_steps or steps)
     # What the controller gives at each step, the logits, and their gradients.
     numbers = model.hidden_size + 2 * len(task.output_vocabulary)
-    share = size if device.type == "cpu" else size / processes
-    step = share * piece * numbers * _NUMBER
-    found = found or _fault("training.batch_size", size, needed + step, here)
-    found = found or _fault("training.batch_size", size, size * steps * _TOKEN, host)
+    needed += (size if on_cpu else size / processes) * piece * numbers * _NUMBER
+    tokens = size * steps * _TOKEN
+    if not found:
+        found = _fault("training.batch_size", size, needed + tokens * on_cpu, here)
+    if not found and not on_cpu:
+        found = _fault("training.batch_size", size, tokens, host)
 
     if not isinstance(task, PennTreebank):
         validation = kind_of(config.task).validation_lengths(config, task)
@@ -105,11 +108,14 @@ def _swap() -> int:
     return 0
 
 
-def _steps(task: Any, size: int, lengths: LengthRange) -> float:
-    """Steps of a batch at the least: of many sequences, the longest is above the middle."""
+def _steps(config: RunConfig, task: Task) -> float:
+    """Steps of a batch of the whole training range, at the least."""
+    size = config.training.batch_size
     if isinstance(task, PennTreebank):
         return task.tokens("train") / size
-    return _middle(lengths) * (task.sequences if isinstance(task, StreamTask) else 1)
+    lengths = kind_of(config.task).train_lengths(config, task)
+    # A batch is as long as the longest of its sequences, and these are among them.
+    return task.batch(config.seed, "train", 0, min(size, _SOME), lengths).inputs.shape[1]
 
 
 def _middle(lengths: LengthRange) -> float:
