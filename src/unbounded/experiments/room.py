@@ -45,7 +45,7 @@ def check_room(config: RunConfig, task: Task, device: torch.device, processes: i
     with torch.device("meta"):
         weights = sum(each.numel() for each in build_model(config, task).parameters())
     # Each with its gradient and what the optimizer keeps.
-    needed = weights * _NUMBER * (2 + _KEPT.get(training.optimizer, 1))
+    needed: float = weights * _NUMBER * (2 + _KEPT.get(training.optimizer, 1))
     sizes = ("hidden_size", "memory_width", "embedding_size", "count", "layers")
     largest = max(sizes, key=lambda name: float(getattr(model, name)))
     found = _fault(f"model.{largest}", getattr(model, largest), needed, here)
