@@ -157,6 +157,12 @@ def test_evaluating_streams_again_gives_the_same_and_any_lengths(finished: Path)
         [2],
         [10, 20, 30, 40],
     ]
+    told = table(sampled).splitlines()
+    assert told[3].split()[0] == "2"
+    assert told[4].strip().startswith("10:40 by 10 ")
+    assert "of 2:4 n = 2 alone was scored: the step from n to n is 10" in told
+    one = evaluate_run(finished, lengths=[LengthRange(3, 3)], every=10)
+    assert "alone" not in table(one)
     model, source = load_model(finished)
     assert isinstance(model, StreamModel)
     assert source == "model"
