@@ -29,6 +29,8 @@ class ModelConfig:
         pop_bias: initial bias of the pop heads.
         initialization: of matrices and gate biases: glorot, or torch for PyTorch's own.
         output_initialization: of the output embedding: normal for N(0, 1), or torch.
+        symbol_initialization: of the columns of one-hot symbols, on streams: as_model, or normal
+            for N(0, 1).
         recurrent: whether an elman controller of streams has the recurrent matrix R.
         count: superposition stacks or lists side by side.
         depth: topmost cells of each that are read.
@@ -50,6 +52,7 @@ class ModelConfig:
     pop_bias: float = -1.0
     initialization: str = "glorot"
     output_initialization: str = "normal"
+    symbol_initialization: str = "as_model"
     recurrent: bool = False
     count: int = 10
     depth: int = 2
