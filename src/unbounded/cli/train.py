@@ -151,16 +151,14 @@ def _train(config: RunConfig, given: Namespace) -> int:
 def _say_next(config: RunConfig, folder: Path, quiet: bool) -> None:
     """Show what can be done with a run whose memory has actions to look at and to round."""
     from unbounded.experiments.build import build_task
+    from unbounded.experiments.kinds import kind_of
     from unbounded.memories import SUPERPOSITION_MEMORIES
-    from unbounded.tasks import LengthRange, StreamTask
+    from unbounded.tasks import LengthRange
 
-    task = build_task(config)
-    if (
-        quiet
-        or config.model.memory not in SUPERPOSITION_MEMORIES
-        or not isinstance(task, StreamTask)
-    ):
+    streams = kind_of(config.task).name == "streams"
+    if quiet or not streams or config.model.memory not in SUPERPOSITION_MEMORIES:
         return
+    task = build_task(config)
     shortest = task.train_lengths.minimum
     short = LengthRange(shortest, shortest + 2)
     ((source, target),) = task.examples(config.seed, "test", 0, 1, short)

@@ -227,10 +227,8 @@ def restarts_table(data: Mapping[str, Any], kind: str) -> str:
         merit = f"{parts[-1]['merit']:.4g}"
         # What a later phase cost comes on top of the training before it.
         batches, minutes = (sum(part[name] for part in parts) for name in ("batches", "minutes"))
-        ended = "; ".join(part["stopped"] for part in parts)
-        lines.append(
-            [f"{each['seed']}{mark}", merit, *numbers, str(batches), f"{minutes:.1f}", ended]
-        )
+        seed, ended = f"{each['seed']}{mark}", parts[-1]["stopped"]
+        lines.append([seed, merit, *numbers, str(batches), f"{minutes:.1f}", ended])
     over = []
     for label, part in labels.items():
         for name, digits in columns.items():
