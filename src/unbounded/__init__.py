@@ -17,10 +17,15 @@ What is named here is imported when it is first used, so that `import unbounded`
 `import unbounded.kernels` registers the operators in `torch.ops.unbounded`.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
+import importlib
+
+# As in typing, which takes longer to import than all the rest.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from unbounded.layers import (
         SRCN,
         ControllerRNN,
@@ -93,4 +98,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """The public names, loaded or not."""
-    return sorted({*globals(), *__all__, *_FOLDERS})
+    return sorted({*__all__, *_FOLDERS})

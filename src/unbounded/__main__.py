@@ -1,8 +1,18 @@
-"""`python -m unbounded`."""
+"""The command `unbounded`, and `python -m unbounded`."""
 
 import sys
 
-from unbounded.cli.main import main
+
+def start() -> int:
+    """Run the command line; its exit code, 130 for Ctrl-C while it is still being imported."""
+    try:
+        from unbounded.cli.main import main
+
+        return main()
+    except KeyboardInterrupt:
+        sys.stderr.write("unbounded: stopped by Ctrl-C\n")
+        return 130
+
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(start())

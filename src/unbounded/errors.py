@@ -7,6 +7,11 @@ import functools
 import warnings
 from collections.abc import Iterable
 
+# How alike two names must be, from 0 to 1, for the one to be meant by the other.
+_NEAR = 0.6
+# So many letters can be the beginning of a name.
+_BEGINNING = 3
+
 
 class UnboundedError(Exception):
     """Base of every error that names a fault of the user's input or surroundings."""
@@ -28,14 +33,47 @@ class MemoryOverflowError(UnboundedError, RuntimeError):
     """A memory of limited capacity would lose what it holds, and dropping was not asked for."""
 
 
-class ChoiceError(UnboundedError, ValueError):
-    """A choice by name is not among those there are."""
+def closest(given: object, names: Iterable[str]) -> list[str]:
+    """The names that may have been meant, the nearest first; none where all of them are far.
 
-    def __init__(self, kind: str, given: object, valid: Iterable[str]) -> None:
+    Near is a name with a typing error or two, one that begins so, and a dotted one whose last part
+    is near.
+    """
+    typed = str(given).lstrip("-")
+
+    def nearness(name: str) -> float:
+        full = name.lstrip("-")
+        forms = {full, full.rpartition(".")[2]}
+        if len(typed) >= _BEGINNING:
+            forms |= {form[: len(typed)] for form in forms}
+        return max(difflib.SequenceMatcher(None, form, typed).ratio() for form in forms)
+
+    found = [(nearness(name), name) for name in names]
+    near = [pair for pair in found if pair[0] >= _NEAR]
+    return [name for _, name in sorted(near, key=lambda pair: -pair[0])]
+
+
+def did_you_mean(given: object, names: Iterable[str]) -> str:
+    """The nearest name as a question behind a sentence; empty where none is near."""
+    near = closest(given, names)
+    return f" Did you mean {near[0]!r}?" if near else ""
+
+
+class ChoiceError(UnboundedError, ValueError):
+    """A choice by name is not among those there are.
+
+    Args:
+        kind, given: what was to be chosen, and what came.
+        valid: the names there are.
+        listed: what the message says of them where they are too many to list.
+    """
+
+    def __init__(
+        self, kind: str, given: object, valid: Iterable[str], listed: str | None = None
+    ) -> None:
         names = sorted(valid)
-        close = difflib.get_close_matches(str(given), names, n=1, cutoff=0.4)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        super().__init__(f"unknown {kind} {given!r}.{hint} Valid: {', '.join(names)}.")
+        text = listed or f"Valid: {', '.join(names)}."
+        super().__init__(f"unknown {kind} {given!r}.{did_you_mean(given, names)} {text}")
 
 
 class ConfigError(UnboundedError, ValueError):

@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
+import unbounded
 from tests.experiments.tiny import tiny, tiny_arguments
 from tests.experiments.tiny_streams import tiny_streams
 from unbounded.cli import main
 from unbounded.cli.main import VERBS
 from unbounded.cli.names import NAMES
 from unbounded.experiments import built
-from unbounded.experiments.config import run_name
+from unbounded.experiments.config import run_name, to_dict
 from unbounded.experiments.run import train_run
 from unbounded.training import steps
 
@@ -49,6 +50,18 @@ def test_each_verbs_help_shows_an_example(verb: str, capsys: Capture) -> None:
         main([verb, "--help"])
     assert caught.value.code == 0
     assert f"\n  unbounded {verb}" in capsys.readouterr().out
+
+
+def test_the_help_of_a_task_shows_its_preset(capsys: Capture) -> None:
+    with pytest.raises(SystemExit):
+        main(["train", "anbn", "--help"])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "or of each LSTM layer. (type: int, default: 40)" in shown
+    with pytest.raises(SystemExit):
+        main(["train", "--help"])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "or of each LSTM layer. (type: int, default: 256)" in shown
+    assert "else general ones, which presets override; --print_config prints" in shown
 
 
 def test_no_command_shows_the_help_and_fails(capsys: Capture) -> None:
@@ -121,18 +134,31 @@ def test_a_protocol_changes_the_preset_and_options_change_both(capsys: Capture) 
     assert "unknown protocol 'papers'. Did you mean 'paper'?" in said
 
 
-def test_a_text_needs_its_folder(capsys: Capture, tmp_path: Path) -> None:
-    said = failing(capsys, "train", "penn_treebank", "--runs", str(tmp_path / "runs"))
-    assert "task: data: give the folder of ptb.train.txt" in said
-    said = failing(capsys, "train", "penn_treebank", "--data", str(tmp_path))
+@pytest.mark.parametrize("verb", ["train", "sample"])
+def test_a_text_needs_its_folder(
+    verb: str, capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "data: give the folder of ptb.train.txt" in failing(capsys, verb, "penn_treebank")
+    said = failing(capsys, verb, "penn_treebank", "--data", str(tmp_path))
     assert "ptb.train.txt: No such file" in said
     for name in ("train", "valid", "test"):
         (tmp_path / f"ptb.{name}.txt").write_text("a b\n")
-    said = failing(capsys, "train", "penn_treebank", "--data", str(tmp_path))
+    said = failing(capsys, verb, "penn_treebank", "--data", str(tmp_path))
     assert "expected 929589 tokens with <eos>, got 3" in said
     assert not (tmp_path / "runs").exists()
-    said = failing(capsys, "train", "anbn", "--data", str(tmp_path))
+    said = failing(capsys, verb, "anbn", "--data", str(tmp_path))
     assert "unknown option 'data' of task 'anbn'" in said
+
+
+def test_sentences_of_a_text(capsys: Capture, tmp_path: Path) -> None:
+    for name in ("train", "valid", "test"):
+        (tmp_path / f"ptb.{name}.txt").write_text("the cat sat\n")
+    any_text = ("--data", str(tmp_path), "--task_options", '{"published_counts": false}')
+    assert main(["sample", "penn_treebank", "-n", "1", *any_text]) == 0
+    assert "the cat sat" in capsys.readouterr().out
+    said = failing(capsys, "sample", "penn_treebank", "--lengths", "4:5", *any_text)
+    assert "lengths: a text has none to choose, got 4:5" in said
 
 
 def test_restarts_on_the_command_line(capsys: Capture, tmp_path: Path) -> None:
@@ -145,6 +171,27 @@ def test_restarts_on_the_command_line(capsys: Capture, tmp_path: Path) -> None:
     assert "restarts: expected at least 1, got 0" in said
     said = failing(capsys, "train", "copy", "--jobs", "2")
     assert "jobs: one run is one job; give --restarts too" in said
+
+
+def test_a_run_on_streams_says_what_can_be_done_next(capsys: Capture, tmp_path: Path) -> None:
+    config = tiny_streams(batches=1, learning_rate=1.0)
+    file = tmp_path / "tiny.yaml"
+    file.write_text(json.dumps(to_dict(config)))
+    command = ["train", "--config", str(file), "--runs", str(tmp_path)]
+    assert main(command) == 0
+    *_, first, second, _, options = capsys.readouterr().out.splitlines()
+    for line in (first, second):
+        program, *arguments = line.split()
+        assert program == "unbounded"
+        assert main(arguments) == 0
+    capsys.readouterr()
+    assert options.split()[-2:] == ["--rounding.learning_rate", "0.2"]
+    assert main([*command, *options.split(), "--rounding.batches", "1", "--restarts", "1"]) == 0
+    program, *arguments = capsys.readouterr().out.splitlines()[-1].split()
+    assert arguments[-1] == "--rounded"
+    assert main(arguments) == 0
+    assert main([*command, "--resume", "--quiet"]) == 0
+    assert "next:" not in capsys.readouterr().out
 
 
 def test_actions_of_a_run(capsys: Capture, tmp_path: Path) -> None:
@@ -409,18 +456,21 @@ def test_what_only_shows_text_starts_without_torch(command: list[str]) -> None:
 
 
 def test_public_names_are_imported_when_they_are_used() -> None:
+    folders = [each.parent.name for each in Path(unbounded.__file__).parent.glob("*/__init__.py")]
     code = (
         "import sys, unbounded\n"
+        f"folders = {[*folders, 'errors']}\n"
         f"loaded = [m for m in {HEAVY} if m in sys.modules]\n"
         "missing = set(unbounded.__all__) - set(dir(unbounded))\n"
+        "more = set(dir(unbounded)) - set(unbounded.__all__) - set(folders)\n"
         "from unbounded import *\n"
-        "print(loaded, missing, unbounded.memories.NeuralStack is NeuralStack,"
+        "print(loaded, missing, more, unbounded.memories.NeuralStack is NeuralStack,"
         " [m for m in ('accelerate', 'matplotlib') if m in sys.modules])\n"
         "try:\n    unbounded.NeuralStak\nexcept AttributeError as error:\n    print(error)\n"
     )
     out = run_python(code).splitlines()
     assert out == [
-        "[] set() True []",
+        "[] set() set() True []",
         "module 'unbounded' has no attribute 'NeuralStak'",
     ]
 
@@ -436,6 +486,8 @@ def test_the_names_that_are_listed_are_those_there_are() -> None:
         return {k: (v.__doc__ or "").strip().split("\n", 1)[0] for k, v in registry.items()}
 
     hint = "write it into cli/names.py"
+    # What is read in a terminal does not speak of a function's arguments.
+    assert not [text for kind in NAMES.values() for text in kind.values() if "Args" in text]
     assert NAMES["tasks"] == lines(TASKS), hint
     memories = {**lines(MEMORIES), **lines(SUPERPOSITION_MEMORIES)}
     assert dict(list(NAMES["memories"].items())[1:]) == memories, hint
@@ -461,6 +513,21 @@ def test_ctrl_c_while_something_is_imported(
         said = failing(capsys, "list", code=130)
     assert said == "unbounded: stopped by Ctrl-C\n"
     assert signal.signal(signal.SIGINT, before) == signal.default_int_handler
+
+
+def test_ctrl_c_before_the_command_has_begun() -> None:
+    code = (
+        "import sys\n"
+        "class Finder:\n"
+        "    def find_spec(name, path, target=None):\n"
+        "        if name == 'unbounded.cli.main':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Finder)\n"
+        "from unbounded.__main__ import start\n"
+        "sys.exit(start())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "unbounded: stopped by Ctrl-C\n")
 
 
 def test_it_is_a_module_too() -> None:

@@ -76,6 +76,27 @@ def test_a_stream_model_and_what_is_not_decided():
     assert "PUSH 0" not in action_table(rows)
 
 
+def test_stacks_for_which_a_line_has_no_room_follow_below():
+    rows = action_rows(discretized(machines.counter(5, 1)), make_task("anbn"), "aabba")
+    whole = action_table(rows).splitlines()
+    assert len(whole) == 5
+    assert action_table(rows, max(map(len, whole))).splitlines() == whole
+    for width in (60, 80, 10):
+        blocks = [block.splitlines() for block in action_table(rows, width).split("\n\n")]
+        assert max(len(line) for block in blocks for line in block) <= max(width, 55)
+        heads = [block[0].split("p(next)")[1].split() for block in blocks]
+        numbers = [int(each) for head in heads for each in head[1 : len(head) // 2 : 2]]
+        assert numbers == [1, 2, 3, 4, 5]
+        for block in blocks:
+            assert [line.split()[:4] for line in block] == [line.split()[:4] for line in whole]
+    # Every action and top is somewhere, whatever the width.
+    one = [block.splitlines() for block in action_table(rows, 1).split("\n\n")]
+    assert [[block[row].split()[4:] for block in one] for row in range(1, 5)] == [
+        [[action, f"{top:.2f}"] for action, top in zip(row.actions, row.tops, strict=True)]
+        for row in rows
+    ]
+
+
 def test_a_text_is_read_symbol_by_symbol():
     assert read_symbols(make_task("binary_addition"), " 101 + 1=\n011. ") == list("101+1=011.")
     words = make_task("copy", symbols=3)

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from unbounded.errors import ChoiceError
 from unbounded.experiments.measures import COLUMNS
-from unbounded.experiments.published import published
+from unbounded.experiments.published import PAPERS, published
+from unbounded.experiments.reproduce import write_table
+from unbounded.experiments.tiers import load_tier
 from unbounded.tasks import TASKS
 
 
@@ -71,3 +75,13 @@ def test_the_contradiction_of_the_paper_is_flagged():
 def test_an_unknown_paper_names_the_closest():
     with pytest.raises(ChoiceError, match="Did you mean 'grefenstette2015'"):
         published("grefenstete2015")
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_the_committed_table_is_that_of_its_reports(paper, tmp_path):
+    results = Path(__file__).resolve().parents[2] / "results" / paper
+    (tmp_path / "reports").symlink_to(results / "reports")
+    _, written = write_table(load_tier(paper, "laptop"), tmp_path)
+    hint = f"write it again: unbounded reproduce {paper} --table-only"
+    for path in written:
+        assert path.read_bytes() == (results / path.name).read_bytes(), hint

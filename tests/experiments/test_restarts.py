@@ -60,6 +60,30 @@ def test_the_best_is_chosen_by_validation(tmp_path: Path) -> None:
     assert measures(reports[0]).longer == {"7:9": (0.0,)}
 
 
+def test_rounded_numbers_stand_beside_the_others_and_choose(tmp_path: Path) -> None:
+    configs = seeds_of(tiny_streams(), 2)
+    reports = [made_up(configs[0], 40.0, 0.1), made_up(configs[1], 20.0, 0.2)]
+    reports[0]["rounded"] = made_up(configs[0], 60.0, 0.04)
+    reports[1]["rounded"] = made_up(configs[1], 100.0, 0.03)
+    result = report_restarts(configs, reports, tmp_path)
+    assert result.data["best"] == run_name(configs[1])
+    assert result.data["restarts"][1]["percent"] == 20.0
+    assert result.data["restarts"][1]["rounded"]["percent"] == 100.0
+    assert result.data["rounded"]["greatest"] == {"percent": 100.0}
+    assert (result.data["successes"], result.data["rounded"]["successes"]) == (0, 1)
+    head, _, first, second = result.text.splitlines()[2:6]
+    assert [cell.strip() for cell in head.split("|")[3:6]] == [
+        "percent",
+        "percent, rounded",
+        "batches",
+    ]
+    assert [cell.strip() for cell in first.split("|")[3:6]] == ["40.0", "60.0", "8"]
+    assert "4 (best) | 0.03" in second
+    assert "percent: median 30.0, from 20.0 to 40.0; every length mastered: 0 of 2" in result.text
+    assert "percent, rounded: median 80.0, from 60.0 to 100.0" in result.text
+    assert "every length mastered, rounded: 1 of 2" in result.text
+
+
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_restarts_are_trained_and_taken_up_again(tmp_path: Path, jobs: int) -> None:
     config = tiny_streams(batches=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 from collections.abc import Callable
@@ -157,6 +158,12 @@ def test_evaluating_streams_again_gives_the_same_and_any_lengths(finished: Path)
         [2],
         [10, 20, 30, 40],
     ]
+    told = table(sampled).splitlines()
+    assert told[3].split()[0] == "2"
+    assert told[4].strip().startswith("10:40 by 10 ")
+    assert "of 2:4 n = 2 alone was scored: the step from n to n is 10" in told
+    one = evaluate_run(finished, lengths=[LengthRange(3, 3)], every=10)
+    assert "alone" not in table(one)
     model, source = load_model(finished)
     assert isinstance(model, StreamModel)
     assert source == "model"
@@ -198,6 +205,26 @@ def test_rounding_follows_training_and_is_reported(tmp_path: Path) -> None:
     assert (folder / "traces" / "rounded.safetensors").exists()
     looks = metrics(folder / "rounding")
     assert [line["batch"] for line in looks if line["kind"] == "rounding"][:2] == [1, 2]
+    page = Path(__file__).resolve().parents[2] / "docs" / "formats.md"
+    described = set(re.findall(r"`([\w-]+)/?`", page.read_text(encoding="utf-8")))
+    written = fields(report) | fields(discrete)
+    written |= {each.name for each in folder.iterdir() if each.is_dir()}
+    for line in [*looks, *metrics(folder)]:
+        written |= fields(line) | {line["kind"]}
+    assert written - described == set()
+    assert {each.name for each in folder.iterdir() if each.is_dir()} <= described | {
+        "model-rounded"
+    }
+
+
+def fields(data: Any) -> set[str]:
+    """The names of all fields of a report, but for those inside its config."""
+    if isinstance(data, list):
+        return set().union(*map(fields, data))
+    if not isinstance(data, dict):
+        return set()
+    inner = [fields(value) for name, value in data.items() if name not in ("config", "versions")]
+    return set(data).union(*inner)
 
 
 def test_a_rounding_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:

@@ -69,5 +69,7 @@ def test_only_a_task_a_model_or_a_cell():
     assert {trial.cell for trial in select(tier, "copy/queue")} == {"copy/queue"}
     with pytest.raises(ChoiceError, match="Did you mean 'copy/queue'"):
         select(tier, "copy/queu")
+    with pytest.raises(ChoiceError, match=r"tasks: copy\n  models: lstm-1, queue$"):
+        select(tier, "everything")
     with pytest.raises(ChoiceError, match=r"unknown tier 'labtop'\. Did you mean 'laptop'"):
         load_tier("grefenstette2015", "labtop")

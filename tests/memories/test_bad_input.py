@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 
@@ -52,11 +54,12 @@ def test_a_state_of_another_kind():
         memory.unroll(good, (torch.zeros(2, 0, 3), torch.zeros(2, 0)))  # type: ignore[arg-type]
 
 
-KINDS = [ub.NeuralStack, ub.NeuralQueue, ub.NeuralDeque]
+VECTORS = [ub.NeuralStack, ub.NeuralQueue, ub.NeuralDeque]
+NUMBERS = [ub.SuperpositionStack, ub.SuperpositionList]
+PAIRS = [*itertools.product(VECTORS, VECTORS), *itertools.product(NUMBERS, NUMBERS)]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("other", KINDS)
+@pytest.mark.parametrize(("kind", "other"), PAIRS)
 def test_a_state_of_another_memory_of_equal_width(kind, other):
     state = kind(3).initial_state(2)
     layer = ub.MemoryRNN(5, 7, other(3))

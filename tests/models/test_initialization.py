@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from unbounded.errors import ChoiceError, ConfigError
+from unbounded.models.stream import StreamModel
 from unbounded.models.transduction import TransductionModel
 from unbounded.training.optimizers import EPSILONS, make_optimizer
 
@@ -62,3 +63,21 @@ def test_epsilon() -> None:
     assert made.param_groups[0]["eps"] == 1e-8
     with pytest.raises(ConfigError, match="sgd has none"):
         make_optimizer(weights, name="sgd", learning_rate=0.1, epsilon=1e-8)
+
+
+def test_adagrad_is_torch_s() -> None:
+    weight = torch.nn.Parameter(torch.zeros(2))
+    weight.grad = torch.tensor([4.0, 0.0])
+    make_optimizer([weight], name="adagrad", learning_rate=0.1).step()
+    # The first step of Adagrad has the length of the rate, whatever the gradient's is.
+    assert weight.tolist() == pytest.approx([-0.1, 0.0])
+
+
+def test_symbols_of_a_stream_model_can_begin_as_an_embedding() -> None:
+    torch.manual_seed(0)
+    made = StreamModel(vocabulary=300, hidden_size=20, count=2, symbol_initialization="normal")
+    columns, rest = made.sequence.layer.controller.weight_ih.split([300, 4], dim=1)
+    assert columns.std().item() == pytest.approx(1.0, abs=0.05)
+    assert rest.abs().max() <= 0.3
+    with pytest.raises(ChoiceError, match="as_model"):
+        StreamModel(vocabulary=3, symbol_initialization="norm")

@@ -9,11 +9,10 @@ import torch
 
 from tests.machines import counter
 from tests.tolerances import assert_close
-from unbounded.errors import ConfigError, ShapeError
+from unbounded.errors import ConfigError
 from unbounded.models import discretized
-from unbounded.models.pruning import mean_readings, without_stacks
+from unbounded.models.pruning import without_stacks
 from unbounded.models.stream import StreamModel
-from unbounded.tasks import Batch
 
 OPTIONS = [
     {},
@@ -38,20 +37,14 @@ def tokens(steps=15, rows=3):
     return torch.randint(3, (rows, steps), generator=torch.Generator().manual_seed(1))
 
 
-def hold_readings(model, removed, readings):
-    """The model whose `removed` stacks read the same at every step, by the layer's own loop."""
+def hold_empty(model, removed):
+    """The model whose `removed` stacks read -1 at every step, by the layer's own loop."""
     layer = model.sequence.layer
 
     class Held(type(layer.memory)):
         def read(self, cells):
             read = super().read(cells).unflatten(1, (self.count, self.depth)).clone()
-            read[:, removed] = readings[removed].to(read)
-            return read.flatten(1)
-
-        def initial_reading(self, batch_size, dtype=None, device=None):
-            empty = super().initial_reading(batch_size, dtype, device)
-            read = empty.unflatten(1, (self.count, self.depth)).clone()
-            read[:, removed] = readings[removed].to(read)
+            read[:, removed] = -1
             return read.flatten(1)
 
     held = copy.deepcopy(model)
@@ -62,17 +55,13 @@ def hold_readings(model, removed, readings):
 
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("removed", [[1], [0, 2, 3], [4, 0]])
-def test_the_smaller_model_is_the_whole_one_with_constant_readings(options, removed):
+def test_the_smaller_model_is_the_whole_one_with_empty_stacks(options, removed):
     model = make(**options)
-    memory = model.sequence.layer.memory
-    readings = torch.rand(5, memory.depth, generator=torch.Generator().manual_seed(2))
-    for given in (None, readings):
-        smaller = without_stacks(model, removed, given)
-        held = torch.full((5, memory.depth), -1.0) if given is None else given
-        want, _ = hold_readings(model, removed, held)(tokens())
-        got, state = smaller(tokens())
-        assert_close(got, want, "logits")
-        assert state.memory.cells.shape[1] == 5 - len(removed)
+    smaller = without_stacks(model, removed)
+    want, _ = hold_empty(model, removed)(tokens())
+    got, state = smaller(tokens())
+    assert_close(got, want, "logits")
+    assert state.memory.cells.shape[1] == 5 - len(removed)
     assert sum(p.numel() for p in smaller.parameters()) < sum(p.numel() for p in model.parameters())
 
 
@@ -107,24 +96,12 @@ def test_a_smaller_model_is_saved_and_loaded(tmp_path):
         assert_close(smaller.state_dict()[name], weight, name)
 
 
-def test_mean_readings_are_those_of_the_trace():
-    model, inputs, lengths = make(noop=True), tokens(), torch.tensor([15, 4, 9])
-    batch = Batch(inputs, inputs, torch.ones_like(inputs, dtype=torch.bool), lengths)
-    sequence = model.sequence
-    _, _, trace = sequence.layer(sequence.embed(inputs), return_trace=True)
-    read = trace.arrays["reading"].detach().unflatten(-1, (5, 2))
-    want = torch.cat([read[row, :length] for row, length in enumerate(lengths)]).mean(dim=0)
-    assert_close(mean_readings(model, batch), want, "readings")
-
-
 def test_bad_input():
     model = make()
     with pytest.raises(ConfigError, match=r"expected stacks 0..4, got \[-1, 7\]"):
         without_stacks(model, [7, -1, 2])
     with pytest.raises(ConfigError, match="at least one of the 5 stacks must remain"):
         without_stacks(model, range(5))
-    with pytest.raises(ShapeError, match="readings"):
-        without_stacks(model, [1], torch.zeros(4, 2))
     plain = StreamModel(vocabulary=2, memory="none", controller="gru")
     with pytest.raises(ConfigError, match="expected a MemoryRNN with superposition"):
         without_stacks(plain, [0])

@@ -8,22 +8,19 @@ from pathlib import Path
 
 import pytest
 import torch
-from accelerate import Accelerator
 from torch.nn import functional as F
 
 from tests.machines import counter
+from tests.training.runs import Run
 from unbounded.errors import CheckpointError, ConfigError
 from unbounded.evaluation import remove_unused, score_lengths, stream_loss
 from unbounded.memories import detach_state
 from unbounded.models import discretized, least_decided, scale_actions
 from unbounded.models.stream import StreamModel
 from unbounded.tasks import LengthRange, make_task, pieces
-from unbounded.training import LoopState, RoundActions, make_optimizer, make_schedule
-from unbounded.training.checkpoint import Checkpoints
-from unbounded.training.loop import TrainingLoop
-from unbounded.training.metrics_log import MetricsLog, read_metrics
-from unbounded.training.progress import Silent, describe
-from unbounded.training.signals import StopRequest
+from unbounded.training import RoundActions
+from unbounded.training.metrics_log import read_metrics
+from unbounded.training.progress import describe
 
 TASK = make_task("anbn", sequences=6)
 VALIDATION = TASK.batch(0, "validation", 0, 2, LengthRange(2, 8))
@@ -50,46 +47,11 @@ def action_weights(model: StreamModel) -> torch.Tensor:
     return heads.weight[heads.rows("action")].detach().clone()
 
 
-class Run:
+class Rounding(Run):
     def __init__(self, folder: Path, model, rule: RoundActions, batches=40, rate=0.01):
-        accelerator = Accelerator(cpu=True, step_scheduler_with_optimizer=False)
-        optimizer = make_optimizer(model.parameters(), name="sgd", learning_rate=rate)
-        schedule = make_schedule(optimizer, name="constant", batches=batches)
-        model, optimizer, schedule = accelerator.prepare(model, optimizer, schedule)
-        self.checkpoints = Checkpoints(
-            folder / "checkpoints", accelerator, config={}, run="a", extra=rule
-        )
-        folder.mkdir(exist_ok=True)
-        self.metrics = folder / "metrics.jsonl"
-        self.log = MetricsLog(self.metrics, None)
-        self.loop = TrainingLoop(
-            TASK,
-            model,
-            optimizer,
-            schedule,
-            accelerator,
-            log=self.log,
-            checkpoints=self.checkpoints,
-            assess=lambda lengths, start, count: pytest.fail("nobody asked"),
-            stop_rule=rule,
-            progress=Silent(),
-            request=StopRequest(),
-            seed=0,
-            batches=batches,
-            minutes=None,
-            report_every=1000,
-            accuracy_every=0,
-            accuracy_lengths=(),
-            accuracy_count=1,
-            checkpoint_every=1,
-            lengths=LengthRange(2, 6),
-            batch_size=4,
-            clip=1.0,
-            piece_steps=25,
-        )
-
-    def train(self) -> LoopState:
-        return self.loop.run(self.checkpoints.load_newest(lambda text: None) or LoopState())
+        super().__init__(folder, model, learning_rate=rate, batches=batches)
+        options = {"lengths": LengthRange(2, 6), "batch_size": 4, "clip": 1.0, "piece_steps": 25}
+        self.begin(TASK, rule, rule, report_every=1000, **options)
 
     def looks(self) -> list[dict]:
         return [line for line in read_metrics(self.metrics) if line["kind"] == "rounding"]
@@ -99,7 +61,7 @@ def test_actions_are_sharpened_until_they_are_decided_and_the_best_is_kept(tmp_p
     model = soft_counter()
     start = least_decided(model, VALIDATION)
     rule = RoundActions(model, VALIDATION, loss, every=4, factor=3.0)
-    run = Run(tmp_path, model, rule)
+    run = Rounding(tmp_path, model, rule)
     state = run.train()
     looks = run.looks()
     assert state.finished.startswith("rounding: all actions are decided, the least weight is ")
@@ -120,7 +82,7 @@ def test_the_weights_learn_between_the_looks(tmp_path):
     model = soft_counter()
     before = copy.deepcopy(model)
     rule = RoundActions(model, VALIDATION, loss, every=2, factor=2.0, largest=2.0)
-    state = Run(tmp_path, model, rule).train()
+    state = Rounding(tmp_path, model, rule).train()
     assert state.batch == 2
     assert "sharpness reached 2 and the least decided action has weight 0." in state.finished
     assert torch.allclose(action_weights(model), 2 * action_weights(before), atol=0.05)
@@ -138,7 +100,7 @@ def test_the_best_is_the_least_loss_and_of_equals_the_last(tmp_path):
         return next(measured)
 
     rule = RoundActions(model, VALIDATION, validate, every=2, factor=1.01, largest=1.035)
-    run = Run(tmp_path, model, rule)
+    run = Rounding(tmp_path, model, rule)
     run.train()
     assert len(run.looks()) == 5
     rule.restore()
@@ -149,7 +111,7 @@ def test_an_interrupted_rounding_goes_on_where_it_was(tmp_path):
     def make(folder, batches):
         model = soft_counter()
         rule = RoundActions(model, VALIDATION, loss, every=2, factor=1.5)
-        return model, rule, Run(tmp_path / folder, model, rule, batches)
+        return model, rule, Rounding(tmp_path / folder, model, rule, batches)
 
     whole, whole_rule, run = make("whole", 6)
     run.train()
@@ -194,7 +156,7 @@ def test_validation_sees_a_discrete_machine_and_training_goes_on_with_soft_actio
         return 1.0
 
     scale_actions(model, 1.0)
-    Run(tmp_path, model, RoundActions(model, VALIDATION, validate), batches=1).train()
+    Rounding(tmp_path, model, RoundActions(model, VALIDATION, validate), batches=1).train()
     assert seen == [1.0]
     assert least_decided(model, VALIDATION) < 0.8
     assert model.training
@@ -223,7 +185,7 @@ def test_a_trained_stack_rnn_becomes_a_smaller_machine_that_counts_on(tmp_path):
     near, beyond = LengthRange(2, 20), LengthRange(40, 50)
     assert score(model, beyond, "test") < 5 * len(beyond)
     rule = RoundActions(model, VALIDATION, loss, every=5, factor=1.5)
-    Run(tmp_path, model, rule, batches=200, rate=0.05).train()
+    Rounding(tmp_path, model, rule, batches=200, rate=0.05).train()
     rule.restore()
     found = remove_unused(discretized(model), lambda machine: score(machine, near))
     assert found.removed

@@ -13,6 +13,7 @@ from accelerate import Accelerator
 from torch.nn import functional as F
 
 import unbounded as ub
+from tests.training.runs import Run
 from unbounded.errors import CheckpointError, ChoiceError, ConfigError
 from unbounded.evaluation import score_lengths, stream_loss
 from unbounded.models import SequenceModel, draw_sums
@@ -20,17 +21,11 @@ from unbounded.tasks import LengthRange, StreamTask, make_task, pieces
 from unbounded.training import (
     Growing,
     HalveOnPlateau,
-    LoopState,
     any_of,
-    make_optimizer,
-    make_schedule,
     never,
 )
-from unbounded.training.checkpoint import Checkpoints
-from unbounded.training.loop import TrainingLoop
-from unbounded.training.metrics_log import MetricsLog, read_metrics
-from unbounded.training.progress import Silent, describe
-from unbounded.training.signals import StopRequest
+from unbounded.training.metrics_log import read_metrics
+from unbounded.training.progress import describe
 from unbounded.training.stopping import StopRule
 
 CONTROLLER = functools.partial(
@@ -47,17 +42,10 @@ def stack_rnn(symbols: int, hidden: int = 20, stacks: int = 4, seed: int = 0) ->
     return model
 
 
-class Run:
-    """A training loop around a model, with everything it needs in a folder."""
-
+class StreamRun(Run):
     def __init__(self, folder: Path, task: StreamTask, model: torch.nn.Module, **options: Any):
-        accelerator = Accelerator(cpu=True, step_scheduler_with_optimizer=False)
-        name = options.pop("optimizer", "sgd")
-        rate = options.pop("learning_rate", 0.1)
-        batches = options.pop("batches", 2)
-        optimizer = make_optimizer(model.parameters(), name=name, learning_rate=rate)
-        schedule = make_schedule(optimizer, name="constant", batches=batches)
-        self.model, self.optimizer, self.schedule = accelerator.prepare(model, optimizer, schedule)
+        names = {"optimizer", "learning_rate", "batches"} & set(options)
+        super().__init__(folder, model, **{name: options.pop(name) for name in names})
         self.plateau = None
         stop_rule: StopRule = never
         if "validate" in options:
@@ -69,37 +57,7 @@ class Run:
                 **options.pop("plateau", {}),
             )
             stop_rule = any_of(self.plateau, never)
-        self.checkpoints = Checkpoints(
-            folder / "checkpoints", accelerator, config={}, run="a", extra=self.plateau
-        )
-        folder.mkdir(exist_ok=True)
-        self.log = folder / "metrics.jsonl"
-        defaults: dict[str, Any] = {"lengths": LengthRange(2, 4), "batch_size": 3, "clip": 15.0}
-        self.loop = TrainingLoop(
-            task,
-            self.model,
-            self.optimizer,
-            self.schedule,
-            accelerator,
-            log=MetricsLog(self.log, None),
-            checkpoints=self.checkpoints,
-            assess=lambda lengths, start, count: pytest.fail("nobody asked"),
-            stop_rule=stop_rule,
-            progress=Silent(),
-            request=StopRequest(),
-            seed=0,
-            batches=batches,
-            minutes=None,
-            report_every=1,
-            accuracy_every=0,
-            accuracy_lengths=(),
-            accuracy_count=1,
-            checkpoint_every=1,
-            **{**defaults, **options},
-        )
-
-    def train(self) -> LoopState:
-        return self.loop.run(self.checkpoints.load_newest(lambda text: None) or LoopState())
+        self.begin(task, stop_rule, self.plateau, **options)
 
 
 def weights(model: torch.nn.Module) -> torch.Tensor:
@@ -112,7 +70,7 @@ def test_a_batch_is_truncated_bptt_over_its_pieces(tmp_path: Path, name: str) ->
     task = make_task(name, sequences=3)
     assert isinstance(task, StreamTask)
     symbols = len(task.input_vocabulary)
-    run = Run(tmp_path, task, stack_rnn(symbols), piece_steps=7)
+    run = StreamRun(tmp_path, task, stack_rnn(symbols), piece_steps=7)
     state = run.train()
     by_hand = stack_rnn(symbols)
     optimizer = torch.optim.SGD(by_hand.parameters(), lr=0.1)
@@ -130,14 +88,14 @@ def test_a_batch_is_truncated_bptt_over_its_pieces(tmp_path: Path, name: str) ->
             optimizer.step()
     assert torch.allclose(weights(run.model), weights(by_hand), rtol=1e-5, atol=1e-7)
     assert state.finished == "budget: 2 batches are done"
-    assert [line["kind"] for line in read_metrics(run.log)] == ["train", "train"]
+    assert [line["kind"] for line in read_metrics(run.metrics)] == ["train", "train"]
 
 
 def test_one_piece_is_the_whole_batch(tmp_path: Path) -> None:
     task = make_task("anbn", sequences=3)
     assert isinstance(task, StreamTask)
-    one = Run(tmp_path / "one", task, stack_rnn(2), piece_steps=1000)
-    whole = Run(tmp_path / "whole", task, stack_rnn(2))
+    one = StreamRun(tmp_path / "one", task, stack_rnn(2), piece_steps=1000)
+    whole = StreamRun(tmp_path / "whole", task, stack_rnn(2))
     one.train()
     whole.train()
     assert torch.equal(weights(one.model), weights(whole.model))
@@ -147,14 +105,14 @@ def test_clipping_by_value_cuts_each_element(tmp_path: Path) -> None:
     task = make_task("anbn", sequences=3)
     assert isinstance(task, StreamTask)
     before = weights(stack_rnn(2))
-    run = Run(tmp_path, task, stack_rnn(2), clip=1e-4, clip_by="value", batches=1)
+    run = StreamRun(tmp_path, task, stack_rnn(2), clip=1e-4, clip_by="value", batches=1)
     state = run.train()
     moved = (weights(run.model) - before).abs()
     assert moved.max() == pytest.approx(1e-5, rel=1e-2)
     assert (moved > 0.9e-5).sum() > 5
     assert state.gradient_norm > 1e-3
     with pytest.raises(ChoiceError, match=r"unknown clip_by 'values'.*Did you mean 'value'"):
-        Run(tmp_path, task, stack_rnn(2), clip_by="values")
+        StreamRun(tmp_path, task, stack_rnn(2), clip_by="values")
 
 
 def test_the_sum_of_a_step_is_so_many_times_the_mean(tmp_path: Path) -> None:
@@ -164,7 +122,7 @@ def test_the_sum_of_a_step_is_so_many_times_the_mean(tmp_path: Path) -> None:
     before, moved = weights(stack_rnn(2)), []
     for average in (True, False):
         options: dict[str, Any] = {"batches": 1, "average": average, "clip": 1e9}
-        run = Run(tmp_path / str(average), task, stack_rnn(2), **options)
+        run = StreamRun(tmp_path / str(average), task, stack_rnn(2), **options)
         run.train()
         moved.append(weights(run.model) - before)
     counted = int(task.batch(0, "train", 0, 3, LengthRange(2, 4)).mask.sum())
@@ -193,7 +151,7 @@ def test_the_loop_asks_the_curriculum(tmp_path: Path) -> None:
         seen.append(batch)
         return LengthRange(2, 2 + batch)
 
-    Run(tmp_path, task, stack_rnn(2), lengths=curriculum, batches=3).train()
+    StreamRun(tmp_path, task, stack_rnn(2), lengths=curriculum, batches=3).train()
     assert seen == [0, 1, 2]
 
 
@@ -208,15 +166,17 @@ def test_the_rate_is_halved_and_the_backup_restored(tmp_path: Path) -> None:
         kept.append(weights(model))
         return next(measured)
 
-    run = Run(tmp_path, task, model, validate=validate, batches=9, plateau={"smallest": 0.02})
+    run = StreamRun(tmp_path, task, model, validate=validate, batches=9, plateau={"smallest": 0.02})
     state = run.train()
     assert state.finished == "plateau: the learning rate is below 0.02"
     assert state.batch == 6
-    lines = [line for line in read_metrics(run.log) if line["kind"] == "plateau"]
+    lines = [line for line in read_metrics(run.metrics) if line["kind"] == "plateau"]
     assert [line["better"] for line in lines] == [True, True, False, True, False, False]
     rates = [line["learning_rate"] for line in lines]
     assert rates == pytest.approx([0.1, 0.1, 0.05, 0.05, 0.025, 0.0125])
-    trained = [line["learning_rate"] for line in read_metrics(run.log) if line["kind"] == "train"]
+    trained = [
+        line["learning_rate"] for line in read_metrics(run.metrics) if line["kind"] == "train"
+    ]
     assert trained == pytest.approx([0.1, 0.1, 0.1, 0.05, 0.05, 0.025])
     assert torch.equal(weights(run.model), kept[3])
     assert "validation 3.0000 nats/token, the best so far, learning rate 0.1" in describe(lines[0])
@@ -225,7 +185,7 @@ def test_the_rate_is_halved_and_the_backup_restored(tmp_path: Path) -> None:
 def test_early_batches_are_not_held_against_it(tmp_path: Path) -> None:
     task = make_task("anbn", sequences=3)
     assert isinstance(task, StreamTask)
-    run = Run(
+    run = StreamRun(
         *(tmp_path, task, stack_rnn(2)),
         validate=iter([1.0, 2.0, 3.0, 4.0]).__next__,
         batches=4,
@@ -239,21 +199,25 @@ def test_the_backup_outlives_an_interruption(tmp_path: Path) -> None:
     task = make_task("anbn", sequences=3)
     assert isinstance(task, StreamTask)
     values = [3.0, 2.0, 2.5, 2.2]
-    whole = Run(tmp_path / "whole", task, stack_rnn(2), validate=iter(values).__next__, batches=4)
+    whole = StreamRun(
+        tmp_path / "whole", task, stack_rnn(2), validate=iter(values).__next__, batches=4
+    )
     whole.train()
-    first = Run(tmp_path / "cut", task, stack_rnn(2), validate=iter(values).__next__, batches=3)
+    first = StreamRun(
+        tmp_path / "cut", task, stack_rnn(2), validate=iter(values).__next__, batches=3
+    )
     state = first.train()
     state.finished, state.actions_due = None, True
     state.window_nats, state.window_tokens = 1.0, 1
     state.metrics_lines -= 2
     first.checkpoints.save(state)
-    again = Run(
+    again = StreamRun(
         tmp_path / "cut", task, stack_rnn(2, seed=9), validate=iter(values[3:]).__next__, batches=4
     )
     again.loop._log.cut(state.metrics_lines)
     again.train()  # takes up batch 3's looks again: they must not halve once more
     looks = [
-        [line for line in read_metrics(run.log) if line["kind"] == "plateau"]
+        [line for line in read_metrics(run.metrics) if line["kind"] == "plateau"]
         for run in (again, whole)
     ]
     assert looks[0] == looks[1]
@@ -286,7 +250,7 @@ def test_first_weights_are_sums_of_uniform_numbers() -> None:
 def learn(folder: Path, batches: int) -> list[float]:
     task = make_task("anbn", sequences=12)
     assert isinstance(task, StreamTask)
-    run = Run(
+    run = StreamRun(
         *(folder, task, stack_rnn(2)),
         optimizer="adam",
         learning_rate=0.02,

@@ -2,6 +2,6 @@
 
 import sys
 
-from unbounded.cli.main import main
+from unbounded.__main__ import start
 
-sys.exit(main())
+sys.exit(start())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,7 +14,8 @@ _DESCRIPTION = """Show what each stack or list of a trained run does with an inp
 
 A row is a step: the symbol that was read, the next one, the likeliest one and the chance of the
 next; then the action of each stack, with its weight where it is not decided, and the top of each
-after it. The memory is empty at the beginning. With --out the same goes into pictures.
+after it. The memory is empty at the beginning. In a terminal, stacks for which a line has no room
+follow below; a pipe or file gets them side by side. With --out the same goes into pictures.
 
 examples:
   unbounded actions RUN aaabbb
@@ -61,7 +64,8 @@ def run(arguments: Sequence[str]) -> int:
     symbols = read_symbols(task, given.input)
     model, _ = load_model(Path(given.run), given.rounded)
     rows = action_rows(discretized(model) if given.discretize else model, task, symbols)
-    print(action_table(rows))
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    print(action_table(rows, width))
     if folder is not None:
         from unbounded.figures import draw_action_table, draw_actions
 

@@ -19,7 +19,7 @@ sequences are right. The report goes to RUN/evaluations/, in a file of its own e
 
 examples:
   unbounded evaluate runs/copy-queue-lstm-*-seed1
-  unbounded evaluate RUN --lengths 2:60,100:1000 --every 10
+  unbounded evaluate RUN --lengths 100:1000 --every 100
   unbounded evaluate RUN --lengths 65:128,129:256,257:512 --count 1000
 """
 _T = TypeVar("_T")
@@ -44,7 +44,10 @@ def parser(arguments: Sequence[str]) -> Parser:
         "report.",
     )
     made.add_argument(
-        "--every", type=int | None, default=None, help="Of streams: score every so manyth n."
+        "--every",
+        type=int | None,
+        default=None,
+        help="Of streams: score every so manyth n, of each of the ranges.",
     )
     made.add_argument(
         "--seed", type=int | None, default=None, help="Of the sequences; by default the run's."
@@ -125,11 +128,16 @@ def _name(report: dict[str, Any]) -> str:
     head += "-discrete" if report["discretized"] else ""
     if report["kind"] == "text":
         return f"{head}-{tail}"
-    lengths = "_".join(row["lengths"].replace(":", "-") for row in rows)
-    if report["kind"] == "streams":
+    from unbounded.evaluation.report import scored_n
+
+    streams = report["kind"] == "streams"
+    labels = [scored_n(row) if streams else row["lengths"] for row in rows]
+    lengths = "_".join(labels).replace(":", "-").replace(" ", "")
+    count = f"n{rows[0]['count']}"
+    if streams:
         scored = sum(row["lengths_scored"] for row in rows)
-        return f"{head}-{lengths}-n{rows[0]['count'] // rows[0]['lengths_scored']}x{scored}-{tail}"
-    return f"{head}-{lengths}-n{rows[0]['count']}-{tail}"
+        count = f"n{rows[0]['count'] // rows[0]['lengths_scored']}x{scored}"
+    return f"{head}-{lengths}-{count}-{tail}"
 
 
 def _unused(path: Path) -> Path:

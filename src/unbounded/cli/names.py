@@ -15,11 +15,10 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "relative clauses.",
         "gender": "Put English nouns into German, where the article shows the gender.",
         "anbn": "Count: a^n b^n, one after the other.",
-        "anbncn": "Count twice: a^n b^n c^n. Args, errors and source as for `anbn`.",
-        "anbncndn": "Count three times: a^n b^n c^n d^n. Args, errors and source as for `anbn`.",
+        "anbncn": "Count twice: a^n b^n c^n.",
+        "anbncndn": "Count three times: a^n b^n c^n d^n.",
         "anb2n": "Count in steps: a^n b^(2n).",
-        "anbmc_sum": "Add in unary: a^n b^m c^(n+m); lengths are n + m. Args, errors "
-        "and source as for `anbn`.",
+        "anbmc_sum": "Add in unary: a^n b^m c^(n+m); lengths are n + m.",
         "anbmc_product": "Multiply in unary: a^n b^m c^(n m); lengths are n + m.",
         "anbmcndm": "Count two crossed: a^n b^m c^n d^m; lengths are n + m.",
         "memorization": 'Say it backwards: n symbols, "=", the symbols from the last to the first.',
@@ -52,6 +51,7 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "rmsprop": "",
         "adam": "",
         "sgd": "",
+        "adagrad": "",
     },
     "schedules": {
         "constant": "",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -18,7 +17,7 @@ from jsonargparse import (
     set_loader,
 )
 
-from unbounded.errors import ConfigError
+from unbounded.errors import ConfigError, closest
 from unbounded.experiments import plain_yaml
 
 # Of some forty options a person can take in a few.
@@ -138,7 +137,7 @@ def _fault(parser: Parser, group: list[str], message: str) -> str:
         names = [name for name in parser._option_string_actions if name.startswith("--")]
         names.remove("--print_shtab")
         if option.startswith("--") and option not in names:
-            close = difflib.get_close_matches(option, names, n=_CLOSE, cutoff=0.4)
+            close = closest(option, names)[:_CLOSE]
             hint = f" Did you mean {close[0]!r}?" if close else ""
             others = f" Others like it: {', '.join(close[1:])}." if close[1:] else ""
             return f"unknown option {option!r}.{hint}{others} --help shows all."

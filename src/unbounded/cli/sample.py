@@ -22,6 +22,7 @@ _DESCRIPTION = """Show examples of a task, or write them as JSON lines.
 examples:
   unbounded sample copy -n 3 --lengths 4:8
   unbounded sample gender -n 100000 --split test --out gender.jsonl
+  unbounded sample penn_treebank --data DIR
 """
 
 
@@ -117,6 +118,9 @@ def parser(arguments: Sequence[str]) -> Parser:
     made.add_argument(
         "--task_options", type=dict[str, Any], default={}, help="Options of the task."
     )
+    made.add_argument(
+        "--data", type=str | None, default=None, help="Folder of a corpus, for penn_treebank."
+    )
     made.add_argument("--out", type=str | None, default=None, help="A file for JSON lines.")
     made.add_argument("--overwrite", action="store_true", help="Replace the file of --out.")
     return made
@@ -137,7 +141,8 @@ def run(arguments: Sequence[str]) -> int:
         except ConfigError as error:
             faults += [f"--lengths: {fault}" for fault in error.faults]
     try:
-        task = make_task(given.task, **given.task_options)
+        data = {} if given.data is None else {"data": given.data}
+        task = make_task(given.task, **{**given.task_options, **data})
     except ConfigError as error:
         raise ConfigError([*faults, *error.faults]) from None
     except ChoiceError as error:

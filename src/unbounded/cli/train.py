@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,9 +21,10 @@ from unbounded.experiments.presets import PRESETS, PROTOCOLS, preset_path, proto
 _DESCRIPTION = """Train a model on a task until it is solved or out of budget.
 
 Without further options this is the task's preset. What is set is, in rising precedence: the
-preset, what --protocol changes in it, --config FILE, the other options. The run lives in
-RUNS/TASK-MODEL-HASH-seedN, with checkpoints, metrics, report and figures; after Ctrl-C, SIGTERM or
-a crash --resume goes on.
+preset, what --protocol changes in it, --config FILE, the other options. The defaults below are the
+preset's where a task is named (`unbounded train TASK --help`), else general ones, which presets
+override; --print_config prints what a task has. The run lives in RUNS/TASK-MODEL-HASH-seedN, with
+checkpoints, metrics, report and figures; after Ctrl-C, SIGTERM or a crash --resume goes on.
 
 examples:
   unbounded train copy
@@ -130,6 +132,7 @@ def _train(config: RunConfig, given: Namespace) -> int:
         )
         if restarts is not None:
             print(f"{restarts.text}\n\nwritten: {restarts.folder}")
+            _say_next(config, Path(given.runs) / restarts.data["best"], given.quiet)
         return 0
     result = train_run(config, root=Path(given.runs), anew=not given.resume, **options)
     if not result.first:
@@ -141,7 +144,33 @@ def _train(config: RunConfig, given: Namespace) -> int:
         print("\nafter rounding:")
         print(table({**result.report, **result.report["rounded"]}))
     print(f"run folder: {result.folder}")
+    _say_next(config, result.folder, given.quiet)
     return 0
+
+
+def _say_next(config: RunConfig, folder: Path, quiet: bool) -> None:
+    """Show what can be done with a run whose memory has actions to look at and to round."""
+    from unbounded.experiments.build import build_task
+    from unbounded.experiments.kinds import kind_of
+    from unbounded.memories import SUPERPOSITION_MEMORIES
+    from unbounded.tasks import LengthRange
+
+    streams = kind_of(config.task).name == "streams"
+    if quiet or not streams or config.model.memory not in SUPERPOSITION_MEMORIES:
+        return
+    task = build_task(config)
+    shortest = task.train_lengths.minimum
+    short = LengthRange(shortest, shortest + 2)
+    ((source, target),) = task.examples(config.seed, "test", 0, 1, short)
+    symbols, rounded = shlex.quote("".join((*source, *target))), config.rounding.batches > 0
+    print("next:")
+    print(f"  unbounded actions {folder} {symbols}{' --rounded' if rounded else ''}")
+    if not rounded:
+        # As in the tiers of joulin2015.
+        rate = config.training.learning_rate / 5
+        print(f"  unbounded evaluate {folder} --discretize")
+        print("  train again with these options too, for a discrete machine (docs/rounding.md):")
+        print(f"    --rounding.batches 60 --rounding.every 1 --rounding.learning_rate {rate:g}")
 
 
 def _with_lists(arguments: Sequence[str]) -> list[str]:

@@ -19,6 +19,8 @@ from unbounded.tasks import Task
 DECIDED = 0.995
 #: A larger alphabet is not listed in a message.
 _LISTED = 50
+#: Columns of the table before those of the stacks, and what stands between two columns.
+_OF_SYMBOLS, _GAP = 4, "  "
 
 
 class ActionRow(NamedTuple):
@@ -136,13 +138,34 @@ def action_cells(rows: Sequence[ActionRow]) -> list[tuple[str, ...]]:
     ]
 
 
-def action_table(rows: Sequence[ActionRow]) -> str:
-    """The rows as aligned text, with the columns of the paper's Table 3."""
+def action_table(rows: Sequence[ActionRow], width: int | None = None) -> str:
+    """The rows as aligned text, with the columns of the paper's Table 3.
+
+    Args:
+        rows: as `action_rows` gives them.
+        width: most characters of a line; stacks for which there is no room follow below, beside
+            the symbols once more. None for lines of any length.
+    """
     lines = action_cells(rows)
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
+    stacks = range((len(widths) - _OF_SYMBOLS) // 2)
+
+    def columns(block: Sequence[int]) -> list[int]:
+        actions = [_OF_SYMBOLS + stack for stack in block]
+        return [*range(_OF_SYMBOLS), *actions, *(len(stacks) + action for action in actions)]
+
+    blocks: list[list[int]] = [[]]
+    for stack in stacks:
+        needed = sum(widths[column] + len(_GAP) for column in columns([*blocks[-1], stack]))
+        if blocks[-1] and width is not None and needed - len(_GAP) > width:
+            blocks.append([])
+        blocks[-1].append(stack)
+    return "\n\n".join(
+        "\n".join(
+            _GAP.join(line[column].ljust(widths[column]) for column in columns(block)).rstrip()
+            for line in lines
+        )
+        for block in blocks
     )
 
 

@@ -13,6 +13,9 @@ import torch
 import unbounded
 from unbounded.kernels import available
 
+#: Written into a wheel when it is built (CMakeLists.txt); a working copy has none.
+BUILT_FROM = "_commit.txt"
+
 
 def provenance() -> dict[str, Any]:
     """Versions, commit, threads, kernels and class of machine; nothing names a person or a host."""
@@ -39,11 +42,17 @@ def kernels() -> str:
 
 
 def commit() -> str | None:
-    """The commit the package was run from, with -dirty when files differ; None outside git."""
+    """The commit the package was run from, with -dirty when files differ; None where none is known.
+
+    A working copy is asked anew each time; an installed package has what it was built from.
+    """
     folder = Path(unbounded.__file__).parent
     # In somebody else's repository (a virtual environment inside it) the package is not tracked.
     if _git(folder, "ls-files", "--error-unmatch", "__init__.py") is None:
-        return None
+        try:
+            return (folder / BUILT_FROM).read_text(encoding="utf-8").strip() or None
+        except OSError:
+            return None
     name = _git(folder, "rev-parse", "HEAD")
     changed = _git(folder, "status", "--porcelain", "--untracked-files=no", ".")
     return f"{name}-dirty" if name and changed else name

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from torch import Tensor
-
 from unbounded.errors import ConfigError
 from unbounded.models.discrete import superposition_layer
 from unbounded.models.pruning import without_stacks
@@ -68,23 +66,20 @@ def remove_unused(
     model: StreamModel,
     score: Callable[[StreamModel], float],
     *,
-    readings: Tensor | None = None,
     most: int | None = None,
 ) -> Removal:
     """Remove as many stacks or lists as the score allows.
 
-    A subset is removable if the model without it scores at least as well as the whole one. From
-    each removable subset the search goes on to those with one stack more; below one that is not
-    removable it does not look. Of the largest subsets that it meets, the first in the order of
-    their numbers is taken.
+    A subset is removable if the model without it, with empty stacks in its place, scores at least
+    as well as the whole one. From each removable subset the search goes on to those with one stack
+    more; below one that is not removable it does not look. Of the largest subsets that it meets,
+    the first in the order of their numbers is taken.
 
     Args:
         model: rounded or not; a discrete one (`unbounded.models.discretized`) makes a discrete
             machine. It stays as it is.
         score: of a model on validation data, higher is better, for example how many sequences are
             right.
-        readings: what stands in place of a removed stack, as for `without_stacks`, for example
-            `mean_readings`; None for empty stacks.
         most: subsets to score at the most; None for all. The worst case of 10 stacks is 1022.
     Raises:
         ConfigError: `most` is no integer of at least 1, or the model is not of this kind.
@@ -95,9 +90,9 @@ def remove_unused(
     whole = score(model)
 
     def keeps(removed: tuple[int, ...]) -> bool:
-        return score(without_stacks(model, removed, readings)) >= whole
+        return score(without_stacks(model, removed)) >= whole
 
     search = _Search(keeps, count - 1, most)
     search.descend((), list(range(count)))
-    smaller = without_stacks(model, search.best, readings)
+    smaller = without_stacks(model, search.best)
     return Removal(smaller, search.best, search.asked + 1, search.complete)

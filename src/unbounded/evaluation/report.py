@@ -98,7 +98,7 @@ def table(report: Mapping[str, Any]) -> str:
     texts = [head, *_aligned(lines)]
     if report.get("kind") == "streams":
         for each in report["rows"]:
-            texts += _missed(each)
+            texts += _passed_over(each) + _missed(each)
     return "\n".join(texts)
 
 
@@ -120,6 +120,14 @@ def _pairs_table(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
     ]
 
 
+def scored_n(each: Mapping[str, Any]) -> str:
+    """Which n of its range a row on streams scored: 2:60, 100:1000 by 100, or a single one."""
+    if each["every"] == 1:
+        return str(each["lengths"])
+    first, last = each["per_n"][0]["n"], each["per_n"][-1]["n"]
+    return str(first) if first == last else f"{first}:{last} by {each['every']}"
+
+
 def _streams_table(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
     lines: list[tuple[str, ...]] = [
         ("n", "sequences", "right", "95 % interval", "mastered n", "percent", "95 % interval")
@@ -128,7 +136,7 @@ def _streams_table(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
         low, high = each["percent_of_lengths_95"]
         lines.append(
             (
-                each["lengths"],
+                scored_n(each),
                 str(each["count"]),
                 f"{each['accuracy_coarse']:.3f}",
                 _interval(each["accuracy_coarse_95"]),
@@ -169,6 +177,15 @@ _TABLES = {"pairs": _pairs_table, "streams": _streams_table, "text": _text_table
 _MOST_MISSED = 12
 
 
+def _passed_over(each: Mapping[str, Any]) -> list[str]:
+    """That of a range of several n one alone was scored."""
+    lengths = LengthRange.parse(each["lengths"])
+    if each["lengths_scored"] > 1 or lengths.minimum == lengths.maximum:
+        return []
+    alone = f"n = {each['per_n'][0]['n']} alone"
+    return [f"of {each['lengths']} {alone} was scored: the step from n to n is {each['every']}"]
+
+
 def _missed(each: Mapping[str, Any]) -> list[str]:
     """The first n of a row that are not mastered, with how many of their sequences are right."""
     missed = [score for score in each["per_n"] if score["right"] < score["count"]]
@@ -176,7 +193,7 @@ def _missed(each: Mapping[str, Any]) -> list[str]:
         return []
     named = [f"{score['n']} ({score['right']}/{score['count']})" for score in missed]
     more = f" and {len(named) - _MOST_MISSED} more" if len(named) > _MOST_MISSED else ""
-    return [f"not mastered of {each['lengths']}: {', '.join(named[:_MOST_MISSED])}{more}"]
+    return [f"not mastered of {scored_n(each)}: {', '.join(named[:_MOST_MISSED])}{more}"]
 
 
 def _interval(ends: Sequence[float]) -> str:

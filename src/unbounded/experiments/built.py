@@ -12,6 +12,7 @@ from unbounded.experiments.build import build_model, build_task
 from unbounded.experiments.config import RunConfig
 from unbounded.experiments.kinds import Kind, Model, kind_of
 from unbounded.experiments.parts import json_config
+from unbounded.experiments.room import check_room
 from unbounded.tasks import LengthRange, Task
 from unbounded.training.optimizers import make_optimizer, make_schedule
 
@@ -40,12 +41,14 @@ def build_run(config: RunConfig, accelerator: Accelerator) -> Built:
     """Build task, model, optimizer and schedule; also sets the threads of this process.
 
     Raises:
-        ConfigError: the corpus of the task cannot be read.
+        ConfigError: the corpus of the task cannot be read, or the run surely does not fit into
+            memory.
         MemoryError, RuntimeError: the model does not fit.
     """
     if config.machine.threads is not None:
         torch.set_num_threads(config.machine.threads)
     kind, task, training = kind_of(config.task), build_task(config), config.training
+    check_room(config, task, accelerator.device, accelerator.num_processes)
     torch.manual_seed(config.seed)
     model = build_model(config, task)
     optimizer = make_optimizer(

@@ -29,6 +29,8 @@ class ModelConfig:
         pop_bias: initial bias of the pop heads.
         initialization: of matrices and gate biases: glorot, or torch for PyTorch's own.
         output_initialization: of the output embedding: normal for N(0, 1), or torch.
+        symbol_initialization: of the columns of one-hot symbols, on streams: as_model, or normal
+            for N(0, 1).
         recurrent: whether an elman controller of streams has the recurrent matrix R.
         count: superposition stacks or lists side by side.
         depth: topmost cells of each that are read.
@@ -50,6 +52,7 @@ class ModelConfig:
     pop_bias: float = -1.0
     initialization: str = "glorot"
     output_initialization: str = "normal"
+    symbol_initialization: str = "as_model"
     recurrent: bool = False
     count: int = 10
     depth: int = 2
@@ -64,7 +67,7 @@ class TrainingConfig:
     """How it is trained.
 
     Args:
-        optimizer: rmsprop, adam or sgd.
+        optimizer: rmsprop, adam, sgd or adagrad.
         learning_rate: above 0; the paper's grid is 5e-3, 1e-3, 5e-4, 1e-4, 5e-5.
         epsilon: added to the denominator of a step; null for 1e-4 (rmsprop) or 1e-8 (adam).
         schedule: constant, or linear to fall to 0 at the end of the budget.

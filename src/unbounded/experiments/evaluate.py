@@ -17,6 +17,7 @@ from unbounded.experiments.build import build_task, ranges
 from unbounded.experiments.config import RunConfig, from_dict, model_name
 from unbounded.experiments.folder import read_config
 from unbounded.experiments.kinds import Model, Place, Sweep, kind_of
+from unbounded.experiments.room import scoring_faults
 from unbounded.models.discrete import discretized
 from unbounded.tasks import LengthRange
 from unbounded.training.checkpoint import checkpoint_folders, verify
@@ -81,6 +82,9 @@ def evaluate_run(
     sweep = replace(sweep, split=split, seed=config.seed if seed is None else seed)
     if lengths is not None:
         sweep = replace(sweep, lengths=lengths)
+    found = scoring_faults("count", sweep.count, sweep.lengths or ()) if kind.name != "text" else []
+    if found:
+        raise ConfigError(found)
     return make_report(
         task=config.task,
         kind=kind.name,

@@ -76,10 +76,17 @@ def read_report(folder: Path) -> dict[str, Any] | None:
         CheckpointError: report.json is not a report.
     """
     path = folder / "report.json"
-    if not path.exists():
-        return None
+    return load_report(path) if path.exists() else None
+
+
+def load_report(path: Path) -> dict[str, Any]:
+    """A report from its file.
+
+    Raises:
+        CheckpointError: it is not a report; the message names the file.
+    """
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data: Any = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{path} is not a report: {error}") from error
     if not isinstance(data, dict) or data.get("format") != "unbounded-report":

@@ -159,36 +159,31 @@ def report_restarts(
         StorageError: the disk refused.
     """
     found = [measures(report) for report in reports]
-    best = min(range(len(found)), key=lambda place: found[place].merit)
-    columns = COLUMNS[found[0].kind]
-    values = {name: [each.values[name] for each in found] for name in columns}
+    kind, parts = found[0].kind, [_part(each, r) for each, r in zip(found, reports, strict=True)]
+    over, chosen_by = _over(found), MERITS[kind]
+    final = found
+    if all("rounded" in report for report in reports):
+        # What is chosen among are the machines that the runs end with.
+        final, chosen_by = [measures(each, "rounded") for each in reports], f"{chosen_by}, rounded"
+        over["rounded"] = _over(final)
+        for part, each, report in zip(parts, final, reports, strict=True):
+            part["rounded"] = _part(each, report["rounded"])
+    best = min(range(len(final)), key=lambda place: final[place].merit)
     data = {
         "format": FORMAT,
         "version": VERSION,
         "task": configs[0].task,
         "config": to_dict(configs[0]),
-        "chosen_by": MERITS[found[0].kind],
+        "chosen_by": chosen_by,
         "best": run_name(configs[best]),
         "restarts": [
-            {
-                "run": run_name(config),
-                "seed": config.seed,
-                "merit": each.merit,
-                "success": each.success,
-                **each.values,
-                "batches": report["batches"],
-                "minutes": report["minutes"],
-                "stopped": report["stopped"],
-            }
-            for config, each, report in zip(configs, found, reports, strict=True)
+            {"run": run_name(config), "seed": config.seed, **part}
+            for config, part in zip(configs, parts, strict=True)
         ],
-        "median": {name: median(numbers) for name, numbers in values.items()},
-        "least": {name: min(numbers) for name, numbers in values.items()},
-        "greatest": {name: max(numbers) for name, numbers in values.items()},
-        "successes": sum(each.success is True for each in found),
+        **over,
         **provenance(),
     }
-    text = restarts_table(data, found)
+    text = restarts_table(data, kind)
     folder = root / f"{run_name(configs[0]).rpartition('-seed')[0]}-restarts"
     with storage_faults(folder, "making folder"):
         folder.mkdir(parents=True, exist_ok=True)
@@ -197,25 +192,51 @@ def report_restarts(
     return Restarts(folder, text, data)
 
 
-def restarts_table(data: Mapping[str, Any], found: Sequence[Measures]) -> str:
-    """Every restart, then the best, the median and the spread."""
-    kind = found[0].kind
+def _part(found: Measures, report: Mapping[str, Any]) -> dict[str, Any]:
+    """What one phase of a restart came to."""
+    ends = {name: report[name] for name in ("batches", "minutes", "stopped")}
+    return {"merit": found.merit, "success": found.success, **found.values, **ends}
+
+
+def _over(found: Sequence[Measures]) -> dict[str, Any]:
+    """What one phase of all restarts came to."""
+    values = {name: [each.values[name] for each in found] for name in found[0].values}
+    return {
+        "median": {name: median(numbers) for name, numbers in values.items()},
+        "least": {name: min(numbers) for name, numbers in values.items()},
+        "greatest": {name: max(numbers) for name, numbers in values.items()},
+        "successes": sum(each.success is True for each in found),
+    }
+
+
+def restarts_table(data: Mapping[str, Any], kind: str) -> str:
+    """Every restart, then the best, the median and the spread; after rounding too, if it was done.
+
+    Args:
+        data: what restarts.json holds.
+        kind: of the task.
+    """
     columns = COLUMNS[kind]
-    header = ["seed", data["chosen_by"], *columns, "batches", "minutes", "ended"]
+    labels = {"": data, ", rounded": data["rounded"]} if "rounded" in data else {"": data}
+    names = [f"{name}{label}" for label in labels for name in columns]
     lines = []
     for each in data["restarts"]:
-        numbers = [f"{each[name]:.{digits}f}" for name, digits in columns.items()]
+        parts = [each, each["rounded"]] if "rounded" in each else [each]
+        numbers = [f"{part[name]:.{digits}f}" for part in parts for name, digits in columns.items()]
         mark = " (best)" if each["run"] == data["best"] else ""
-        merit = f"{each['merit']:.4g}"
-        time = [str(each["batches"]), f"{each['minutes']:.1f}"]
-        lines.append([f"{each['seed']}{mark}", merit, *numbers, *time, each["stopped"]])
+        merit = f"{parts[-1]['merit']:.4g}"
+        # What a later phase cost comes on top of the training before it.
+        batches, minutes = (sum(part[name] for part in parts) for name in ("batches", "minutes"))
+        seed, ended = f"{each['seed']}{mark}", parts[-1]["stopped"]
+        lines.append([seed, merit, *numbers, str(batches), f"{minutes:.1f}", ended])
     over = []
-    for name, digits in columns.items():
-        middle, least, greatest = (data[part][name] for part in ("median", "least", "greatest"))
-        over.append(
-            f"{name}: median {middle:.{digits}f}, from {least:.{digits}f} to {greatest:.{digits}f}"
-        )
+    for label, part in labels.items():
+        for name, digits in columns.items():
+            middle, low, high = (part[what][name] for what in ("median", "least", "greatest"))
+            spread = f"from {low:.{digits}f} to {high:.{digits}f}"
+            over.append(f"{name}{label}: median {middle:.{digits}f}, {spread}")
+        if SUCCESSES[kind]:
+            over.append(f"{SUCCESSES[kind]}{label}: {part['successes']} of {len(lines)}")
     text = f"{data['task']}, {len(lines)} restarts, the best by {data['chosen_by']}: {data['best']}"
-    if SUCCESSES[kind]:
-        over.append(f"{SUCCESSES[kind]}: {data['successes']} of {len(lines)}")
+    header = ["seed", data["chosen_by"], *names, "batches", "minutes", "ended"]
     return "\n\n".join([text, grid(header, lines, lined_up=True), "; ".join(over)])

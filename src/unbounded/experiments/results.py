@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from unbounded.errors import CheckpointError
 from unbounded.experiments.config import config_hash, from_dict
+from unbounded.experiments.folder import load_report
 from unbounded.experiments.measures import Measures, measures
 from unbounded.experiments.tiers import Trial
 from unbounded.figures.curves import Curves, read_curves
@@ -84,7 +84,7 @@ def copy_report(trial: Trial, runs: Path, out: Path) -> bool:
     path = runs / trial.name / "report.json"
     if not path.is_file():
         return False
-    report = _read(path)
+    report = load_report(path)
     # Where the corpus lay says nothing to anybody else.
     report["config"]["machine"].pop("data", None)
     report["curves"] = read_curves(path.parent).to_json()
@@ -106,7 +106,7 @@ def read_results(trials: Iterable[Trial], out: Path) -> dict[str, Measured]:
         path = out / "reports" / f"{trial.name}.json"
         if path.is_file():
             try:
-                found[trial.key] = _measured(trial, _read(path))
+                found[trial.key] = _measured(trial, load_report(path))
             except (KeyError, TypeError, ValueError, IndexError) as error:
                 raise CheckpointError(f"{path} is no report of a trial: {error!r}") from error
     return found
@@ -142,16 +142,6 @@ def baseline_at(summary: Summary | None, batches: int, lengths: str) -> float | 
             later = [batch for batch in points if batch >= batches]
             values.append(points[min(later) if later else max(points)])
     return median(values) if values else None
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise CheckpointError(f"{path} is not JSON: {error}") from error
-    if not isinstance(data, dict) or data.get("format") != "unbounded-report":
-        raise CheckpointError(f"{path} is no report of unbounded")
-    return data
 
 
 def _measured(trial: Trial, report: dict[str, Any]) -> Measured:

@@ -176,7 +176,13 @@ def select(tier: Tier, only: str | None) -> tuple[Trial, ...]:
     if not trials:
         tasks = {trial.task for trial in tier.trials}
         models = {trial.model for trial in tier.trials}
-        raise ChoiceError(f"part of tier {tier.name}", only, {*tasks, *models, *tier.cells})
+        raise ChoiceError(
+            f"part of tier {tier.name}",
+            only,
+            {*tasks, *models, *tier.cells},
+            f"Valid: a task, a model or TASK/MODEL.\n  tasks: {', '.join(sorted(tasks))}"
+            f"\n  models: {', '.join(sorted(models))}",
+        )
     ready = tuple(trial for trial in trials if not trial.lacks_data)
     if not ready:
         raise ConfigError([f"data: {only} needs the folder of its corpus; give --data DIR"])

@@ -40,7 +40,7 @@ class Recurrence(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         lengths, *saved = ctx.saved_tensors
         tensors, results = saved[:12], saved[12:]
-        x, weight_ih, weight_hh, bias_ih, bias_hh, head_weight, _, *initial = tensors
+        x, weight_ih, weight_hh, _, bias_hh, head_weight, _, *initial = tensors
         needs = ctx.needs_input_grad[4:]
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
             return (None,) * 4 + through_reference(ctx, lengths, tensors, needs, grads)
@@ -52,29 +52,26 @@ class Recurrence(torch.autograd.Function):
                 [x, weight_ih, head_weight, *initial], lengths, weight_hh,
                 results, contiguous, needs[0], any(needs[1:7]),
             )  # fmt: skip
-        grad_x, of_ih, of_hh, of_bias, of_bias_hh, of_head, of_head_bias, *of_initial = made
-        given = [
-            grad_x,
-            of_ih,
-            None if weight_hh is None else of_hh,
-            None if bias_ih is None else of_bias,
-            bias_hh_gradient(ctx.controller, bias_hh, of_bias, of_bias_hh),
-            of_head,
-            of_head_bias,
-            *of_initial,
-        ]
-        wanted = (grad if need else None for grad, need in zip(given, needs, strict=True))
-        return (None, None, None, None, *wanted)
+        return (None,) * 4 + needed(ctx.controller, bias_hh, made, needs)
 
 
-def bias_hh_gradient(
-    controller: str, bias_hh: Tensor | None, of_bias: Tensor, of_bias_hh: Tensor
-) -> Tensor | None:
-    """The gradient of bias_hh from that of the joint bias."""
-    if bias_hh is None:
-        return None
-    # The two biases of an LSTM or Elman cell are one sum; their gradients must not be one tensor.
-    return of_bias_hh if controller == "gru" else of_bias.clone()
+def needed(
+    controller: str, bias_hh: Tensor | None, made: list[Tensor], needs: Sequence[bool]
+) -> tuple[Tensor | None, ...]:
+    """What a backward operator made, for the tensors that need it.
+
+    Args:
+        bias_hh: the controller's second bias, if it has one.
+        made: gradients of x, weight_ih, weight_hh, the joint bias, bias_hh of a GRU, head weight,
+            head bias, initial state.
+        needs: of x, weight_ih, weight_hh, bias_ih, bias_hh, head weight and bias, initial state.
+    """
+    *first, of_bias, of_bias_hh = made[:5]
+    if controller != "gru" and bias_hh is not None:
+        # The biases of an LSTM or Elman cell are one sum; their gradients must not be one tensor.
+        of_bias_hh = of_bias.clone()
+    given = (*first, of_bias, of_bias_hh, *made[5:])
+    return tuple(grad if need else None for grad, need in zip(given, needs, strict=True))
 
 
 def through_reference(

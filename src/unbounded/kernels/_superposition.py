@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from unbounded.errors import BackendError, ShapeError
-from unbounded.kernels._autograd import bias_hh_gradient, through_reference
+from unbounded.kernels._autograd import needed, through_reference
 from unbounded.kernels._checks import (
     ControllerWeights,
     check_controller,
@@ -82,19 +82,7 @@ class Superposition(torch.autograd.Function):
                 ctx.structure, ctx.controller, [x, weight_ih, head_weight, *initial], lengths,
                 weight_hh, results, contiguous, ctx.capacity, needs[0], any(needs[1:7]), needs[10],
             )  # fmt: skip
-        grad_x, of_ih, of_hh, of_bias, of_bias_hh, of_head, of_head_bias, *of_initial = made
-        given = [
-            grad_x,
-            of_ih,
-            of_hh,
-            of_bias,
-            bias_hh_gradient(ctx.controller, bias_hh, of_bias, of_bias_hh),
-            of_head,
-            of_head_bias,
-            *of_initial,
-        ]
-        wanted = (grad if need else None for grad, need in zip(given, needs, strict=True))
-        return (None,) * 6 + tuple(wanted)
+        return (None,) * 6 + needed(ctx.controller, bias_hh, made, needs)
 
 
 def check_superposition(

@@ -9,7 +9,6 @@ from unbounded.layers.controllers import (
     LSTMController,
 )
 from unbounded.layers.deep_lstm import DeepLSTM
-from unbounded.layers.error_clip import clip_error_signals
 from unbounded.layers.heads import Heads
 from unbounded.layers.memory_rnn import MemoryRNN
 from unbounded.layers.recurrence import MemoryRNNState
@@ -29,7 +28,6 @@ __all__ = [
     "MemoryRNN",
     "MemoryRNNState",
     "Trace",
-    "clip_error_signals",
     "load_trace",
     "save_trace",
 ]

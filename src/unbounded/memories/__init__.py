@@ -8,9 +8,13 @@ from unbounded.memories.queue import NeuralQueue, QueueState
 from unbounded.memories.stack import NeuralStack, StackState
 from unbounded.memories.state import detach_state, index_state, move_state
 from unbounded.memories.strengths import PushPop
-from unbounded.memories.superposition import ActionValue, Cells, SuperpositionMemory
-from unbounded.memories.superposition_list import SuperpositionList
-from unbounded.memories.superposition_stack import SuperpositionStack, trim_cells
+from unbounded.memories.superposition import ActionValue, SuperpositionMemory
+from unbounded.memories.superposition_list import ListCells, SuperpositionList
+from unbounded.memories.superposition_stack import (
+    StackCells,
+    SuperpositionStack,
+    trim_cells,
+)
 
 #: Every memory of vectors with strengths by the name that configurations use. "quiet_deque" is the
 #: deque whose bottom is pushed little at first; with both ends alike, copying was not learned
@@ -33,15 +37,16 @@ __all__ = [
     "MEMORIES",
     "SUPERPOSITION_MEMORIES",
     "ActionValue",
-    "Cells",
     "DequeState",
     "Head",
+    "ListCells",
     "Memory",
     "NeuralDeque",
     "NeuralQueue",
     "NeuralStack",
     "PushPop",
     "QueueState",
+    "StackCells",
     "StackState",
     "SuperpositionList",
     "SuperpositionMemory",

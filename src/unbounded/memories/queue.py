@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from unbounded.checks import check_positive
-from unbounded.memories.base import Head, Memory, check_batch_size
+from unbounded.memories.push_pop import PushPopMemory
 from unbounded.memories.strengths import (
     PushPop,
     pop_strengths,
@@ -30,7 +28,7 @@ class QueueState(NamedTuple):
     strengths: Tensor
 
 
-class NeuralQueue(Memory[QueueState, PushPop]):
+class NeuralQueue(PushPopMemory[QueueState]):
     """A queue of vectors whose pushes and pops have a strength between 0 and 1.
 
     Args:
@@ -40,45 +38,9 @@ class NeuralQueue(Memory[QueueState, PushPop]):
     Source: Grefenstette et al. 2015, arXiv:1506.02516, eq. 1, 4, 5.
     """
 
-    Instruction = PushPop
     State = QueueState
-    growth = (0, 1)
     kernel_name = "queue"
-
-    def __init__(self, width: int, pop_bias: float = -1.0) -> None:
-        check_positive("width", width)
-        self.width = width
-        self.pop_bias = pop_bias
-
-    def __repr__(self) -> str:
-        return f"NeuralQueue(width={self.width})"
-
-    @property
-    def heads(self) -> tuple[Head, ...]:
-        """Value v_t (tanh), push strength d_t and pop strength u_t (sigmoid)."""
-        return (
-            Head("value", (self.width,), "tanh"),
-            Head("push", (), "sigmoid"),
-            Head("pop", (), "sigmoid", self.pop_bias),
-        )
-
-    @property
-    def reading_size(self) -> int:
-        """M."""
-        return self.width
-
-    def initial_state(
-        self,
-        batch_size: int,
-        dtype: torch.dtype | None = None,
-        device: torch.device | str | None = None,
-    ) -> QueueState:
-        """Return the empty queue: values [B, 0, M], strengths [B, 0]."""
-        check_batch_size(batch_size)
-        return QueueState(
-            torch.zeros(batch_size, 0, self.width, dtype=dtype, device=device),
-            torch.zeros(batch_size, 0, dtype=dtype, device=device),
-        )
+    first_read = "bottom"
 
     def step(self, state: QueueState, instruction: PushPop) -> tuple[Tensor, QueueState]:
         """Pop, push, then read, for one time step.
@@ -103,10 +65,3 @@ class NeuralQueue(Memory[QueueState, PushPop]):
         strengths = torch.cat([popped, instruction.push.unsqueeze(1)], dim=1)
         reading = read_rows(read_weights(strengths, "bottom"), values)
         return reading, QueueState(values, strengths)
-
-    def observe(self, state: QueueState) -> Mapping[str, Tensor]:
-        """Return the strengths and the read weights, each [B, N]."""
-        return {
-            "strengths": state.strengths,
-            "read_weights": read_weights(state.strengths, "bottom"),
-        }

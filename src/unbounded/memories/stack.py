@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from unbounded.checks import check_positive
-from unbounded.memories.base import Head, Memory, check_batch_size
+from unbounded.memories.push_pop import PushPopMemory
 from unbounded.memories.strengths import (
     PushPop,
     pop_strengths,
@@ -30,7 +28,7 @@ class StackState(NamedTuple):
     strengths: Tensor
 
 
-class NeuralStack(Memory[StackState, PushPop]):
+class NeuralStack(PushPopMemory[StackState]):
     """A stack of vectors whose pushes and pops have a strength between 0 and 1.
 
     Args:
@@ -40,45 +38,9 @@ class NeuralStack(Memory[StackState, PushPop]):
     Source: Grefenstette et al. 2015, arXiv:1506.02516, eq. 1-3.
     """
 
-    Instruction = PushPop
     State = StackState
-    growth = (0, 1)
     kernel_name = "stack"
-
-    def __init__(self, width: int, pop_bias: float = -1.0) -> None:
-        check_positive("width", width)
-        self.width = width
-        self.pop_bias = pop_bias
-
-    def __repr__(self) -> str:
-        return f"NeuralStack(width={self.width})"
-
-    @property
-    def heads(self) -> tuple[Head, ...]:
-        """Value v_t (tanh), push strength d_t and pop strength u_t (sigmoid)."""
-        return (
-            Head("value", (self.width,), "tanh"),
-            Head("push", (), "sigmoid"),
-            Head("pop", (), "sigmoid", self.pop_bias),
-        )
-
-    @property
-    def reading_size(self) -> int:
-        """M."""
-        return self.width
-
-    def initial_state(
-        self,
-        batch_size: int,
-        dtype: torch.dtype | None = None,
-        device: torch.device | str | None = None,
-    ) -> StackState:
-        """Return the empty stack: values [B, 0, M], strengths [B, 0]."""
-        check_batch_size(batch_size)
-        return StackState(
-            torch.zeros(batch_size, 0, self.width, dtype=dtype, device=device),
-            torch.zeros(batch_size, 0, dtype=dtype, device=device),
-        )
+    first_read = "top"
 
     def step(self, state: StackState, instruction: PushPop) -> tuple[Tensor, StackState]:
         """Pop, push, then read, for one time step.
@@ -104,10 +66,3 @@ class NeuralStack(Memory[StackState, PushPop]):
         strengths = torch.cat([popped, instruction.push.unsqueeze(1)], dim=1)
         reading = read_rows(read_weights(strengths, "top"), values)
         return reading, StackState(values, strengths)
-
-    def observe(self, state: StackState) -> Mapping[str, Tensor]:
-        """Return the strengths and the read weights, each [B, N]."""
-        return {
-            "strengths": state.strengths,
-            "read_weights": read_weights(state.strengths, "top"),
-        }

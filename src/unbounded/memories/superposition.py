@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from unbounded import kernels
 from unbounded.checks import check_positive
 from unbounded.errors import ChoiceError, ConfigError, MemoryOverflowError, ShapeError
-from unbounded.memories.base import Head, Memory, check_batch_size
+from unbounded.memories.base import Head, Memory, StateT, check_batch_size
 
 #: What an empty cell holds.
 EMPTY = -1.0
@@ -24,16 +24,6 @@ EMPTY = -1.0
 ROUNDING = 64
 #: The action that leaves every cell as it is.
 NO_OP = "NO-OP"
-
-
-class Cells(NamedTuple):
-    """The cells of every stack or list.
-
-    Fields:
-        cells: s_t, [B, S, N]; S structures of N cells, -1 where a cell is empty.
-    """
-
-    cells: Tensor
 
 
 class ActionValue(NamedTuple):
@@ -48,8 +38,11 @@ class ActionValue(NamedTuple):
     value: Tensor
 
 
-class SuperpositionMemory(Memory[Cells, ActionValue]):
+class SuperpositionMemory(Memory[StateT, ActionValue]):
     """Structures side by side, each with its own action and value; they meet in the controller.
+
+    The one field of a state is `cells`, s_t, [B, S, N]: S structures of N cells, -1 where a cell is
+    empty.
 
     Args:
         count: S, how many stacks or lists.
@@ -66,7 +59,6 @@ class SuperpositionMemory(Memory[Cells, ActionValue]):
     """
 
     Instruction = ActionValue
-    State = Cells
     row_axis = 2
     empty_value = EMPTY
     head_bias = False
@@ -143,24 +135,25 @@ class SuperpositionMemory(Memory[Cells, ActionValue]):
     def most_cells(self) -> int | None:
         """The largest N of a state; None without a capacity."""
 
-    def check_state(self, state: Cells, batch_size: int, like: Tensor) -> None:
+    def check_state(self, state: StateT, batch_size: int, like: Tensor) -> None:
         """As `Memory.check_state`; there are no more cells than the capacity allows."""
         super().check_state(state, batch_size, like)
-        if self.most_cells is not None and state.cells.shape[-1] > self.most_cells:
+        cells = state[0].shape[-1]
+        if self.most_cells is not None and cells > self.most_cells:
             raise ShapeError(
                 f"state.cells: expected at most {self.most_cells} cells, the capacity of "
-                f"{self!r}, got {state.cells.shape[-1]}."
+                f"{self!r}, got {cells}."
             )
 
     @abstractmethod
     def read(self, cells: Tensor) -> Tensor:
         """Read k cells of each structure, [B, S k], structure by structure, from [B, S, N]."""
 
-    def observe(self, state: Cells) -> Mapping[str, Tensor]:
+    def observe(self, state: StateT) -> Mapping[str, Tensor]:
         """Return the cells, [B, S, N]."""
-        return {"cells": state.cells}
+        return {"cells": state[0]}
 
-    def _check_step(self, state: Cells, instruction: ActionValue) -> None:
+    def _check_step(self, state: StateT, instruction: ActionValue) -> None:
         batch_size = instruction.action.shape[0]
         self.check_instruction(instruction, batch_size)
         self.check_state(state, batch_size, instruction.action)

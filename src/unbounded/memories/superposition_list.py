@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -11,13 +13,22 @@ from unbounded.memories.base import check_batch_size
 from unbounded.memories.superposition import (
     EMPTY,
     ActionValue,
-    Cells,
     SuperpositionMemory,
     shifted,
 )
 
 
-class SuperpositionList(SuperpositionMemory):
+class ListCells(NamedTuple):
+    """The cells of every list.
+
+    Fields:
+        cells: s_t, [B, S, N], N odd, HEAD at N // 2; -1 where a cell is empty.
+    """
+
+    cells: Tensor
+
+
+class SuperpositionList(SuperpositionMemory[ListCells]):
     """Lists of numbers over all integer places; HEAD stays in the middle and the list moves.
 
     RIGHT moves HEAD one place to the right (all values go one to the left), LEFT the other way.
@@ -46,6 +57,7 @@ class SuperpositionList(SuperpositionMemory):
     Source: Joulin & Mikolov 2015 (NIPS), section 3; the authors' program has no list.
     """
 
+    State = ListCells
     kernel_name = "superposition_list"
     basic_actions = ("RIGHT", "LEFT", "INSERT")
     overflows = ("error", "drop_ends")
@@ -71,10 +83,10 @@ class SuperpositionList(SuperpositionMemory):
         batch_size: int,
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
-    ) -> Cells:
+    ) -> ListCells:
         """Return lists with the cell at HEAD alone, which is empty: [B, S, 1]."""
         check_batch_size(batch_size)
-        return Cells(torch.full((batch_size, self.count, 1), EMPTY, dtype=dtype, device=device))
+        return ListCells(torch.full((batch_size, self.count, 1), EMPTY, dtype=dtype, device=device))
 
     def pad_rows(self, rows: Tensor, steps: int) -> Tensor:
         """Give cells the empty ones that `steps` more steps would add at both ends."""
@@ -82,7 +94,7 @@ class SuperpositionList(SuperpositionMemory):
             steps = max(0, min(steps, self.capacity - 1 - rows.shape[self.row_axis] // 2))
         return self._with_empty_rows(rows, steps, steps)
 
-    def check_state(self, state: Cells, batch_size: int, like: Tensor) -> None:
+    def check_state(self, state: ListCells, batch_size: int, like: Tensor) -> None:
         """As `Memory.check_state`; the cells must have a middle."""
         super().check_state(state, batch_size, like)
         if state.cells.shape[-1] % 2 == 0:
@@ -91,7 +103,7 @@ class SuperpositionList(SuperpositionMemory):
                 f"{state.cells.shape[-1]}."
             )
 
-    def step(self, state: Cells, instruction: ActionValue) -> tuple[Tensor, Cells]:
+    def step(self, state: ListCells, instruction: ActionValue) -> tuple[Tensor, ListCells]:
         """Move, insert and keep at once, each to its weight, then read at HEAD.
 
         L_t[i] = a_t[RIGHT] L_{t-1}[i+1] + a_t[LEFT] L_{t-1}[i-1] + a_t[INSERT] X_t[i]
@@ -124,7 +136,7 @@ class SuperpositionList(SuperpositionMemory):
         cells = right * shifted(old, -1) + left * shifted(old, 1) + insert * inserted
         for weight in keep:
             cells = cells + weight * old
-        return self.read(cells), Cells(cells)
+        return self.read(cells), ListCells(cells)
 
     def read(self, cells: Tensor) -> Tensor:
         """Read HEAD and the k - 1 cells left of it, [B, S k]; -1 beyond the last cell."""

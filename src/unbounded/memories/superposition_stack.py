@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -10,13 +12,22 @@ from unbounded.memories.base import check_batch_size
 from unbounded.memories.superposition import (
     EMPTY,
     ActionValue,
-    Cells,
     SuperpositionMemory,
     shifted,
 )
 
 
-class SuperpositionStack(SuperpositionMemory):
+class StackCells(NamedTuple):
+    """The cells of every stack.
+
+    Fields:
+        cells: s_t, [B, S, N], cell 0 is the top; -1 where a cell is empty.
+    """
+
+    cells: Tensor
+
+
+class SuperpositionStack(SuperpositionMemory[StackCells]):
     """Stacks of numbers; every cell is the mean of what PUSH, POP and NO-OP would leave there.
 
     Cell 0 is the top. All cells are empty (-1) at first, and so is what a POP brings up from below
@@ -38,6 +49,7 @@ class SuperpositionStack(SuperpositionMemory):
         here, as in the authors' program, it keeps every cell.
     """
 
+    State = StackCells
     kernel_name = "superposition_stack"
     basic_actions = ("PUSH", "POP")
     overflows = ("error", "drop_bottom")
@@ -63,10 +75,10 @@ class SuperpositionStack(SuperpositionMemory):
         batch_size: int,
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
-    ) -> Cells:
+    ) -> StackCells:
         """Return stacks without a cell, [B, S, 0]."""
         check_batch_size(batch_size)
-        return Cells(torch.zeros(batch_size, self.count, 0, dtype=dtype, device=device))
+        return StackCells(torch.zeros(batch_size, self.count, 0, dtype=dtype, device=device))
 
     def pad_rows(self, rows: Tensor, steps: int) -> Tensor:
         """Give cells the empty ones that `steps` more steps would add at the bottom."""
@@ -74,7 +86,7 @@ class SuperpositionStack(SuperpositionMemory):
             steps = max(0, min(steps, self.capacity - rows.shape[self.row_axis]))
         return self._with_empty_rows(rows, 0, steps)
 
-    def step(self, state: Cells, instruction: ActionValue) -> tuple[Tensor, Cells]:
+    def step(self, state: StackCells, instruction: ActionValue) -> tuple[Tensor, StackCells]:
         """Push, pop and keep at once, each to its weight, then read the top.
 
         s_t[0] = a_t[PUSH] sigma(D h_t) + a_t[POP] s_{t-1}[1] + a_t[NO-OP] s_{t-1}[0]            (4)
@@ -101,7 +113,7 @@ class SuperpositionStack(SuperpositionMemory):
         cells = push * pushed + pop * shifted(old, -1)
         for weight in keep:
             cells = cells + weight * old
-        return self.read(cells), Cells(cells)
+        return self.read(cells), StackCells(cells)
 
     def read(self, cells: Tensor) -> Tensor:
         """Read s^k, the k topmost cells of each stack, [B, S k]; -1 below the last cell."""
@@ -109,7 +121,7 @@ class SuperpositionStack(SuperpositionMemory):
         return F.pad(cells[..., : self.depth], (0, missing), value=EMPTY).flatten(1)
 
 
-def trim_cells(state: Cells) -> Cells:
+def trim_cells(state: StackCells) -> StackCells:
     """Take away the cells at the bottom that are empty in every stack of every sequence.
 
     Exact: an empty cell and none are the same. With actions that are one-hot this keeps long
@@ -119,4 +131,4 @@ def trim_cells(state: Cells) -> Cells:
         state: of a SuperpositionStack, cells [B, S, N].
     """
     used = (state.cells != EMPTY).any(dim=0).any(dim=0).nonzero()
-    return Cells(state.cells[..., : int(used.max()) + 1 if used.numel() else 0])
+    return StackCells(state.cells[..., : int(used.max()) + 1 if used.numel() else 0])

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -31,7 +31,7 @@ ACTION = "action"
 HARD_EXPONENT = 64
 
 
-def superposition_layer(model: nn.Module) -> tuple[MemoryRNN, SuperpositionMemory]:
+def superposition_layer(model: nn.Module) -> tuple[MemoryRNN, SuperpositionMemory[Any]]:
     """The layer of a model that has superposition stacks or lists, and these.
 
     Raises:

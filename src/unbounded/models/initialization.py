@@ -15,6 +15,9 @@ from unbounded.layers.heads import Heads
 INITIALIZATIONS = ("glorot", "torch")
 #: How its output embedding begins: N(0, 1) as torch.nn.Embedding, or as torch.nn.Linear.
 OUTPUT_INITIALIZATIONS = ("normal", "torch")
+#: How the columns of a stream model's one-hot symbols begin: as the rest of the model does, or as
+#: those of torch.nn.Embedding, from N(0, 1).
+SYMBOL_INITIALIZATIONS = ("as_model", "normal")
 
 
 def draw_as_torch(module: nn.Module) -> None:

@@ -10,41 +10,32 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from unbounded.checks import check_shape
 from unbounded.errors import ConfigError
 from unbounded.layers import MemoryRNN
 from unbounded.layers.controllers import WeightedController
 from unbounded.memories.superposition import EMPTY
 from unbounded.models.discrete import superposition_layer
 from unbounded.models.stream import StreamModel
-from unbounded.tasks import Batch, pieces
 
 
-def without_stacks(
-    model: StreamModel, removed: Iterable[int], readings: Tensor | None = None
-) -> StreamModel:
+def without_stacks(model: StreamModel, removed: Iterable[int]) -> StreamModel:
     """A model without some of its stacks or lists; its weights are those of the rest.
 
-    In place of a removed stack the controller sees the same numbers at every step. One symbol of
-    the input is 1 and all others are 0, so their weights are added to those of every symbol, or to
-    the bias if the controller has one: the smaller model computes what the whole one would if the
-    removed stacks always read so.
+    In place of a removed stack the controller sees at every step what an empty one reads. One
+    symbol of the input is 1 and all others are 0, so the weights of these constants are added to
+    those of every symbol, or to the bias if the controller has one: the smaller model computes what
+    the whole one would if the removed stacks were always empty.
 
     Args:
         model: as it was trained or rounded; it stays as it is.
         removed: numbers of the stacks, from 0; at least one stack must remain.
-        readings: what each stack reads from then on, [S, k]; None for what an empty one reads, -1.
     Returns:
         a model with `count` less, of the same dtype, device and mode.
     Raises:
         ConfigError: no such stack, none remains, or the model is not of this kind.
-        ShapeError: `readings` is not [S, k].
     """
     layer, memory = superposition_layer(model)
     kept = _check(model, layer, memory.count, set(removed))
-    if readings is None:
-        readings = torch.full((memory.count, memory.depth), EMPTY)
-    check_shape("readings", readings, (memory.count, memory.depth))
     config = model._hub_mixin_config
     if not isinstance(config, dict):
         raise ConfigError(["model: it has no config of plain values to build a smaller one from"])
@@ -52,31 +43,9 @@ def without_stacks(
         smaller = StreamModel(**{**config, "count": len(kept)})
     weights = {name: weight.detach().clone() for name, weight in model.state_dict().items()}
     _slice_heads(weights, layer, kept)
-    _slice_inputs(weights, layer, kept, readings)
+    _slice_inputs(weights, layer, kept, memory.count)
     smaller.to(layer.heads.weight.device, layer.heads.weight.dtype).load_state_dict(weights)
     return smaller.train(model.training)
-
-
-def mean_readings(
-    model: StreamModel, batch: Batch, *, device: torch.device | str = "cpu"
-) -> Tensor:
-    """What each stack or list reads on the average, [S, k]: the best constants in its place.
-
-    It takes one step after the other, so a few hundred steps are enough of a batch.
-
-    Args:
-        model: has superposition stacks or lists.
-        batch: streams of validation data; steps beyond a stream's length do not count.
-        device: where the model is.
-    """
-    layer, memory = superposition_layer(model)
-    total, state = layer.heads.weight.new_zeros(memory.reading_size), None
-    with torch.no_grad():
-        for step in pieces(batch, 1):
-            lengths = step.lengths.to(device)
-            _, state = layer(model.sequence.embed(step.inputs.to(device)), state, lengths)
-            total += (state.reading * lengths.unsqueeze(1)).sum(dim=0)
-    return (total / int(batch.lengths.sum())).view(memory.count, memory.depth)
 
 
 def _check(model: StreamModel, layer: MemoryRNN, count: int, removed: set[int]) -> list[int]:
@@ -112,13 +81,13 @@ def _slice_heads(weights: dict[str, Tensor], layer: MemoryRNN, kept: list[int]) 
 
 
 def _slice_inputs(
-    weights: dict[str, Tensor], layer: MemoryRNN, kept: list[int], readings: Tensor
+    weights: dict[str, Tensor], layer: MemoryRNN, kept: list[int], count: int
 ) -> None:
     """Drop the columns of removed stacks and add what they bring to symbols or bias."""
     name, bias = (f"sequence.layer.controller.{part}_ih" for part in ("weight", "bias"))
     symbols, cells = weights[name].tensor_split([layer.input_size], dim=1)
-    cells = torch.unflatten(cells, 1, tuple(readings.shape))
-    constant = readings.to(cells).clone()
+    cells = torch.unflatten(cells, 1, (count, -1))
+    constant = torch.full_like(cells[0], EMPTY)
     constant[kept] = 0
     brought = (cells * constant).sum(dim=(1, 2))
     if bias in weights:

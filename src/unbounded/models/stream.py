@@ -18,8 +18,9 @@ from unbounded.layers import (
     MemoryRNN,
 )
 from unbounded.layers.memory_rnn import ControllerFactory
+from unbounded.layers.symbols import input_weight
 from unbounded.memories import SUPERPOSITION_MEMORIES
-from unbounded.models.initialization import draw_sums
+from unbounded.models.initialization import SYMBOL_INITIALIZATIONS, draw_sums
 from unbounded.models.sequence_model import SequenceModel
 
 NO_MEMORY = "none"
@@ -53,9 +54,12 @@ class StreamModel(
         capacity, overflow: as for the memory; the authors' program has 200 and "drop_bottom".
         layers: layers of the LSTM without a memory.
         context_size: context units of the structurally constrained network; None gives it 40.
+        symbol_initialization: of the columns that one-hot symbols choose: "as_model" for as all the
+            rest, or "normal" for N(0, 1), as torch.nn.Embedding. Where there are many symbols
+            small columns tell them apart little at first, and training begins slowly.
         backend: "auto", "reference" or a kernel by name.
     Raises:
-        ChoiceError: no memory or controller has that name.
+        ChoiceError: no memory, controller or initialization has that name.
         ConfigError, ShapeError: a number is out of range, or means nothing for this model.
     Source: Joulin & Mikolov 2015, arXiv:1503.01007, sections 3 to 5.
     """
@@ -75,6 +79,7 @@ class StreamModel(
         overflow: str = "error",
         layers: int = 1,
         context_size: int | None = None,
+        symbol_initialization: str = "as_model",
         backend: str = "auto",
     ) -> None:
         super().__init__()
@@ -84,6 +89,10 @@ class StreamModel(
             alone = [SRCN_NAME] if memory == NO_MEMORY else []
             raise ChoiceError(
                 f"controller with memory={memory!r}", controller, [*CONTROLLERS, *alone]
+            )
+        if symbol_initialization not in SYMBOL_INITIALIZATIONS:
+            raise ChoiceError(
+                "symbol initialization", symbol_initialization, SYMBOL_INITIALIZATIONS
             )
         if context_size is not None and controller != SRCN_NAME:
             raise ConfigError([f"context_size: only controller='srcn' has it, not {controller!r}"])
@@ -116,6 +125,9 @@ class StreamModel(
         size = layer.output_size if isinstance(layer, SRCN) else hidden_size
         self.sequence = SequenceModel(vocabulary, vocabulary, None, layer, size, output_bias=False)
         draw_sums(self.sequence.output if controller in ("lstm", "gru") else self.sequence)
+        weight = input_weight(layer)
+        if symbol_initialization == "normal" and weight is not None:
+            nn.init.normal_(weight.detach()[:, :vocabulary])
 
     def forward(
         self, inputs: Tensor, state: Any = None, lengths: Tensor | None = None

@@ -67,14 +67,20 @@ def anbn(
 def anbncn(
     sequences: int = SEQUENCES, train_lengths: Lengths = TRAIN, test_lengths: Lengths = TEST
 ) -> StreamTask:
-    """Count twice: a^n b^n c^n. Args, errors and source as for `anbn`."""
+    """Count twice: a^n b^n c^n.
+
+    Args, errors and source as for `anbn`.
+    """
     return _streams("anbncn", lambda: Counting("equal", 3), sequences, train_lengths, test_lengths)
 
 
 def anbncndn(
     sequences: int = SEQUENCES, train_lengths: Lengths = TRAIN, test_lengths: Lengths = TEST
 ) -> StreamTask:
-    """Count three times: a^n b^n c^n d^n. Args, errors and source as for `anbn`."""
+    """Count three times: a^n b^n c^n d^n.
+
+    Args, errors and source as for `anbn`.
+    """
     return _streams(
         "anbncndn", lambda: Counting("equal", 4), sequences, train_lengths, test_lengths
     )
@@ -107,7 +113,10 @@ def anb2n(
 def anbmc_sum(
     sequences: int = SEQUENCES, train_lengths: Lengths = TRAIN, test_lengths: Lengths = TEST
 ) -> StreamTask:
-    """Add in unary: a^n b^m c^(n+m); lengths are n + m. Args, errors and source as for `anbn`."""
+    """Add in unary: a^n b^m c^(n+m); lengths are n + m.
+
+    Args, errors and source as for `anbn`.
+    """
     return _streams("anbmc_sum", lambda: Counting("sum", 3), sequences, train_lengths, test_lengths)
 
 

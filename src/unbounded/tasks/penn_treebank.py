@@ -112,8 +112,7 @@ class PennTreebank(Task):
         """
         text = self._of(split)
         size = whole_number("size", size, 1, len(text))
-        if lengths is not None and lengths != self.train_lengths:
-            raise ConfigError([f"lengths: a text has none to choose, got {lengths}"])
+        self._check_lengths(lengths)
         inputs = np.concatenate([[self.end_token], text[:-1]])
         bounds = np.arange(size + 1) * (len(text) // size)
         bounds += np.minimum(np.arange(size + 1), len(text) % size)
@@ -130,9 +129,10 @@ class PennTreebank(Task):
         """Sentences `start`, ... of a split, as sources without a target.
 
         Raises:
-            ConfigError: there are not so many sentences.
+            ConfigError: there are not so many sentences, or a range of lengths is given.
             ChoiceError: there is no such split.
         """
+        self._check_lengths(lengths)
         text = self._of(split)
         ends = np.flatnonzero(text == self.end_token)
         start = whole_number("start", start, 0, len(ends) - 1)
@@ -144,6 +144,10 @@ class PennTreebank(Task):
                 begins[start : start + size], ends[start : start + size], strict=True
             )
         ]
+
+    def _check_lengths(self, lengths: LengthRange | None) -> None:
+        if lengths is not None and lengths != self.train_lengths:
+            raise ConfigError([f"lengths: a text has none to choose, got {lengths}"])
 
     def _of(self, split: str) -> Integers:
         if split not in SPLITS:

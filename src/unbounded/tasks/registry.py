@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from unbounded.errors import ChoiceError, ConfigError
+from unbounded.errors import ChoiceError, ConfigError, did_you_mean
 from unbounded.tasks import algorithmic
 from unbounded.tasks.derivation import GrammarPairs
 from unbounded.tasks.grammars import GENDER, SVO_SOV
@@ -180,8 +179,7 @@ def make_task(name: str, **options: Any) -> Task:
     faults = []
     for option in options:
         if option not in known:
-            close = difflib.get_close_matches(option, known, n=1)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
+            hint = did_you_mean(option, known)
             faults.append(
                 f"unknown option {option!r} of task {name!r}.{hint} Valid: {', '.join(known)}."
             )

@@ -22,11 +22,12 @@ OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "rmsprop": torch.optim.RMSprop,
     "adam": torch.optim.Adam,
     "sgd": torch.optim.SGD,
+    "adagrad": torch.optim.Adagrad,
 }
 #: Grefenstette et al. give no constants of RMSProp. With epsilon 1e-8 the steps stay as long when
 #: the gradients vanish, and a model that has solved its task leaves the solution again
 #: (docs/reproducing.md).
-EPSILONS = {"rmsprop": 1e-4, "adam": 1e-8}
+EPSILONS = {"rmsprop": 1e-4, "adam": 1e-8, "adagrad": 1e-10}
 
 
 def _constant(batches: int) -> Schedule:

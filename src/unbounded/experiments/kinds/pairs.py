@@ -41,7 +41,10 @@ class PairsKind(Kind[TransductionTask]):
         without = model.memory == NO_MEMORY
         idle = ("controller", "memory_width", "pop_bias") if without else ("layers", "skip_input")
         check_idle(found, "model", model, idle, f"with memory {model.memory!r}")
-        streams = ("recurrent", "count", "depth", "noop", "capacity", "overflow", "context_size")
+        streams = (
+            *("recurrent", "count", "depth", "noop", "capacity", "overflow", "context_size"),
+            "symbol_initialization",
+        )
         check_idle(found, "model", model, streams, _WHY)
         names = (
             "piece_steps",

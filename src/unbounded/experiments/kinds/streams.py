@@ -18,6 +18,7 @@ from unbounded.experiments.config import ModelConfig, RunConfig
 from unbounded.experiments.kinds.base import Judge, Kind, Model, Place, Sweep
 from unbounded.layers import CONTROLLERS
 from unbounded.memories import SUPERPOSITION_MEMORIES
+from unbounded.models.initialization import SYMBOL_INITIALIZATIONS
 from unbounded.models.stream import NO_MEMORY, SRCN_NAME, StreamModel
 from unbounded.tasks import Batch, LengthRange, StreamTask, Task, make_task
 from unbounded.training.optimizers import OPTIMIZERS
@@ -48,6 +49,13 @@ def stream_model_faults(model: ModelConfig) -> list[str]:
     elif model.context_size is not None:
         check_number(found, "model.context_size", model.context_size, 1)
     check_choice(found, "model.memory", "memory", model.memory, names)
+    check_choice(
+        found,
+        "model.symbol_initialization",
+        "symbol initialization",
+        model.symbol_initialization,
+        SYMBOL_INITIALIZATIONS,
+    )
     check_idle(found, "model", model, _NOT_HERE, "on streams")
     if model.controller != "elman":
         check_idle(found, "model", model, ("recurrent",), f"with controller {model.controller!r}")
@@ -93,6 +101,7 @@ def build_stream_model(config: RunConfig, task: Task) -> StreamModel:
         overflow=model.overflow,
         layers=model.layers,
         context_size=model.context_size,
+        symbol_initialization=model.symbol_initialization,
         backend=config.machine.backend,
     )
 

@@ -1,0 +1,64 @@
+"""Training a Stack RNN with an update after every symbol: symbols a second on one core.
+
+    python benchmarks/symbol_update.py > benchmarks/symbol_update.json
+
+`SymbolTrainer`, which `--training.update symbol` is, on one stream of a^n b^n, n up to 20: 40
+hidden units and 10 stacks of at most 200 cells, k = 2, without NO-OP, R = 0, errors through 50
+steps, as `--protocol paper` has it. Its products are numpy's: set OMP_NUM_THREADS=1. Seconds are
+those of the process, so that programs beside it count for little.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from datetime import UTC, datetime
+
+import torch
+
+from unbounded.evaluation.provenance import provenance
+from unbounded.models import StreamModel
+from unbounded.tasks import LengthRange, make_task
+from unbounded.training.carry import Carry
+from unbounded.training.online import DEFAULT_REACH, SymbolTrainer
+
+ROUNDS = 12
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    model = StreamModel(
+        vocabulary=2, hidden_size=40, count=10, depth=2, capacity=200, overflow="drop_bottom"
+    )
+    trainer = SymbolTrainer(
+        model.sequence,
+        torch.optim.SGD(model.parameters(), lr=0.1),
+        reach=DEFAULT_REACH,
+        clip=15.0,
+        carry=Carry(),
+        stop=lambda: 0,
+    )
+    stream = make_task("anbn", sequences=2000).batch(1, "train", 0, 1, LengthRange(2, 20))
+    results = trainer.train(stream, 0)
+    next(results)  # the first steps reach less far back
+    rates = []
+    for _ in range(ROUNDS):
+        began = time.process_time()
+        symbols = next(results).symbols
+        rates.append(symbols / (time.process_time() - began))
+    result = {
+        "date": datetime.now(UTC).date().isoformat(),
+        **provenance(),
+        "symbols_per_second": {
+            "median": statistics.median(rates),
+            "least": min(rates),
+            "greatest": max(rates),
+        },
+    }
+    print(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""The commit in a report: of the working copy, or what an installed package was built from."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import unbounded
+from unbounded.evaluation.provenance import BUILT_FROM, commit
+
+
+def git(folder: Path, *arguments: str) -> str:
+    name = ("-c", "user.name=nobody", "-c", "user.email=nobody@example.org")
+    command = ["git", "-C", str(folder), *name, *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package that is not this one, in a repository that does not track it."""
+    folder = tmp_path / "unbounded"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    git(tmp_path, "init")
+    (tmp_path / "other").touch()
+    git(tmp_path, "add", "other")
+    git(tmp_path, "commit", "-m", "other")
+    monkeypatch.setattr(unbounded, "__file__", str(folder / "__init__.py"))
+    return folder
+
+
+def test_an_installed_package_says_what_it_was_built_from(package: Path) -> None:
+    assert commit() is None
+    (package / BUILT_FROM).write_text("0123abc-dirty\n")
+    assert commit() == "0123abc-dirty"
+    (package / BUILT_FROM).write_text("\n")
+    assert commit() is None
+
+
+def test_a_working_copy_is_asked_itself(package: Path) -> None:
+    (package / BUILT_FROM).write_text("stale\n")
+    git(package, "add", "__init__.py")
+    git(package, "commit", "-m", "package")
+    head = git(package, "rev-parse", "HEAD")
+    assert commit() == head
+    (package / "__init__.py").write_text("# changed")
+    assert commit() == f"{head}-dirty"

@@ -1,0 +1,39 @@
+"""What an error proposes: the name that was meant, and none where nothing is near."""
+
+from __future__ import annotations
+
+import pytest
+
+from unbounded.cli.main import VERBS
+from unbounded.cli.names import NAMES
+from unbounded.errors import ChoiceError, closest
+
+TASKS, MEMORIES = NAMES["tasks"], NAMES["memories"]
+OPTIONS = ("--model.hidden_size", "--model.memory", "--training.batch_size", "--seed")
+
+
+@pytest.mark.parametrize(
+    ("given", "names", "meant"),
+    [
+        ("coppy", TASKS, "copy"),
+        ("anbmc", TASKS, "anbmc_sum"),
+        ("an_bn", TASKS, "anbn"),
+        ("treebank", TASKS, "penn_treebank"),
+        ("que", MEMORIES, "queue"),
+        ("stak", MEMORIES, "stack"),
+        ("superposition", MEMORIES, "superposition_stack"),
+        ("trian", VERBS, "train"),
+        ("--hiden", OPTIONS, "--model.hidden_size"),
+        ("--batch", OPTIONS, "--training.batch_size"),
+        ("--memory", OPTIONS, "--model.memory"),
+    ],
+)
+def test_near_names_are_proposed(given, names, meant):
+    assert closest(given, names)[0] == meant
+
+
+@pytest.mark.parametrize("given", ["xyz", "foo", "", "q", "transformer", "imagenet", "ntm"])
+@pytest.mark.parametrize("names", [TASKS, MEMORIES, VERBS, OPTIONS])
+def test_far_ones_are_not(given, names):
+    assert closest(given, names) == []
+    assert "Did you mean" not in str(ChoiceError("name", given, names))

@@ -1,0 +1,81 @@
+"""A training loop around a model, with everything it needs in a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from accelerate import Accelerator
+
+from unbounded.tasks import LengthRange, StreamTask
+from unbounded.training import LoopState, make_optimizer, make_schedule
+from unbounded.training.checkpoint import Checkpoints
+from unbounded.training.loop import TrainingLoop
+from unbounded.training.metrics_log import MetricsLog
+from unbounded.training.progress import Silent
+from unbounded.training.signals import StopRequest
+
+
+class Run:
+    """What is prepared, and the loop once `begin` has made it.
+
+    Args:
+        folder: of checkpoints and metrics.
+        model: what is trained; `model`, `optimizer` and `schedule` are it as accelerate wraps it.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        model: torch.nn.Module,
+        optimizer: str = "sgd",
+        learning_rate: float = 0.1,
+        batches: int = 2,
+    ):
+        self.folder, self.batches = folder, batches
+        self.accelerator = Accelerator(cpu=True, step_scheduler_with_optimizer=False)
+        made = make_optimizer(model.parameters(), name=optimizer, learning_rate=learning_rate)
+        schedule = make_schedule(made, name="constant", batches=batches)
+        self.model, self.optimizer, self.schedule = self.accelerator.prepare(model, made, schedule)
+        folder.mkdir(exist_ok=True)
+        self.metrics = folder / "metrics.jsonl"
+
+    def begin(self, task: StreamTask, stop_rule: Any, extra: Any, **options: Any) -> None:
+        """Make the loop; `extra` goes into its checkpoints, `options` replace what is here."""
+        self.checkpoints = Checkpoints(
+            self.folder / "checkpoints", self.accelerator, config={}, run="a", extra=extra
+        )
+        self.log = MetricsLog(self.metrics, None)
+        defaults: dict[str, Any] = {
+            "lengths": LengthRange(2, 4),
+            "batch_size": 3,
+            "clip": 15.0,
+            "report_every": 1,
+        }
+        self.loop = TrainingLoop(
+            task,
+            self.model,
+            self.optimizer,
+            self.schedule,
+            self.accelerator,
+            log=self.log,
+            checkpoints=self.checkpoints,
+            assess=lambda lengths, start, count: pytest.fail("nobody asked"),
+            stop_rule=stop_rule,
+            progress=Silent(),
+            request=StopRequest(),
+            seed=0,
+            batches=self.batches,
+            minutes=None,
+            accuracy_every=0,
+            accuracy_lengths=(),
+            accuracy_count=1,
+            checkpoint_every=1,
+            **{**defaults, **options},
+        )
+
+    def train(self) -> LoopState:
+        """Go on from the newest checkpoint, or begin."""
+        return self.loop.run(self.checkpoints.load_newest(lambda text: None) or LoopState())
