@@ -15,7 +15,8 @@ namespace unbounded {
 
 // What there is a function of for each number of rows.
 #if UNBOUNDED_MAX_ROWS == 14
-#define UNBOUNDED_EACH_COUNT(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
+#define UNBOUNDED_EACH_COUNT(X) \
+  X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
 #elif UNBOUNDED_MAX_ROWS == 12
 #define UNBOUNDED_EACH_COUNT(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12)
 #else

@@ -1,10 +1,10 @@
-// Gradients of weights and biases: sums over all steps of outer products of what reached the gates or
-// the heads with what these had seen.
+// Gradients of weights and biases: sums over all steps of outer products of what reached the gates
+// or the heads with what these had seen.
 //
-// grad W[g, k] = sum over n of G[n, g] S[n, k], where n counts steps and batch entries. The columns of
-// S are packed into panels as in panel.h, a few columns of G into blocks beside them, so that a tile of
-// grad W stays in registers over the whole sum. Threads claim blocks one after the other: one that the
-// system lets wait takes fewer, and who takes which changes no sum.
+// grad W[g, k] = sum over n of G[n, g] S[n, k], where n counts steps and batch entries. The columns
+// of S are packed into panels as in panel.h, a few columns of G into blocks beside them, so that a
+// tile of grad W stays in registers over the whole sum. Threads claim groups of blocks one after the
+// other: one that the system lets wait takes fewer, and who takes which changes no sum.
 #pragma once
 
 #include <atomic>
@@ -202,8 +202,8 @@ class WeightGradients {
       for (int v = 0; v < vectors; ++v) {
         const T* at = from + v * lanes<T>;
         // Past the last column there is another row, except in the very last one.
-        const Vector<T> x = at + lanes<T> <= end ? load(at)
-                                                 : load_first<T>(at, std::max(0, count - v * lanes<T>));
+        const int left = std::max(0, count - v * lanes<T>);
+        const Vector<T> x = at + lanes<T> <= end ? load(at) : load_first<T>(at, left);
         store(to + v * lanes<T>, x);
         sums[v] += x;
       }
