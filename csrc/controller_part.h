@@ -37,12 +37,15 @@ class ControllerBackward {
 
 // Batch entries whose products are made before their cells: many, so that weights are read seldom,
 // and few, so that the products are still near.
-constexpr int64_t rows_at_once = 4 * UNBOUNDED_MAX_ROWS;
+constexpr int64_t rows_at_once = 5 * UNBOUNDED_MAX_ROWS;
 
 template <class Body>
 inline void for_chunks(Share entries, Body body) {
-  for (int64_t begin = entries.begin; begin < entries.end; begin += rows_at_once)
-    body(Share{begin, std::min(entries.end, begin + rows_at_once)});
+  const int64_t chunks = (entries.count() + rows_at_once - 1) / rows_at_once;
+  for (int64_t i = 0; i < chunks; ++i) {
+    const Share chunk = share_of(entries.count(), i, chunks);
+    body(Share{entries.begin + chunk.begin, entries.begin + chunk.end});
+  }
 }
 
 }  // namespace unbounded

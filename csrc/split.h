@@ -26,8 +26,10 @@ inline Share share_of(int64_t count, int64_t thread, int64_t threads) {
 // (in bytes) that they stay close by.
 constexpr int64_t fewest_rows_a_thread = 4;
 constexpr int64_t few_weights = 256 << 10;
-// More weights than this, in bytes, come from far away once every thread reads all of them.
+// More weights than this, in bytes, come from far away once every thread reads all of them, which is
+// little only beside the arithmetic of many rows.
 constexpr int64_t most_weights = 3 << 20;
+constexpr int64_t many_rows_a_thread = 4 * UNBOUNDED_MAX_ROWS;
 
 template <class T>
 int64_t weight_bytes(const Frame<T>& f) {
@@ -46,7 +48,8 @@ bool by_rows(const Frame<T>& f, int64_t threads) {
   if (asked != Division::automatic) return asked == Division::rows;
   const int64_t weights = weight_bytes(f);
   const int64_t fewest = weights <= few_weights ? 1 : fewest_rows_a_thread;
-  return f.c.batch >= fewest * threads && weights <= most_weights;
+  const bool near = weights <= most_weights || f.c.batch >= many_rows_a_thread * threads;
+  return f.c.batch >= fewest * threads && near;
 }
 
 // Few weights stay in the nearest cache whatever else passes through it: then the batch entries of a
