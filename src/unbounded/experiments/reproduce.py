@@ -75,6 +75,7 @@ def reproduce(
         raise ConfigError([f"jobs: expected at least 1, got {jobs}"])
     for trial in trials:
         checked(trial.config)
+    write_table(tier, out)  # a folder that cannot be written is found now, not after hours
     failed: list[Outcome] = []
     # Two phases of one run are two trials of the table and one to train.
     own = list({trial.name: trial for trial in trials}.values())
