@@ -12,20 +12,23 @@ struct UnboundedCall {
   int64_t division;  // of split.h; 0 lets its rule decide
   int64_t skips_memory;  // leaves the memory's part out and reads 0: to measure its share
   int64_t weight_ih_stride;
+  int64_t inputs;  // backward: of x
   // Superposition: structures, cells read of each, actions, most cells or 0, steps between the
   // states that are kept.
   int64_t count, depth, actions, limit, block;
   const int64_t* lengths;   // [B] or null
   const void* weight_ih;    // [blocks H, R], the reading's columns
   const void* weight_hh;    // [blocks H, H] or null
+  const void* bias_ih;      // [blocks H] or null
+  const void* bias_hh;      // [blocks H] or null
   const void* head_weight;  // [K, H]
-  const void* head_bias;    // [K]
+  const void* head_bias;    // [K] or null
   const void* hidden0;      // [B, H]
   const void* cell0;        // [B, H]
   const void* reading0;     // [B, R]
   const void* strengths0;   // [B, N0]
 
-  void* gates;       // [T, B, lanes H]: x part in, activations out
+  void* gates;       // [T, B, lanes H]: x part without biases in, activations out
   void* outputs;     // [T, B, H]
   void* cells;       // [T or 2, B, H], for an LSTM
   void* tanh_cells;  // [T, B, H]
@@ -61,6 +64,14 @@ struct UnboundedCall {
   void* grad_cell0;
   void* grad_reading0;
   void* grad_strengths0;  // [B, N0]
+  // Gradients of the weights, all of them or none.
+  const void* x;           // [T, B, I]
+  void* grad_weight_ih;    // [blocks H, I + R]
+  void* grad_weight_hh;    // [blocks H, H] or null
+  void* grad_bias_ih;      // [blocks H]
+  void* grad_bias_hh;      // [blocks H], or null where it is that of bias_ih
+  void* grad_head_weight;  // [K, H]
+  void* grad_head_bias;    // [K]
   const void* grad_memory_last;  // [B, S, N] or null
   void* grad_memory0;            // [B, S, N0] or null
 };

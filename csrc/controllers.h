@@ -1,9 +1,9 @@
 // One step of a controller for a group of neighbouring units, forward and backward.
 //
-// A lane is H sums of products, one a unit: an LSTM has four. The x part of every lane comes in the
-// gates buffer (biases included), the part of r_{t-1} and h_{t-1} in the tile; which lanes take
-// which part, in the order of the weights' row blocks, is what `reading_lanes` and `hidden_lanes`
-// say. The forward pass leaves in the gates buffer what the backward pass needs.
+// A lane is H sums of products, one a unit: an LSTM has four. The x part of a lane comes in the gates
+// buffer, the biases and the part of r_{t-1} and h_{t-1} in the products; which lanes take which part, in
+// the order of the weights' row blocks, is what `reading_lanes` (x goes where the reading goes) and
+// `hidden_lanes` say. The forward pass leaves in the gates buffer what the backward pass needs.
 #pragma once
 
 #include "functions.h"
@@ -17,8 +17,8 @@ struct LaneRange {
 
 template <class T>
 struct UnitsForward {
-  const T* tile;  // [lane][row][panel], at this row
-  int64_t tile_stride;
+  const T* products;  // [lane][padded hidden]
+  int64_t lane_stride;
   int64_t hidden;
   T* gates;
   const T* hidden_before;
@@ -29,7 +29,7 @@ struct UnitsForward {
   int width;
   bool saves;
 
-  UNBOUNDED_INLINE Vector<T> product(int lane, int u) const { return load(tile + lane * tile_stride + u); }
+  UNBOUNDED_INLINE Vector<T> product(int lane, int u) const { return load(products + lane * lane_stride + u); }
   UNBOUNDED_INLINE Vector<T> of_x(int lane, int u) const {
     return load_first(gates + lane * hidden + u, width - u);
   }
@@ -40,7 +40,10 @@ struct UnitsForward {
 
 template <class T>
 struct UnitsBackward {
-  const T* grad_hidden;
+  // What reaches h_t: from the next step, through the heads, from outside (or null).
+  const T* of_next;
+  const T* of_heads;
+  const T* of_outputs;
   int64_t hidden;
   const T* gates;
   const T* hidden_before;
@@ -52,6 +55,10 @@ struct UnitsBackward {
   int width;
 
   UNBOUNDED_INLINE Vector<T> get(const T* from, int u) const { return load_first(from + u, width - u); }
+  UNBOUNDED_INLINE Vector<T> grad_hidden(int u) const {
+    const Vector<T> inside = get(of_next, u) + get(of_heads, u);
+    return of_outputs ? inside + get(of_outputs, u) : inside;
+  }
   UNBOUNDED_INLINE Vector<T> gate(int lane, int u) const { return get(gates + lane * hidden, u); }
   UNBOUNDED_INLINE void put(int lane, int u, Vector<T> v) const {
     store_first<T>(grad_gates + lane * hidden + u, v, width - u);
@@ -89,7 +96,7 @@ struct Lstm {
   template <class T>
   static UNBOUNDED_INLINE void backward(const UnitsBackward<T>& at) {
     for (int u = 0; u < at.width; u += lanes<T>) {
-      const Vector<T> dh = at.get(at.grad_hidden, u), squashed = at.get(at.tanh_cell, u);
+      const Vector<T> dh = at.grad_hidden(u), squashed = at.get(at.tanh_cell, u);
       const Vector<T> i = at.gate(0, u), f = at.gate(1, u), g = at.gate(2, u), o = at.gate(3, u);
       const Vector<T> dc = at.get(at.carry, u) + dh * o * (T(1) - squashed * squashed);
       at.put(0, u, dc * g * i * (T(1) - i));
@@ -115,7 +122,7 @@ struct Gru {
       const int n = at.width - u;
       const Vector<T> reset = sigmoid(at.product(0, u) + at.of_x(0, u));
       const Vector<T> update = sigmoid(at.product(1, u) + at.of_x(1, u));
-      const Vector<T> of_hidden = at.product(3, u) + at.of_x(3, u);
+      const Vector<T> of_hidden = at.product(3, u);
       const Vector<T> candidate =
           hyperbolic_tangent(at.product(2, u) + at.of_x(2, u) + reset * of_hidden);
       const Vector<T> before = load_first(at.hidden_before + u, n);
@@ -130,7 +137,7 @@ struct Gru {
   template <class T>
   static UNBOUNDED_INLINE void backward(const UnitsBackward<T>& at) {
     for (int u = 0; u < at.width; u += lanes<T>) {
-      const Vector<T> dh = at.get(at.grad_hidden, u) + at.get(at.carry, u);
+      const Vector<T> dh = at.grad_hidden(u) + at.get(at.carry, u);
       const Vector<T> reset = at.gate(0, u), update = at.gate(1, u), candidate = at.gate(2, u);
       const Vector<T> d_sum = dh * (T(1) - update) * (T(1) - candidate * candidate);
       at.put(0, u, d_sum * at.gate(3, u) * reset * (T(1) - reset));
@@ -180,7 +187,7 @@ struct Elman {
   template <class T>
   static UNBOUNDED_INLINE void backward(const UnitsBackward<T>& at) {
     for (int u = 0; u < at.width; u += lanes<T>)
-      at.put(0, u, Activation::gradient(at.get(at.out, u), at.get(at.grad_hidden, u)));
+      at.put(0, u, Activation::gradient(at.get(at.out, u), at.grad_hidden(u)));
   }
 };
 

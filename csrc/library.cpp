@@ -73,7 +73,10 @@ struct RunBackward {
     const Frame<T> frame(call, SizesOf<Memory>::of(call), Controller::lane_count);
     ControllerBackwardOf<T, Controller> controller(frame);
     MemoryBackwardOf<T, Memory> memory(frame);
-    return RecurrenceBackward<T>(frame, controller, memory).run(parallel_for) ? done : no_memory;
+    WeightGradients<T> weights;
+    weights.template take<Controller>(frame);
+    RecurrenceBackward<T> pass(frame, controller, memory, weights);
+    return pass.run(parallel_for) ? done : no_memory;
   }
 };
 
@@ -99,7 +102,7 @@ using namespace unbounded;
 
 #define UNBOUNDED_EXPORT extern "C" __attribute__((visibility("default")))
 
-UNBOUNDED_EXPORT int unbounded_interface_version() { return 5; }
+UNBOUNDED_EXPORT int unbounded_interface_version() { return 6; }
 UNBOUNDED_EXPORT int64_t unbounded_call_bytes() { return sizeof(UnboundedCall); }
 UNBOUNDED_EXPORT int64_t unbounded_vector_bytes() { return UNBOUNDED_VECTOR_BYTES; }
 UNBOUNDED_EXPORT const char* unbounded_instruction_set() { return UNBOUNDED_ISA_NAME; }

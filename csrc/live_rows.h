@@ -138,6 +138,11 @@ struct Rows {
   template <End end>
   void read(T* reading) const {
     for (int64_t i = 0; i < width; ++i) reading[i] = 0;
+    // A few rows at a time, so that the sums of the reading stay in registers meanwhile.
+    constexpr int most = 4;
+    const T* row[most];
+    T weight[most];
+    int found = 0;
     double nearer = 0;
     for (int64_t nth = 0; nth < live.count(); ++nth) {
       const T within = 1 - T(nearer);
@@ -145,9 +150,29 @@ struct Rows {
       const int64_t at = live.template position<end>(nth);
       const T s = live.strength[at];
       // Written so that a strength that is NaN stays one.
-      axpy(width, s > within ? within : s, values + live.row[at] * width, reading);
+      weight[found] = s > within ? within : s;
+      row[found++] = values + live.row[at] * width;
       nearer += s;
+      if (found == most) {
+        add_rows<most>(row, weight, reading);
+        found = 0;
+      }
     }
+    if (found == 3) add_rows<3>(row, weight, reading);
+    if (found == 2) add_rows<2>(row, weight, reading);
+    if (found == 1) add_rows<1>(row, weight, reading);
+  }
+
+  template <int count>
+  void add_rows(const T* const* row, const T* weight, T* reading) const {
+    int64_t m = 0;
+    for (; m + lanes<T> <= width; m += lanes<T>) {
+      Vector<T> sum = load(reading + m);
+      for (int i = 0; i < count; ++i) sum += fill(weight[i]) * load(row[i] + m);
+      store(reading + m, sum);
+    }
+    for (; m < width; ++m)
+      for (int i = 0; i < count; ++i) reading[m] += weight[i] * row[i][m];
   }
 };
 

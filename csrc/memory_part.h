@@ -88,17 +88,13 @@ class MemoryForwardOf final : public MemoryForward<T> {
         clear_values(rows.values + pushed[part] * c.width, c.width);
       return;
     }
-    const T* bias = as<T>(c.head_bias);
-    for (int part = 0; part < parts; ++part, products += c.width + 2, bias += c.width + 2) {
+    for (int part = 0; part < parts; ++part, products += c.width + 2) {
       T* value = rows.values + pushed[part] * c.width;
       for (int64_t m = 0; m < c.width; m += lanes<T>) {
         const int n = int(std::min<int64_t>(lanes<T>, c.width - m));
-        store_first<T>(value + m,
-                       hyperbolic_tangent(load_first(products + m, n) + load_first(bias + m, n)),
-                       n);
+        store_first<T>(value + m, hyperbolic_tangent(load_first(products + m, n)), n);
       }
-      const Vector<T> both =
-          sigmoid(load_first(products + c.width, 2) + load_first(bias + c.width, 2));
+      const Vector<T> both = sigmoid(load_first(products + c.width, 2));
       push_pop[2 * part] = both[0];
       push_pop[2 * part + 1] = both[1];
     }

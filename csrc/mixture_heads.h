@@ -12,17 +12,12 @@ namespace unbounded {
 constexpr int most_actions = 4;
 
 template <class T, class Places>
-void heads_to_planes(const MixtureSizes<T, Places>& sizes, const T* heads, const T* bias,
-                     const Planes<T>& to) {
+void heads_to_planes(const MixtureSizes<T, Places>& sizes, const T* heads, const Planes<T>& to) {
   const int64_t count = sizes.count, actions = sizes.actions;
   clear_values(to.data, sizes.planes_size());
   for (int64_t a = 0; a < actions; ++a)
-    for (int64_t s = 0; s < count; ++s)
-      to.data[a * to.stride + s] = heads[s * actions + a] + (bias ? bias[s * actions + a] : 0);
-  heads += count * actions;
-  if (bias) bias += count * actions;
-  for (int64_t s = 0; s < count; ++s)
-    to.data[actions * to.stride + s] = heads[s] + (bias ? bias[s] : 0);
+    for (int64_t s = 0; s < count; ++s) to.data[a * to.stride + s] = heads[s * actions + a];
+  copy_values(to.data + actions * to.stride, heads + count * actions, count);
 }
 
 template <class T, class Places>

@@ -32,7 +32,7 @@ class MixtureForwardPart : public MemoryForward<T> {
       return;
     }
     const Planes<T> planes = cells_.sizes.planes_at(c, t, b);
-    heads_to_planes(cells_.sizes, products, as<T>(c.head_bias), planes);
+    heads_to_planes(cells_.sizes, products, planes);
     activate(planes, int(c.actions));
     cells_.step(t, b, f.length_of(b), reading);
     if (t + 1 == f.length_of(b))

@@ -20,7 +20,7 @@ class MixtureUnroll {
       cells.begin(b);
       for (int64_t t = 0; t < c.steps; ++t) {
         const int64_t at = b * c.steps + t;
-        heads_to_planes<T>(sizes, as<T>(c.instructions) + at * sizes.head_count(), nullptr,
+        heads_to_planes<T>(sizes, as<T>(c.instructions) + at * sizes.head_count(),
                            sizes.planes_at(c, t, b));
         cells.step(t, b, c.steps, as<T>(c.readings) + at * sizes.reading_size());
       }

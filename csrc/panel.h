@@ -1,4 +1,4 @@
-// Products of a few rows with packed weights: out[b, c] = sum_k in[b, k] W[k, c].
+// Products of a few rows with packed weights: out[b, c] = start[c] + sum_k in[b, k] W[k, c].
 //
 // A panel is `panel_width` neighbouring columns c (two registers) of W, laid out [k][column], so
 // that a product streams it once while the sums of up to UNBOUNDED_MAX_ROWS rows stay in registers.
@@ -7,10 +7,21 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "vector.h"
 
 namespace unbounded {
+
+// What there is a function of for each number of rows.
+#if UNBOUNDED_MAX_ROWS == 14
+#define UNBOUNDED_EACH_COUNT(X) \
+  X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
+#elif UNBOUNDED_MAX_ROWS == 12
+#define UNBOUNDED_EACH_COUNT(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12)
+#else
+#define UNBOUNDED_EACH_COUNT(X) X(1) X(2) X(3) X(4) X(5) X(6)
+#endif
 
 template <class T>
 inline constexpr int panel_width = 2 * lanes<T>;
@@ -70,11 +81,14 @@ UNBOUNDED_INLINE const T* accumulate(Vector<T> (&low)[ROWS], Vector<T> (&high)[R
 }
 
 template <class T, int ROWS>
-void panel_rows(const Segment<T>& first, const Segment<T>& second, const T* panel, const T* next,
-                T* out, int64_t out_stride) {
+void panel_rows(const Segment<T>& first, const Segment<T>& second, const T* start, const T* panel,
+                const T* next, T* out, int64_t out_stride) {
   Vector<T> low[ROWS], high[ROWS];
 #pragma GCC unroll 16
-  for (int r = 0; r < ROWS; ++r) low[r] = high[r] = Vector<T>{};
+  for (int r = 0; r < ROWS; ++r) {
+    low[r] = start ? load(start) : Vector<T>{};
+    high[r] = start ? load(start + lanes<T>) : Vector<T>{};
+  }
   const int64_t inner = first.count + second.count;
   const T* end = panel + inner * panel_width<T>;
   Ahead<T> ahead{panel + prefetch_distance * panel_width<T>, end, next};
@@ -89,33 +103,18 @@ void panel_rows(const Segment<T>& first, const Segment<T>& second, const T* pane
 }
 
 // One panel for `rows` <= UNBOUNDED_MAX_ROWS rows; the inner dimension is `first` then `second`.
-// `next` is the panel that will be used next, as far as is known.
+// Sums start at `start`, a value for each column, or null for 0; `next` is the panel that will be
+// used next, as far as is known.
 template <class T>
 inline void panel_product(int rows, const Segment<T>& first, const Segment<T>& second,
-                          const T* panel, const T* next, T* out, int64_t out_stride) {
+                          const T* start, const T* panel, const T* next, T* out,
+                          int64_t out_stride) {
   switch (rows) {
-#define UNBOUNDED_ROWS(n) \
+#define UNBOUNDED_CASE(n) \
   case n:                 \
-    return panel_rows<T, n>(first, second, panel, next, out, out_stride);
-    UNBOUNDED_ROWS(1)
-    UNBOUNDED_ROWS(2)
-    UNBOUNDED_ROWS(3)
-    UNBOUNDED_ROWS(4)
-    UNBOUNDED_ROWS(5)
-    UNBOUNDED_ROWS(6)
-#if UNBOUNDED_MAX_ROWS > 6
-    UNBOUNDED_ROWS(7)
-    UNBOUNDED_ROWS(8)
-    UNBOUNDED_ROWS(9)
-    UNBOUNDED_ROWS(10)
-    UNBOUNDED_ROWS(11)
-    UNBOUNDED_ROWS(12)
-#endif
-#if UNBOUNDED_MAX_ROWS > 12
-    UNBOUNDED_ROWS(13)
-    UNBOUNDED_ROWS(14)
-#endif
-#undef UNBOUNDED_ROWS
+    return panel_rows<T, n>(first, second, start, panel, next, out, out_stride);
+    UNBOUNDED_EACH_COUNT(UNBOUNDED_CASE)
+#undef UNBOUNDED_CASE
     default:
       return;
   }
@@ -151,9 +150,15 @@ void pack_straight(T* panel, const T* weights, int64_t stride, int64_t count, in
   const int64_t width = std::min<int64_t>(columns, panel_width<T>);
   for (int64_t k = 0; k < count; ++k) {
     T* to = panel + k * panel_width<T>;
-    for (int64_t c = 0; c < width; ++c) to[c] = weights[k * stride + c];
-    for (int64_t c = width; c < panel_width<T>; ++c) to[c] = 0;
+    std::memcpy(to, weights + k * stride, sizeof(T) * size_t(width));
+    std::memset(to + width, 0, sizeof(T) * size_t(panel_width<T> - width));
   }
+}
+
+// Adds a bias to where the sums of a panel's columns start.
+template <class T>
+void add_bias(T* panel, const T* bias, int64_t columns) {
+  for (int64_t c = 0; c < std::min<int64_t>(columns, panel_width<T>); ++c) panel[c] += bias[c];
 }
 
 }  // namespace unbounded

@@ -8,10 +8,12 @@
 
 #include <memory>
 
-#include "controller_part.h"
+#include "controller_backward.h"
+#include "controller_forward.h"
 #include "memory_part.h"
 #include "split.h"
 #include "threads.h"
+#include "weight_gradients.h"
 #include "workspace.h"
 
 namespace unbounded {
@@ -77,6 +79,7 @@ class Recurrence final : public Session {
   Barrier barrier_;
   Workspace space_;
   T* head_panels_ = nullptr;  // [head group][hidden][panel]
+  T* head_starts_ = nullptr;  // [head group][panel]: the biases
   T* products_ = nullptr;     // [B][padded head count]
 
   Recurrence(const UnboundedCall& call, MemorySizes memory, int64_t lane_count)
@@ -86,14 +89,20 @@ class Recurrence final : public Session {
     controller_->take_parts(space_, most_threads_);
     memory_->take_parts(space_);
     space_.part(head_panels_, f.head_groups() * f.c.hidden * panel);
+    space_.part(head_starts_, f.head_groups() * panel);
     space_.part(products_, f.c.batch * f.head_groups() * panel);
   }
 
   void pack_heads(Share groups) {
     const int64_t H = f.c.hidden;
-    for (int64_t g = groups.begin; g < groups.end; ++g)
+    for (int64_t g = groups.begin; g < groups.end; ++g) {
+      const int64_t columns = f.head_count() - g * panel;
       pack_transposed(head_panels_ + g * H * panel, as<T>(f.c.head_weight) + g * panel * H, H, H,
-                      f.head_count() - g * panel);
+                      columns);
+      clear_values(head_starts_ + g * panel, panel);
+      if (f.c.head_bias)
+        add_bias(head_starts_ + g * panel, as<T>(f.c.head_bias) + g * panel, columns);
+    }
   }
 
   void run_steps(int64_t thread) {
@@ -111,9 +120,9 @@ class Recurrence final : public Session {
     for_passes(f, rows, entries, [&](Share pass) {
       const Share products = rows ? pass : Share{0, f.c.batch};
       for (int64_t t = 0; t < f.c.steps; ++t) {
-        sweep(units, t, [&](int64_t g) { controller_->step(t, g, products, thread); });
+        controller_->step(t, units, products, thread);
         barrier_.wait(sharing);
-        sweep(heads, t, [&](int64_t g) { head_step(t, g, products); });
+        sweep(heads, t, [&](int64_t g) { head_step(t, g, heads, products); });
         barrier_.wait(sharing);
         for (int64_t b = pass.begin; b < pass.end; ++b)
           if (f.c.skips_memory)
@@ -131,35 +140,32 @@ class Recurrence final : public Session {
     clear_values(as<T>(f.c.reading_last) + b * R, R);
   }
 
-  void head_step(int64_t t, int64_t group, Share entries) {
+  void head_step(int64_t t, int64_t group, Share groups, Share entries) {
     const int64_t H = f.c.hidden, stride = f.head_groups() * panel;
     const T* hidden = f.hidden_at(t);
     for_row_blocks(entries.begin, entries.count(), [&](int64_t b0, int rows) {
       panel_product(rows, Segment<T>{hidden + b0 * H, H, H}, Segment<T>{hidden, 0, 0},
-                    head_panels_ + group * H * panel,
-                    head_panels_ + after_in_sweep(group, f.head_groups(), t) * H * panel,
+                    head_starts_ + group * panel, head_panels_ + group * H * panel,
+                    head_panels_ + after_in_sweep(group, groups, t) * H * panel,
                     products_ + b0 * stride + group * panel, stride);
     });
   }
 };
 
-// Weight gradients and that of x are large products of grad_gates and grad_instructions with what
-// the forward pass kept, and are left to the caller.
+// The gradient of x is a large product of grad_gates with weights, and is left to the caller.
 template <class T>
 class RecurrenceBackward {
  public:
   RecurrenceBackward(const Frame<T>& frame, ControllerBackward<T>& controller,
-                     MemoryBackward<T>& memory)
-      : f(frame), controller_(controller), memory_(memory) {}
+                     MemoryBackward<T>& memory, WeightGradients<T>& weights)
+      : f(frame), controller_(controller), memory_(memory), weights_(weights) {}
 
   bool run(ParallelFor parallel_for) {
     threads_ = threads_for(f.c, parallel_for);
     const int64_t most = threads_;
-    controller_.take_parts(space_, most);
-    memory_.take_parts(space_);
+    take_parts(most);
     if (!space_.allocate()) return false;
-    controller_.take_parts(space_, most);
-    memory_.take_parts(space_);
+    take_parts(most);
     auto steps = [this](int64_t thread) { run_steps(thread); };
     return in_parallel(most, parallel_for, threads_, steps);
   }
@@ -168,9 +174,16 @@ class RecurrenceBackward {
   const Frame<T>& f;
   ControllerBackward<T>& controller_;
   MemoryBackward<T>& memory_;
+  WeightGradients<T>& weights_;
   int64_t threads_ = 1;
   Barrier barrier_;
   Workspace space_;
+
+  void take_parts(int64_t most) {
+    controller_.take_parts(space_, most);
+    memory_.take_parts(space_);
+    weights_.take_parts(space_, most);
+  }
 
   void run_steps(int64_t thread) {
     const bool rows = by_rows(f, threads_);
@@ -195,9 +208,9 @@ class RecurrenceBackward {
           else
             memory_.step(t, b, controller_.grad_reading(b));
         barrier_.wait(sharing);
-        sweep(units, t, [&](int64_t g) { controller_.step(t, g, products, thread); });
+        controller_.step(t, units, products, thread);
         barrier_.wait(sharing);
-        sweep(columns, t, [&](int64_t g) { controller_.before(t, g, products); });
+        controller_.before(t, columns, products);
         barrier_.wait(sharing);
       }
     });
@@ -205,6 +218,8 @@ class RecurrenceBackward {
       controller_.end(b);
       memory_.end(b);
     }
+    barrier_.wait(threads_);
+    weights_.run(thread, threads_, barrier_);
   }
 };
 

@@ -26,8 +26,10 @@ inline Share share_of(int64_t count, int64_t thread, int64_t threads) {
 // (in bytes) that they stay close by.
 constexpr int64_t fewest_rows_a_thread = 4;
 constexpr int64_t few_weights = 256 << 10;
-// More weights than this, in bytes, come from far away once every thread reads all of them.
+// More weights than this, in bytes, come from far away once every thread reads all of them, which is
+// little only beside the arithmetic of many rows.
 constexpr int64_t most_weights = 3 << 20;
+constexpr int64_t many_rows_a_thread = 4 * UNBOUNDED_MAX_ROWS;
 
 template <class T>
 int64_t weight_bytes(const Frame<T>& f) {
@@ -46,7 +48,8 @@ bool by_rows(const Frame<T>& f, int64_t threads) {
   if (asked != Division::automatic) return asked == Division::rows;
   const int64_t weights = weight_bytes(f);
   const int64_t fewest = weights <= few_weights ? 1 : fewest_rows_a_thread;
-  return f.c.batch >= fewest * threads && weights <= most_weights;
+  const bool near = weights <= most_weights || f.c.batch >= many_rows_a_thread * threads;
+  return f.c.batch >= fewest * threads && near;
 }
 
 // Few weights stay in the nearest cache whatever else passes through it: then the batch entries of a
@@ -61,8 +64,8 @@ void for_passes(const Frame<T>& f, bool rows, Share entries, Body body) {
 
 // Every second step sweeps backwards: what was used last is still in the cache, where sweeping
 // always forwards over a little more than fits would miss every time.
-inline int64_t after_in_sweep(int64_t i, int64_t count, int64_t step) {
-  return step % 2 == 0 ? std::min(i + 1, count - 1) : std::max<int64_t>(i - 1, 0);
+inline int64_t after_in_sweep(int64_t i, Share share, int64_t step) {
+  return step % 2 == 0 ? std::min(i + 1, share.end - 1) : std::max(i - 1, share.begin);
 }
 template <class Body>
 inline void sweep(Share share, int64_t step, Body body) {

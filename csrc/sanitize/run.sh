@@ -1,7 +1,7 @@
 #!/bin/sh
-# Runs the kernel tests on builds with a sanitizer: csrc/sanitize/run.sh address|undefined|thread
-# [pytest arguments]. Needs GCC, an environment with the development dependencies and the sources on
-# the path. On x86-64 the AVX2 build is tested and, where the processor has it, the AVX-512 build.
+# Runs the kernel tests on builds with a sanitizer: csrc/sanitize/run.sh
+# address|undefined|address,undefined|thread [pytest arguments]. Needs GCC, an environment with the
+# development dependencies and the sources on the path. On x86-64 the AVX2 build is tested and, where the processor has it, the AVX-512 build.
 # torch's own thread pool is not instrumented, so that "thread" runs csrc/sanitize/threads.cpp
 # instead of Python.
 set -eu
@@ -28,7 +28,7 @@ run() { # name of the build, pytest arguments...
     -fvisibility=hidden -DUNBOUNDED_ISA_NAME='"sanitized"' "$here/../library.cpp" -o "$library"
   runtime=$(${CXX:-g++} -print-file-name=libubsan.so)
   # Exceptions of other libraries go through the sanitizer, which then must find the C++ runtime.
-  [ "$kind" = address ] && runtime="$(${CXX:-g++} -print-file-name=libasan.so) \
+  [ "$kind" != undefined ] && runtime="$(${CXX:-g++} -print-file-name=libasan.so) \
     $(${CXX:-g++} -print-file-name=libstdc++.so)"
   echo "$kind, $name"
   # A compiler started by torch.compile would run under the sanitizer too.

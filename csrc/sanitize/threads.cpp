@@ -32,59 +32,84 @@ struct Buffers {
   }
 };
 
-// Returns a sum over the gradients, which must not depend on the number of threads.
-double run(int structure, int controller, int64_t threads) {
+struct Choice {
+  int structure, controller;
+  int64_t threads, division;
+};
+
+// Returns a sum over the gradients, which must not depend on the threads or on the division.
+double run(const Choice& choice) {
   std::srand(1);
-  const int64_t T = 12, B = 5, H = 40, M = 24, N0 = 2;
-  const int64_t parts = structure == 2 ? 2 : 1, R = parts * M, K = parts * (M + 2);
-  const int64_t lanes = controller < 2 ? 4 : 1, N = N0 + parts * T;
+  const bool mixes = choice.structure > 2;
+  const int64_t T = 12, B = 5, I = 3, H = 40, M = 24, N0 = mixes ? 3 : 2, S = 5, depth = 2;
+  const int64_t actions = 3, padded_count = 16;  // of the widest register
+  const int64_t parts = choice.structure == 2 ? 2 : 1;
+  const int64_t R = mixes ? S * depth : parts * M, K = mixes ? S * (actions + 1) : parts * (M + 2);
+  const int64_t blocks = choice.controller == 0 ? 4 : choice.controller == 1 ? 3 : 1;
+  const int64_t lanes = choice.controller < 2 ? 4 : 1;
+  const int64_t N = N0 + (choice.structure == 4 ? 2 : parts) * T;
   Buffers buffers;
   auto real = [&](int64_t count) { return buffers.real(count); };
   UnboundedCall c{};
-  c.steps = c.capacity = T, c.batch = B, c.hidden = H, c.width = M, c.initial_rows = N0;
-  c.saves = 1, c.threads = threads, c.weight_ih_stride = R;
-  c.weight_ih = real(lanes * H * R), c.weight_hh = real(lanes * H * H);
+  c.steps = c.capacity = T, c.batch = B, c.inputs = I, c.hidden = H, c.width = M;
+  c.initial_rows = N0, c.saves = 1, c.threads = choice.threads, c.division = choice.division;
+  c.weight_ih_stride = I + R;
+  c.weight_ih = real(blocks * H * (I + R)) + I, c.weight_hh = real(blocks * H * H);
+  c.bias_ih = real(blocks * H), c.bias_hh = real(blocks * H);
   c.head_weight = real(K * H), c.head_bias = real(K);
   c.hidden0 = real(B * H), c.cell0 = real(B * H), c.reading0 = real(B * R);
-  float* strengths0 = real(B * N0);
-  for (int64_t i = 0; i < B * N0; ++i) strengths0[i] = std::fabs(strengths0[i]);
-  c.strengths0 = strengths0;
   c.gates = real(T * B * lanes * H), c.outputs = real(T * B * H), c.cells = real(T * B * H);
-  c.tanh_cells = real(T * B * H), c.readings = real(T * B * R), c.values = real(B * N * M);
-  c.strengths = real(B * N), c.hidden_last = real(B * H), c.cell_last = real(B * H);
-  c.reading_last = real(B * R), c.instructions = real(T * B * 2 * parts);
-  c.deaths = buffers.integer(B * T * parts), c.kept = real(B * T * parts);
-  c.grave_rows = buffers.integer(B * N), c.grave_strengths = real(B * N);
-  c.live_range = buffers.integer(3 * B);
-  c.grad_outputs = real(T * B * H), c.grad_values = real(B * N * M);
-  float* grad_gates = real(T * B * lanes * H);
-  c.grad_gates = grad_gates, c.grad_instructions = real(T * B * K);
+  c.tanh_cells = real(T * B * H), c.readings = real(T * B * R);
+  c.hidden_last = real(B * H), c.cell_last = real(B * H), c.reading_last = real(B * R);
+  c.grad_outputs = real(T * B * H), c.grad_instructions = real(T * B * K);
   c.grad_hidden0 = real(B * H), c.grad_cell0 = real(B * H), c.grad_reading0 = real(B * R);
-  c.grad_strengths0 = real(B * N0);
+  if (mixes) {
+    c.count = S, c.depth = depth, c.actions = actions, c.block = 64;
+    c.memory0 = real(B * S * N0), c.memory_last = real(B * S * N);
+    c.planes = real(T * B * (actions + 1) * padded_count);
+    c.grad_memory0 = real(B * S * N0);
+  } else {
+    float* strengths0 = real(B * N0);
+    for (int64_t i = 0; i < B * N0; ++i) strengths0[i] = std::fabs(strengths0[i]);
+    c.strengths0 = strengths0, c.values = real(B * N * M), c.strengths = real(B * N);
+    c.instructions = real(T * B * 2 * parts);
+    c.deaths = buffers.integer(B * T * parts), c.kept = real(B * T * parts);
+    c.grave_rows = buffers.integer(B * N), c.grave_strengths = real(B * N);
+    c.live_range = buffers.integer(3 * B);
+    c.grad_values = real(B * N * M), c.grad_strengths0 = real(B * N0);
+  }
+  float *grad_gates = real(T * B * lanes * H), *grad_weight = real(blocks * H * (I + R));
+  c.grad_gates = grad_gates, c.x = real(T * B * I);
+  c.grad_weight_ih = grad_weight, c.grad_weight_hh = real(blocks * H * H);
+  c.grad_bias_ih = real(blocks * H), c.grad_bias_hh = real(blocks * H);
+  c.grad_head_weight = real(K * H), c.grad_head_bias = real(K);
   void* pool = reinterpret_cast<void*>(&with_threads);
   void* session = nullptr;
-  if (unbounded_open(structure, controller, 0, &c, pool, &session)) return NAN;
+  if (unbounded_open(choice.structure, choice.controller, 0, &c, pool, &session)) return NAN;
   if (unbounded_run(session, &c, pool)) return NAN;
   unbounded_finish(session, &c);
   unbounded_close(session);
-  if (unbounded_backward(structure, controller, 0, &c, pool)) return NAN;
+  if (unbounded_backward(choice.structure, choice.controller, 0, &c, pool)) return NAN;
   double sum = 0;
   for (int64_t i = 0; i < T * B * lanes * H; ++i) sum += grad_gates[i] * double(i % 7 + 1);
+  for (int64_t i = 0; i < blocks * H * (I + R); ++i) sum += grad_weight[i] * double(i % 5 + 1);
   return sum;
 }
 
 }  // namespace
 
 int main() {
-  for (int structure = 0; structure < 3; ++structure)
-    for (int controller = 0; controller < 5; ++controller) {
-      const double one = run(structure, controller, 1), three = run(structure, controller, 3);
-      if (!(one == three)) {
-        std::printf("structure %d controller %d: %g with one thread, %g with three\n", structure,
-                    controller, one, three);
-        return 1;
+  for (int structure = 0; structure < 5; ++structure)
+    for (int controller = 0; controller < 5; ++controller)
+      for (int64_t division = 1; division <= 2; ++division) {
+        const double one = run({structure, controller, 1, 0});
+        const double three = run({structure, controller, 3, division});
+        if (!(one == three)) {
+          std::printf("structure %d controller %d division %d: %g with one thread, %g with three\n",
+                      structure, controller, int(division), one, three);
+          return 1;
+        }
       }
-    }
-  std::puts("no data race, and one thread equals three");
+  std::puts("no data race, by rows and by columns, and one thread equals three");
   return 0;
 }

@@ -35,7 +35,7 @@ def test_parity(structure, dtype, lengths, sharpness, rows):
 
 
 @pytest.mark.parametrize("structure", STRUCTURES)
-@pytest.mark.parametrize("batch", [1, 2, 10, 15, 33])
+@pytest.mark.parametrize("batch", [1, 2, 10, 15, 33, 80])
 def test_parity_of_larger_sizes(structure, batch):
     assert_parity(make_case(structure, steps=20, batch=batch, inputs=9, hidden=70, width=45))
 

@@ -210,7 +210,8 @@ def check_lengths(lengths: Tensor | None, steps: int, batch: int) -> None:
 def set_pointers(call: Call, tensors: dict[str, Tensor | None]) -> None:
     """Enter the addresses of tensors under their names."""
     for name, tensor in tensors.items():
-        setattr(call, name, None if tensor is None else tensor.data_ptr())
+        # An empty tensor stands for what there is none of.
+        setattr(call, name, None if tensor is None else tensor.data_ptr() or None)
 
 
 def new_call(sizes: Sizes, weight_ih: Tensor) -> Call:
@@ -219,6 +220,6 @@ def new_call(sizes: Sizes, weight_ih: Tensor) -> Call:
     call.steps, call.batch, call.capacity = sizes.steps, sizes.batch, sizes.steps
     call.hidden, call.width, call.initial_rows = sizes.hidden, sizes.width, sizes.rows
     call.saves = 1
-    call.weight_ih_stride = weight_ih.shape[1]
+    call.weight_ih_stride, call.inputs = weight_ih.shape[1], sizes.inputs
     call.weight_ih = weight_ih.data_ptr() + sizes.inputs * weight_ih.element_size()
     return call

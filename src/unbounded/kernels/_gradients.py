@@ -1,11 +1,23 @@
-"""Gradients of the weights of a recurrence: large products of what its two passes left."""
+"""Gradients of the weights of a recurrence, and that of its input."""
 
 from __future__ import annotations
+
+from typing import Final
 
 import torch
 from torch import Tensor
 
 from unbounded.kernels._shapes import CONTROLLERS
+
+#: In the order of the backward operators' results.
+WEIGHT_GRADIENTS: Final = (
+    "grad_weight_ih",
+    "grad_weight_hh",
+    "grad_bias_ih",
+    "grad_bias_hh",
+    "grad_head_weight",
+    "grad_head_bias",
+)
 
 
 def input_gradient(controller: str, grad_gates: Tensor, weight_ih: Tensor, x: Tensor) -> Tensor:
@@ -15,64 +27,32 @@ def input_gradient(controller: str, grad_gates: Tensor, weight_ih: Tensor, x: Te
     return torch.mm(flat, weight_ih[:, : x.shape[2]]).view_as(x)
 
 
-def weight_gradients(
+def new_weight_gradients(
     controller: str,
-    x: Tensor,
+    weight_ih: Tensor,
     weight_hh: Tensor | None,
-    grad_gates: Tensor,
-    grad_instructions: Tensor,
-    kept: dict[str, Tensor],
-    hidden0: Tensor,
-    reading0: Tensor,
-) -> list[Tensor]:
-    """Gradients of weight_ih, weight_hh, bias_ih, bias_hh, head_weight and head_bias.
+    head_weight: Tensor,
+    *,
+    needed: bool,
+    steps: int,
+) -> dict[str, Tensor]:
+    """Room for the gradients of weight_ih, weight_hh, both biases, head_weight and head_bias.
 
     Args:
-        grad_gates: [T, B, lanes H]. grad_instructions: [T, B, K].
-        kept: "outputs" [T, B, H] and "readings" [T, B, R] of the forward pass.
+        needed: without it all are empty. steps: T * B; without any the sums over them are 0.
     Returns:
-        six tensors, empty ones for what the controller does not have; bias_hh is a GRU's.
+        six tensors by name, empty ones for what the controller does not have; bias_hh is a GRU's.
     """
-    kind, hidden, steps = CONTROLLERS[controller], hidden0.shape[1], x.shape[0]
-    grads, of_instructions = grad_gates.flatten(0, 1), grad_instructions.flatten(0, 1)
-    of_blocks, outputs = grads[:, : kind.blocks * hidden], kept["outputs"]
-    of_lanes = [grads[:, lanes.start * hidden : lanes.stop * hidden] for lanes in kind.hidden_lanes]
-    # An operator's results must not be one tensor.
-    of_hidden, of_bias_hh = x.new_empty(0), x.new_empty(0)
-    # One product over all steps for each, straight into the tensor that leaves: what the cell saw
-    # one step before is laid out for it, which is little beside a product in two parts.
-    seen = x.new_empty(steps, x.shape[1], x.shape[2] + reading0.shape[1])
-    x_seen, reading_seen = seen[..., : x.shape[2]], seen[..., x.shape[2] :]
-    x_seen.copy_(x)
-    reading_seen[:1], reading_seen[1:] = reading0, kept["readings"][: max(0, steps - 1)]
-    if weight_hh is not None:
-        before = torch.cat((hidden0.unsqueeze(0), outputs))[:steps].flatten(0, 1)
-        of_hidden, done = torch.empty_like(weight_hh), 0
-        for lanes in of_lanes:
-            torch.mm(lanes.t(), before, out=of_hidden[done : done + lanes.shape[1]])
-            done += lanes.shape[1]
-    if controller == "gru":
-        of_bias_hh = torch.cat([lanes.sum(0) for lanes in of_lanes])
-    return [
-        torch.mm(of_blocks.t(), seen.flatten(0, 1)),
-        of_hidden,
-        of_blocks.sum(0),
-        of_bias_hh,
-        torch.mm(of_instructions.t(), outputs.flatten(0, 1)),
-        of_instructions.sum(0),
-    ]
-
-
-def empty_weight_gradients(
-    controller: str, weight_ih: Tensor, weight_hh: Tensor | None, head_weight: Tensor
-) -> list[Tensor]:
-    """Tensors of the shapes that `weight_gradients` returns."""
-    new = weight_ih.new_empty
-    return [
-        new(weight_ih.shape),
-        new(0) if weight_hh is None else new(weight_hh.shape),
-        new(weight_ih.shape[0]),
-        new(weight_ih.shape[0]) if controller == "gru" else new(0),
-        new(head_weight.shape),
-        new(head_weight.shape[0]),
-    ]
+    shapes: tuple[tuple[int, ...], ...] = (
+        tuple(weight_ih.shape),
+        (0,) if weight_hh is None else tuple(weight_hh.shape),
+        (weight_ih.shape[0],),
+        (weight_ih.shape[0] if controller == "gru" else 0,),
+        tuple(head_weight.shape),
+        (head_weight.shape[0],),
+    )
+    make = weight_ih.new_empty if steps else weight_ih.new_zeros
+    return {
+        name: make(shape if needed else (0,))
+        for name, shape in zip(WEIGHT_GRADIENTS, shapes, strict=True)
+    }

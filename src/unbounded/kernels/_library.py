@@ -14,21 +14,21 @@ import torch
 
 from unbounded.errors import BackendError, ChoiceError
 
-INTERFACE_VERSION: Final = 5
+INTERFACE_VERSION: Final = 6
 INSTRUCTION_SETS: Final = ("avx512", "avx2", "baseline")
 
 _SIZES: Final = (
     "steps batch hidden width initial_rows capacity first_step saves threads division "
-    "skips_memory weight_ih_stride count depth actions limit block"
+    "skips_memory weight_ih_stride inputs count depth actions limit block"
 )
 _POINTERS: Final = (
-    "lengths weight_ih weight_hh head_weight head_bias hidden0 cell0 reading0 strengths0 "
-    "gates outputs cells tanh_cells readings values strengths hidden_last cell_last reading_last "
-    "instructions deaths kept grave_rows grave_strengths live_range "
-    "memory0 memory_last planes checkpoints overflow "
-    "grad_outputs grad_hidden_last grad_cell_last grad_reading_last grad_strengths_last "
-    "grad_values grad_gates grad_instructions grad_hidden0 grad_cell0 grad_reading0 "
-    "grad_strengths0 grad_memory_last grad_memory0"
+    "lengths weight_ih weight_hh bias_ih bias_hh head_weight head_bias hidden0 cell0 reading0 "
+    "strengths0 gates outputs cells tanh_cells readings values strengths hidden_last cell_last "
+    "reading_last instructions deaths kept grave_rows grave_strengths live_range memory0 "
+    "memory_last planes checkpoints overflow grad_outputs grad_hidden_last grad_cell_last "
+    "grad_reading_last grad_strengths_last grad_values grad_gates grad_instructions "
+    "grad_hidden0 grad_cell0 grad_reading0 grad_strengths0 x grad_weight_ih grad_weight_hh "
+    "grad_bias_ih grad_bias_hh grad_head_weight grad_head_bias grad_memory_last grad_memory0"
 )
 
 

@@ -28,7 +28,6 @@ from unbounded.kernels._shapes import (
     DTYPES,
     STRUCTURES,
     first_row,
-    joint_bias,
     project_input,
 )
 
@@ -74,14 +73,8 @@ def _recurrence(*arguments: Any) -> list[Tensor]:
         kept = final if steps else [tensor.clone() for tensor in final]
         return [outputs, *kept, *(op.x.new_empty(0) for _ in RESULTS[CALL_RESULTS:])]
     results = new_results(sizes, op.x)
-    project_input(
-        op.controller,
-        op.x.reshape(steps * batch, inputs),
-        op.weight_ih[:, :inputs].t(),
-        joint_bias(op.controller, op.bias_ih, op.bias_hh),
-        op.bias_hh,
-        results["gates"].view(steps * batch, -1),
-    )
+    rows = steps * batch
+    project_input(op.x.reshape(rows, inputs), op.weight_ih, results["gates"].view(rows, -1))
     first = first_row(op.structure, steps)
     results["values"][:, first : first + op.values0.shape[1]] = op.values0
     call = new_call(sizes, op.weight_ih)
@@ -90,6 +83,8 @@ def _recurrence(*arguments: Any) -> list[Tensor]:
         {
             "lengths": op.lengths,
             "weight_hh": op.weight_hh,
+            "bias_ih": op.bias_ih,
+            "bias_hh": op.bias_hh,
             "head_weight": op.head_weight,
             "head_bias": op.head_bias,
             "hidden0": op.hidden0,

@@ -19,11 +19,7 @@ from unbounded.kernels._buffers import (
     require,
     set_pointers,
 )
-from unbounded.kernels._gradients import (
-    empty_weight_gradients,
-    input_gradient,
-    weight_gradients,
-)
+from unbounded.kernels._gradients import input_gradient, new_weight_gradients
 from unbounded.kernels._library import run_backward
 from unbounded.kernels._registry import define
 from unbounded.kernels._shapes import CONTROLLERS, DTYPES, STRUCTURES, first_row
@@ -75,6 +71,10 @@ def _recurrence_backward(*arguments: Any) -> list[Tensor]:
         "grad_reading0": torch.empty_like(reading0),
         "grad_strengths0": x.new_empty(batch, values0.shape[1]),
     }
+    weights = new_weight_gradients(
+        op.controller, weight_ih, op.weight_hh, head_weight,
+        needed=op.needs_weights, steps=steps * batch,
+    )  # fmt: skip
     call = new_call(sizes, weight_ih)
     del given["weight_ih"]  # the call begins at the reading's columns
     set_pointers(
@@ -89,23 +89,19 @@ def _recurrence_backward(*arguments: Any) -> list[Tensor]:
             "grad_strengths_last": grad_strengths,
             **kept,
             **made,
+            "x": x,
+            **weights,
         },
     )
     run_backward(STRUCTURES[op.structure], kind.code, DTYPES[x.dtype], call)
 
-    grad_gates, grad_instructions = made["grad_gates"], made["grad_instructions"]
     grad_x = x.new_empty(0)
     if op.needs_x:
-        grad_x = input_gradient(op.controller, grad_gates, weight_ih, x)
-    weights = [x.new_empty(0) for _ in range(6)]
-    if op.needs_weights:
-        weights = weight_gradients(
-            op.controller, x, op.weight_hh, grad_gates, grad_instructions, kept, hidden0, reading0
-        )
+        grad_x = input_gradient(op.controller, made["grad_gates"], weight_ih, x)
     first = first_row(op.structure, steps)
     return [
         grad_x,
-        *weights,
+        *weights.values(),
         made["grad_hidden0"],
         made["grad_cell0"],
         made["grad_reading0"],
@@ -118,13 +114,13 @@ def _recurrence_backward_fake(*arguments: Any) -> list[Tensor]:
     op = BackwardCall(*arguments)
     x, weight_ih, head_weight, hidden0, cell0, reading0, values0, _ = op.inputs
     new = x.new_empty
-    none = new(0)
-    weights = [none] * 6
-    if op.needs_weights:
-        weights = empty_weight_gradients(op.controller, weight_ih, op.weight_hh, head_weight)
+    weights = new_weight_gradients(
+        op.controller, weight_ih, op.weight_hh, head_weight,
+        needed=op.needs_weights, steps=x.shape[0] * x.shape[1],
+    )  # fmt: skip
     return [
-        new(x.shape) if op.needs_x else none,
-        *weights,
+        new(x.shape) if op.needs_x else new(0),
+        *weights.values(),
         new(hidden0.shape),
         new(cell0.shape),
         new(reading0.shape),

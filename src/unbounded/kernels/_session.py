@@ -12,7 +12,6 @@ from unbounded.kernels._shapes import (
     PARTS,
     STRUCTURES,
     first_row,
-    joint_bias,
     project_input,
 )
 
@@ -37,10 +36,9 @@ class Session:
         initial: tuple[Tensor, Tensor, Tensor, Tensor, Tensor],
         capacity: int,
     ) -> None:
-        self._structure, self._controller = structure, controller
+        self._structure = structure
         self._kind = CONTROLLERS[controller]
         self._weights, self._head = weights, (head_weight, head_bias)
-        self._bias = joint_bias(controller, weights[2], weights[3])
         self._open(initial, max(1, capacity))
 
     def _open(self, initial: tuple[Tensor, ...], capacity: int) -> None:
@@ -66,7 +64,7 @@ class Session:
         )
 
     def _call(self, steps: int, batch: int) -> Call:
-        weight_ih, weight_hh, _, _ = self._weights
+        weight_ih, weight_hh, bias_ih, bias_hh = self._weights
         head_weight, head_bias = self._head
         reading_size = self._reading.shape[1]
         inputs = weight_ih.shape[1] - reading_size
@@ -77,6 +75,8 @@ class Session:
         call.weight_ih_stride = weight_ih.shape[1]
         call.weight_ih = weight_ih.data_ptr() + inputs * weight_ih.element_size()
         call.weight_hh = None if weight_hh is None else weight_hh.data_ptr()
+        call.bias_ih = None if bias_ih is None else bias_ih.data_ptr()
+        call.bias_hh = None if bias_hh is None else bias_hh.data_ptr()
         call.head_weight, call.head_bias = head_weight.data_ptr(), head_bias.data_ptr()
         call.hidden0, call.cell0 = self._hidden.data_ptr(), self._cell.data_ptr()
         call.reading0, call.strengths0 = self._reading.data_ptr(), self._strengths0.data_ptr()
@@ -98,14 +98,10 @@ class Session:
         cells = x.new_empty(2, *self._cell.shape)
         readings = x.new_empty(2, *self._reading.shape)
         push_pop = x.new_empty(batch, 2 * PARTS[self._structure])
-        x_weight = self._weights[0][:, :inputs].t()
         for begin in range(0, steps, CHUNK_STEPS):
             part = x[begin : begin + CHUNK_STEPS]
             rows = len(part) * batch
-            project_input(
-                self._controller, part.reshape(rows, inputs), x_weight, self._bias,
-                self._weights[3], gates[:rows],
-            )  # fmt: skip
+            project_input(part.reshape(rows, inputs), self._weights[0], gates[:rows])
             call = self._call(len(part), batch)
             left = None if lengths is None else (lengths - begin).clamp(0, len(part))
             last = tuple(torch.empty_like(t) for t in (self._hidden, self._cell, self._reading))

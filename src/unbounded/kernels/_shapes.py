@@ -45,45 +45,10 @@ def first_row(structure: str, steps: int) -> int:
     return steps if structure == "deque" else 0
 
 
-def joint_bias(controller: str, bias_ih: Tensor | None, bias_hh: Tensor | None) -> Tensor | None:
-    """The bias that goes to the blocks of weight_ih; a GRU keeps the n part of bias_hh apart."""
-    if bias_hh is None or bias_ih is None:
-        if bias_hh is not None and controller == "gru":
-            return torch.cat(
-                (bias_hh[: len(bias_hh) // 3 * 2], bias_hh.new_zeros(len(bias_hh) // 3))
-            )
-        return bias_ih if bias_hh is None else bias_hh
-    if controller != "gru":
-        return bias_ih + bias_hh
-    both = bias_ih.clone()
-    split = len(bias_hh) // 3 * 2
-    both[:split] += bias_hh[:split]
-    return both
-
-
-def project_input(
-    controller: str,
-    x: Tensor,
-    x_weight: Tensor,
-    bias: Tensor | None,
-    bias_hh: Tensor | None,
-    gates: Tensor,
-) -> None:
-    """Write the x part of every lane into `gates` [T * B, lanes * H], biases included.
+def project_input(x: Tensor, weight_ih: Tensor, gates: Tensor) -> None:
+    """Write the x part of every lane that has one into `gates` [T * B, lanes * H], without biases.
 
     Args:
-        x: [T * B, I]. x_weight: [I, blocks * H], the transpose of weight_ih's first columns.
-        bias: of `joint_bias`.
+        x: [T * B, I]. weight_ih: [blocks * H, I + R].
     """
-    target = gates
-    if controller == "gru":
-        split = x_weight.shape[1]
-        target = gates[:, :split]
-        if bias_hh is None:
-            gates[:, split:] = 0
-        else:
-            gates[:, split:] = bias_hh[split // 3 * 2 :]
-    if bias is None:
-        torch.mm(x, x_weight, out=target)
-    else:
-        torch.addmm(bias, x, x_weight, out=target)
+    torch.mm(x, weight_ih[:, : x.shape[1]].t(), out=gates[:, : weight_ih.shape[0]])

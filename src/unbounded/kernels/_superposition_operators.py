@@ -13,13 +13,12 @@ from torch import Tensor
 
 from unbounded.kernels._buffers import require
 from unbounded.kernels._gradients import (
-    empty_weight_gradients,
     input_gradient,
-    weight_gradients,
+    new_weight_gradients,
 )
 from unbounded.kernels._library import Call, Handle, run_backward
 from unbounded.kernels._registry import define
-from unbounded.kernels._shapes import CONTROLLERS, DTYPES, joint_bias, project_input
+from unbounded.kernels._shapes import CONTROLLERS, DTYPES, project_input
 from unbounded.kernels._superposition_shapes import MixtureSizes, check_call, sizes_of_call
 
 #: Results of the forward operator: the first five are the call's, the rest is for backward.
@@ -70,11 +69,12 @@ def _call(
     call = Call()
     sizes.set(call, x.shape[0])
     call.batch, call.hidden = hidden0.shape
-    call.weight_ih_stride = weight_ih.shape[1]
+    call.weight_ih_stride, call.inputs = weight_ih.shape[1], x.shape[2]
     call.weight_ih = weight_ih.data_ptr() + x.shape[2] * weight_ih.element_size()
     for name, tensor in tensors.items():
         if tensor is not None:
-            setattr(call, name, tensor.data_ptr())
+            # An empty tensor has no address.
+            setattr(call, name, tensor.data_ptr() or None)
     return call
 
 
@@ -118,18 +118,14 @@ def _superposition(*arguments: Any) -> list[Tensor]:
     check_call(sizes, op.controller, op.x, op.lengths, op.head_weight, op.hidden0, tensors)
     steps, batch, inputs = op.x.shape
     results = _results(sizes, op.controller, op.x, op.hidden0, op.saves)
-    project_input(
-        op.controller,
-        op.x.view(steps * batch, inputs),
-        op.weight_ih[:, :inputs].t(),
-        joint_bias(op.controller, op.bias_ih, op.bias_hh),
-        op.bias_hh,
-        results["gates"].view(steps * batch, -1),
-    )
+    rows = steps * batch
+    project_input(op.x.view(rows, inputs), op.weight_ih, results["gates"].view(rows, -1))
     overflow = sizes.overflow(op.x, batch, steps)
     given = {
         "lengths": op.lengths,
         "weight_hh": op.weight_hh,
+        "bias_ih": op.bias_ih,
+        "bias_hh": op.bias_hh,
         "head_weight": op.head_weight,
         "head_bias": op.head_bias,
         "hidden0": op.hidden0,
@@ -213,8 +209,14 @@ def _superposition_backward(*arguments: Any) -> list[Tensor]:
     }
     if op.needs_memory:
         made["grad_memory0"] = torch.empty_like(memory0)
+    weights = new_weight_gradients(
+        op.controller, weight_ih, op.weight_hh, head_weight,
+        needed=op.needs_weights, steps=steps * batch,
+    )  # fmt: skip
     given = {
         "lengths": op.lengths,
+        "x": x,
+        **weights,
         "weight_hh": op.weight_hh,
         "head_weight": head_weight,
         "hidden0": hidden0,
@@ -228,15 +230,12 @@ def _superposition_backward(*arguments: Any) -> list[Tensor]:
     call = _call(sizes, x, weight_ih, hidden0, given)
     call.saves = 1
     run_backward(sizes.code, CONTROLLERS[op.controller].code, DTYPES[x.dtype], call)
-    gates, instructions = made["grad_gates"], made["grad_instructions"]
-    weights = [x.new_empty(0) for _ in range(6)]
-    if op.needs_weights:
-        weights = weight_gradients(
-            op.controller, x, op.weight_hh, gates, instructions, kept, hidden0, reading0
-        )
+    of_x = x.new_empty(0)
+    if op.needs_x:
+        of_x = input_gradient(op.controller, made["grad_gates"], weight_ih, x)
     return [
-        input_gradient(op.controller, gates, weight_ih, x) if op.needs_x else x.new_empty(0),
-        *weights,
+        of_x,
+        *weights.values(),
         made["grad_hidden0"],
         made["grad_cell0"],
         made["grad_reading0"],
@@ -247,13 +246,14 @@ def _superposition_backward(*arguments: Any) -> list[Tensor]:
 def _superposition_backward_fake(*arguments: Any) -> list[Tensor]:
     op = BackwardCall(*arguments)
     x, weight_ih, head_weight, *initial = op.inputs
-    weights = [x.new_empty(0) for _ in range(6)]
-    if op.needs_weights:
-        weights = empty_weight_gradients(op.controller, weight_ih, op.weight_hh, head_weight)
+    weights = new_weight_gradients(
+        op.controller, weight_ih, op.weight_hh, head_weight,
+        needed=op.needs_weights, steps=x.shape[0] * x.shape[1],
+    )  # fmt: skip
     *of_initial, of_memory = (torch.empty_like(tensor) for tensor in initial)
     return [
         torch.empty_like(x) if op.needs_x else x.new_empty(0),
-        *weights,
+        *weights.values(),
         *of_initial,
         of_memory if op.needs_memory else x.new_empty(0),
     ]

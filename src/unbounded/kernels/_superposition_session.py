@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from unbounded.kernels._library import Call, Handle
-from unbounded.kernels._shapes import CONTROLLERS, DTYPES, joint_bias, project_input
+from unbounded.kernels._shapes import CONTROLLERS, DTYPES, project_input
 from unbounded.kernels._superposition import CheckedCells
 from unbounded.kernels._superposition_shapes import MixtureOptions, MixtureSizes, block_steps
 
@@ -26,7 +26,6 @@ class SuperpositionSession:
         capacity: int,
     ) -> None:
         self._controller, self._checked = controller, checked
-        self._bias = joint_bias(controller, checked.bias_ih, checked.bias_hh)
         count = checked.memory.shape[1]
         self._sizes = MixtureSizes(
             structure,
@@ -57,6 +56,8 @@ class SuperpositionSession:
         call.weight_ih = checked.weight_ih.data_ptr() + inputs * checked.weight_ih.element_size()
         for name, tensor in (
             ("weight_hh", checked.weight_hh),
+            ("bias_ih", checked.bias_ih),
+            ("bias_hh", checked.bias_hh),
             ("head_weight", checked.head_weight),
             ("head_bias", checked.head_bias),
             ("hidden0", self._hidden),
@@ -75,10 +76,7 @@ class SuperpositionSession:
         checked, new = self._checked, x.new_empty
         hidden, kind = self._hidden.shape[1], CONTROLLERS[self._controller]
         outputs, gates = new(steps, batch, hidden), new(steps * batch, kind.lanes * hidden)
-        project_input(
-            self._controller, x.reshape(steps * batch, inputs),
-            checked.weight_ih[:, :inputs].t(), self._bias, checked.bias_hh, gates,
-        )  # fmt: skip
+        project_input(x.reshape(steps * batch, inputs), checked.weight_ih, gates)
         planes = self._sizes.planes(x, batch, min(steps, block_steps(0)))
         rings = {"cells": new(2, *self._cell.shape), "readings": new(2, *self._reading.shape)}
         last = tuple(torch.empty_like(t) for t in (self._hidden, self._cell, self._reading))

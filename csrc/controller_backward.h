@@ -1,0 +1,162 @@
+// A controller backward: the cells of controllers.h and the products with the transposed weights.
+#pragma once
+
+#include "controller_part.h"
+#include "controllers.h"
+#include "frame.h"
+#include "live_rows.h"
+
+namespace unbounded {
+
+template <class T, class Controller>
+class ControllerBackwardOf final : public ControllerBackward<T> {
+  static constexpr int panel = panel_width<T>;
+
+ public:
+  explicit ControllerBackwardOf(const Frame<T>& frame) : f(frame) {}
+
+  void take_parts(Workspace& space, int64_t threads) override {
+    const int64_t units = f.unit_groups(), columns = f.reading_groups();
+    space.part(head_panels_, units * f.head_count() * panel);
+    space.part(before_panels_, (columns + units) * f.inner() * panel);
+    space.part(products_, threads * std::min(f.c.batch, rows_at_once) * hidden_stride());
+    space.part(grad_reading_, f.c.batch * columns * panel);
+    space.part(grad_hidden_, f.c.batch * units * panel);
+    space.part(carry_, f.c.batch * units * panel);
+  }
+
+  void pack(Share units, Share columns) override {
+    const UnboundedCall& c = f.c;
+    for (int64_t g = units.begin; g < units.end; ++g)
+      pack_straight(head_panels_ + g * f.head_count() * panel, as<T>(c.head_weight) + g * panel,
+                    c.hidden, f.head_count(), c.hidden - g * panel);
+    for (int64_t g = columns.begin; g < columns.end; ++g) {
+      T* to = before_panels_ + g * f.inner() * panel;
+      const int64_t first = (g - f.reading_groups()) * panel;
+      if (g < f.reading_groups())
+        pack_straight(to, as<T>(c.weight_ih) + g * panel, c.weight_ih_stride,
+                      Controller::reading_lanes.count * c.hidden, f.reading_size() - g * panel);
+      else if (c.weight_hh)
+        pack_straight(to, as<T>(c.weight_hh) + first, c.hidden, hidden_inner(0) + hidden_inner(1),
+                      c.hidden - first);
+    }
+  }
+
+  void begin(int64_t b) override {
+    clear_values(grad_reading(b), f.reading_groups() * panel);
+    clear_values(grad_hidden_ + b * hidden_stride(), hidden_stride());
+    clear_values(carry_ + b * hidden_stride(), hidden_stride());
+  }
+
+  T* grad_reading(int64_t b) override { return grad_reading_ + b * f.reading_groups() * panel; }
+
+  void step(int64_t t, Share groups, Share entries, int64_t thread) override {
+    const int64_t K = f.head_count();
+    if (groups.count() == 0) return;
+    const T* instructions = f.grad_instructions_at(t);
+    T* products = products_ + thread * std::min(f.c.batch, rows_at_once) * hidden_stride();
+    for_chunks(entries, [&](Share chunk) {
+      sweep(groups, t, [&](int64_t g) {
+        const T* own = head_panels_ + g * K * panel;
+        const T* next = head_panels_ + after_in_sweep(g, groups, t) * K * panel;
+        for_row_blocks(chunk.begin, chunk.count(), [&](int64_t b0, int rows) {
+          panel_product<T>(rows, Segment<T>{instructions + b0 * K, K, K},
+                           Segment<T>{instructions, 0, 0}, nullptr, own,
+                           b0 + rows < chunk.end ? own : next,
+                           products + (b0 - chunk.begin) * hidden_stride() + g * panel,
+                           hidden_stride());
+        });
+      });
+      for (int64_t b = chunk.begin; b < chunk.end; ++b)
+        cells(t, b, groups, products + (b - chunk.begin) * hidden_stride());
+    });
+  }
+
+  void before(int64_t t, Share groups, Share entries) override {
+    sweep(groups, t, [&](int64_t g) { before(t, g, groups, entries); });
+  }
+
+  void end(int64_t b) override {
+    const UnboundedCall& c = f.c;
+    const int64_t H = c.hidden, own = b * hidden_stride();
+    if (Controller::carries_hidden) axpy<T>(H, 1, carry_ + own, grad_hidden_ + own);
+    copy_initial(c.grad_hidden0, b, H, grad_hidden_ + own, c.grad_hidden_last);
+    if (Controller::has_cell)
+      copy_initial(c.grad_cell0, b, H, carry_ + own, c.grad_cell_last);
+    copy_initial(c.grad_reading0, b, f.reading_size(), grad_reading(b), c.grad_reading_last);
+  }
+
+ private:
+  const Frame<T>& f;
+  T* head_panels_ = nullptr;    // [unit group][heads][panel]
+  T* before_panels_ = nullptr;  // [reading groups, unit groups][lanes][panel]
+  T* products_ = nullptr;       // [thread][row][padded hidden]
+  T* grad_reading_ = nullptr;   // [B][padded reading]
+  T* grad_hidden_ = nullptr;    // [B][padded hidden]
+  T* carry_ = nullptr;          // [B][padded hidden]: of the cell, or of h past the products
+
+  // The units of some groups, of one batch entry; `products` is what the heads pass to h_t.
+  void cells(int64_t t, int64_t b, Share groups, const T* products) {
+    const UnboundedCall& c = f.c;
+    const int64_t H = c.hidden, first = groups.begin * panel, at = b * H + first;
+    const int64_t own = b * hidden_stride() + first;
+    const int width = int(std::min(groups.end * panel, H) - first);
+    T* to = f.grad_gates_at(t) + b * f.inner() + first;
+    if (t >= f.length_of(b)) {
+      for (int lane = 0; lane < Controller::lane_count; ++lane) clear_values(to + lane * H, width);
+      return;
+    }
+    if (t + 1 == f.length_of(b)) {  // where nothing has come from a next step
+      if (c.grad_hidden_last)
+        axpy<T>(width, 1, as<T>(c.grad_hidden_last) + at, grad_hidden_ + own);
+      if (Controller::has_cell && c.grad_cell_last)
+        axpy<T>(width, 1, as<T>(c.grad_cell_last) + at, carry_ + own);
+    }
+    const T* of_outputs =
+        c.grad_outputs ? as<T>(c.grad_outputs) + t * c.batch * H + at : nullptr;
+    Controller::backward(UnitsBackward<T>{
+        grad_hidden_ + own, products + first, of_outputs, H,
+        f.gates_at(t) + b * f.inner() + first, f.hidden_at(t - 1) + at, f.cell_at(t - 1) + at,
+        f.tanh_cells_at(t) + at, f.hidden_at(t) + at, carry_ + own, to, width});
+  }
+
+  void before(int64_t t, int64_t group, Share groups, Share entries) {
+    const int64_t H = f.c.hidden, inner = f.inner();
+    const bool is_reading = group < f.reading_groups();
+    const int64_t stride = is_reading ? f.reading_groups() * panel : hidden_stride();
+    T* to = is_reading ? grad_reading_ + group * panel
+                       : grad_hidden_ + (group - f.reading_groups()) * panel;
+    constexpr LaneRange of_reading = Controller::reading_lanes;
+    constexpr LaneRange one = Controller::hidden_lanes[0], two = Controller::hidden_lanes[1];
+    const T* own = before_panels_ + group * inner * panel;
+    const T* next = before_panels_ + after_in_sweep(group, groups, t) * inner * panel;
+    for_row_blocks(entries.begin, entries.count(), [&](int64_t b0, int rows) {
+      const T* from = f.grad_gates_at(t) + b0 * inner;
+      const Segment<T> first =
+          is_reading ? Segment<T>{from + of_reading.first * H, inner, of_reading.count * H}
+                     : Segment<T>{from + one.first * H, inner, hidden_inner(0)};
+      const Segment<T> second{is_reading ? from : from + two.first * H, inner,
+                              is_reading ? 0 : hidden_inner(1)};
+      panel_product<T>(rows, first, second, nullptr, own, b0 + rows < entries.end ? own : next,
+                       to + b0 * stride, stride);
+    });
+  }
+
+  int64_t hidden_stride() const { return f.unit_groups() * panel; }
+  int64_t hidden_inner(int range) const {
+    return f.c.weight_hh ? Controller::hidden_lanes[range].count * f.c.hidden : 0;
+  }
+
+  // Of an entry of length 0 what came in is what went out.
+  void copy_initial(void* to, int64_t b, int64_t count, const T* grad, const void* last) {
+    T* row = as<T>(to) + b * count;
+    if (f.length_of(b) > 0)
+      copy_values(row, grad, count);
+    else if (last)
+      copy_values(row, as<T>(last) + b * count, count);
+    else
+      clear_values(row, count);
+  }
+};
+
+}  // namespace unbounded

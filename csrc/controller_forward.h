@@ -1,0 +1,126 @@
+// A controller forward: packed weights, their products, and then the cells of controllers.h.
+//
+// All products of a step come first and then its cells, a batch entry after the other: their many
+// buffers are so read and written in long runs.
+#pragma once
+
+#include "controller_part.h"
+#include "controllers.h"
+#include "frame.h"
+#include "live_rows.h"
+
+namespace unbounded {
+
+template <class T, class Controller>
+class ControllerForwardOf final : public ControllerForward<T> {
+  static constexpr int panel = panel_width<T>;
+
+ public:
+  explicit ControllerForwardOf(const Frame<T>& frame) : f(frame) {}
+
+  void take_parts(Workspace& space, int64_t threads) override {
+    space.part(panels_, f.unit_groups() * Controller::lane_count * lane_panel());
+    space.part(starts_, f.unit_groups() * Controller::lane_count * panel);
+    space.part(products_, threads * std::min(f.c.batch, rows_at_once) * row_stride());
+  }
+
+  void pack(Share groups) override {
+    const UnboundedCall& c = f.c;
+    for (int64_t g = groups.begin; g < groups.end; ++g)
+      for (int lane = 0; lane < Controller::lane_count; ++lane) {
+        T* to = panel_of(g, lane);
+        const int64_t columns = c.hidden - g * panel;
+        const int of_reading = reading_block<Controller>(lane);
+        const int of_hidden = hidden_block<Controller>(lane);
+        T* start = start_of(g, lane);
+        clear_values(start, panel);
+        if (of_reading >= 0) {
+          const int64_t first = of_reading * c.hidden + g * panel;
+          if (c.bias_ih) add_bias(start, as<T>(c.bias_ih) + first, columns);
+          pack_transposed(to, as<T>(c.weight_ih) + first * c.weight_ih_stride,
+                          c.weight_ih_stride, f.reading_size(), columns);
+          to += f.reading_size() * panel;
+        }
+        if (of_hidden < 0) continue;
+        const int64_t first = of_hidden * c.hidden + g * panel;
+        if (c.bias_hh) add_bias(start, as<T>(c.bias_hh) + first, columns);
+        if (c.weight_hh)
+          pack_transposed(to, as<T>(c.weight_hh) + first * c.hidden, c.hidden, c.hidden, columns);
+      }
+  }
+
+  void step(int64_t t, Share groups, Share entries, int64_t thread) override {
+    if (groups.count() == 0) return;
+    T* products = products_ + thread * std::min(f.c.batch, rows_at_once) * row_stride();
+    for_chunks(entries, [&](Share chunk) {
+      sweep(groups, t, [&](int64_t g) {
+        for (int lane = 0; lane < Controller::lane_count; ++lane)
+          multiply(t, g, lane, groups, chunk, products);
+      });
+      for (int64_t b = chunk.begin; b < chunk.end; ++b)
+        cells(t, b, groups, products + (b - chunk.begin) * row_stride());
+    });
+  }
+
+  void keep_state(int64_t b) override {
+    const UnboundedCall& c = f.c;
+    const int64_t H = c.hidden;
+    copy_values(as<T>(c.hidden_last) + b * H, as<T>(c.hidden0) + b * H, H);
+    if (Controller::has_cell)
+      copy_values(as<T>(c.cell_last) + b * H, as<T>(c.cell0) + b * H, H);
+  }
+
+ private:
+  const Frame<T>& f;
+  T* panels_ = nullptr;    // [unit group][lane][reading then hidden][panel]
+  T* starts_ = nullptr;    // [unit group][lane][panel]: the biases
+  T* products_ = nullptr;  // [thread][row][lane][padded hidden], rows a little apart
+
+  // One lane of a group of units, of all rows.
+  void multiply(int64_t t, int64_t group, int lane, Share groups, Share rows, T* to) {
+    const int64_t H = f.c.hidden, R = f.reading_size();
+    const int64_t from_reading = reading_block<Controller>(lane) >= 0 ? R : 0;
+    const int64_t from_hidden = hidden_block<Controller>(lane) >= 0 && f.c.weight_hh ? H : 0;
+    const T* own = panel_of(group, lane);
+    const T* next = lane + 1 < Controller::lane_count
+                        ? panel_of(group, lane + 1)
+                        : panel_of(after_in_sweep(group, groups, t), 0);
+    to += lane * lane_stride() + group * panel;
+    for_row_blocks(rows.begin, rows.count(), [&](int64_t b0, int count) {
+      panel_product(count, Segment<T>{f.reading_at(t - 1) + b0 * R, R, from_reading},
+                    Segment<T>{f.hidden_at(t - 1) + b0 * H, H, from_hidden},
+                    start_of(group, lane), own, b0 + count < rows.end ? own : next,
+                    to + (b0 - rows.begin) * row_stride(), row_stride());
+    });
+  }
+
+  // The units of some groups, of one batch entry.
+  void cells(int64_t t, int64_t b, Share groups, const T* products) {
+    const UnboundedCall& c = f.c;
+    const int64_t H = c.hidden, first = groups.begin * panel, at = b * H + first;
+    const int width = int(std::min(groups.end * panel, H) - first);
+    T* out = as<T>(c.outputs) + t * c.batch * H + at;
+    if (t >= f.length_of(b)) return clear_values(out, width);
+    T* cell = const_cast<T*>(f.cell_at(t)) + at;
+    Controller::forward(UnitsForward<T>{products + first, lane_stride(), H,
+                                        f.gates_at(t) + b * f.inner() + first,
+                                        f.hidden_at(t - 1) + at, f.cell_at(t - 1) + at, cell,
+                                        f.tanh_cells_at(t) + at, out, width, c.saves != 0});
+    if (t + 1 < f.length_of(b)) return;
+    copy_values(as<T>(c.hidden_last) + at, out, width);
+    if (Controller::has_cell) copy_values(as<T>(c.cell_last) + at, cell, width);
+  }
+
+  int64_t lane_stride() const { return f.unit_groups() * panel; }
+  // Not a power of two, or all rows of a block would lie in the same places of the nearest cache.
+  int64_t row_stride() const { return Controller::lane_count * lane_stride() + panel; }
+  T* panel_of(int64_t group, int lane) const {
+    return panels_ + (group * Controller::lane_count + lane) * lane_panel();
+  }
+  T* start_of(int64_t group, int lane) const {
+    return starts_ + (group * Controller::lane_count + lane) * panel;
+  }
+  int64_t lane_panel() const { return (f.reading_size() + f.c.hidden) * panel; }
+};
+
+}  // namespace unbounded

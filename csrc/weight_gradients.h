@@ -1,0 +1,260 @@
+// Gradients of weights and biases: sums over all steps of outer products of what reached the gates
+// or the heads with what these had seen.
+//
+// grad W[g, k] = sum over n of G[n, g] S[n, k], where n counts steps and batch entries. The columns
+// of S are packed into panels as in panel.h, a few columns of G into blocks beside them, so that a
+// tile of grad W stays in registers over the whole sum. Threads claim groups of blocks one after the
+// other: one that the system lets wait takes fewer, and who takes which changes no sum.
+#pragma once
+
+#include <atomic>
+
+#include "frame.h"
+#include "split.h"
+#include "threads.h"
+#include "workspace.h"
+
+namespace unbounded {
+
+// What was seen: row n of `rest`, before which come `lead` rows of `first`.
+template <class T>
+struct Seen {
+  const T* first;
+  const T* rest;
+  int64_t lead, columns;
+  const T* row(int64_t n) const {
+    return n < lead ? first + n * columns : rest + (n - lead) * columns;
+  }
+  int64_t panels() const { return padded<T>(columns) / panel_width<T>; }
+};
+
+// grad W of one S, from row `shift` of it on; `to` is the first of the columns in a row of `stride`.
+template <class T>
+struct Wanted {
+  int seen;
+  int64_t shift;
+  T* to;
+  int64_t stride;
+};
+
+// Some columns of a G, and all that is wanted of them; null where no sum is.
+template <class T>
+struct Reached {
+  const T* data;
+  int64_t stride, first, columns;
+  T* sums;
+  T* sums_again;
+  Wanted<T> wanted[3];
+  int count;
+
+  void want(const Wanted<T>& one) { wanted[count++] = one; }
+};
+
+template <class T>
+class WeightGradients {
+  static constexpr int panel = panel_width<T>;
+  static constexpr int64_t block_stride = UNBOUNDED_MAX_ROWS > 8 ? 16 : 8;
+  static constexpr int64_t blocks_at_once = 8;  // of columns of G, so that panels are read seldom
+  static constexpr int64_t group_columns = blocks_at_once * UNBOUNDED_MAX_ROWS;
+  static constexpr int64_t most_at_once = 1536;  // rows of G and S
+
+ public:
+  template <class Controller>
+  void take(const Frame<T>& f) {
+    const UnboundedCall& c = f.c;
+    if (c.grad_head_weight == nullptr || c.steps == 0) return;
+    const int64_t H = c.hidden, R = f.reading_size(), I = c.inputs, row = I + R;
+    batch_ = c.batch;
+    count_ = c.steps * c.batch;
+    seen_[0] = {nullptr, as<T>(c.x), 0, I};
+    seen_[1] = {as<T>(c.reading0), as<T>(c.readings), batch_, R};
+    seen_[2] = {as<T>(c.hidden0), as<T>(c.outputs), batch_, H};
+    for (int lane = 0; lane < f.lane_count;) {
+      // As many lanes as take part in the same blocks of the weights, one after the other.
+      int lanes_alike = 1;
+      const int from_reading = reading_block<Controller>(lane);
+      const int from_hidden = hidden_block<Controller>(lane);
+      auto follows = [&](int block, int next) {
+        return block < 0 ? next < 0 : next == block + lanes_alike;
+      };
+      while (lane + lanes_alike < f.lane_count &&
+             follows(from_reading, reading_block<Controller>(lane + lanes_alike)) &&
+             follows(from_hidden, hidden_block<Controller>(lane + lanes_alike)))
+        ++lanes_alike;
+      Reached<T>& g = add({as<T>(c.grad_gates), f.inner(), lane * H, lanes_alike * H});
+      if (from_reading >= 0) {
+        g.sums = as<T>(c.grad_bias_ih) + from_reading * H;
+        T* to = as<T>(c.grad_weight_ih) + from_reading * H * row;
+        if (I > 0) g.want({0, 0, to, row});
+        g.want({1, 0, to + I, row});
+      }
+      if (from_hidden >= 0) {
+        if (c.grad_bias_hh) g.sums_again = as<T>(c.grad_bias_hh) + from_hidden * H;
+        if (c.grad_weight_hh)
+          g.want({2, 0, as<T>(c.grad_weight_hh) + from_hidden * H * H, H});
+      }
+      lane += lanes_alike;
+    }
+    Reached<T>& heads = add({as<T>(c.grad_instructions), f.head_count(), 0, f.head_count()});
+    heads.sums = as<T>(c.grad_head_bias);
+    heads.want({2, batch_, as<T>(c.grad_head_weight), H});
+  }
+
+  void take_parts(Workspace& space, int64_t threads) {
+    const int64_t rows = std::min(count_, most_at_once);
+    for (int s = 0; s < 3; ++s) space.part(panels_[s], seen_[s].panels() * (rows + batch_) * panel);
+    space.part(blocks_, threads * blocks_at_once * rows * block_stride);
+  }
+
+  // Called by every thread, after all of G is there.
+  void run(int64_t thread, int64_t threads, Barrier& barrier) {
+    const int64_t chunks = (count_ + most_at_once - 1) / most_at_once;
+    for (int64_t i = 0; i < chunks; ++i) {
+      const Share rows = share_of(count_, i, chunks);
+      for (int s = 0; s < 3; ++s) pack_seen(s, rows, share_of(seen_[s].panels(), thread, threads));
+      if (thread == 0) claimed_.store(0, std::memory_order_relaxed);
+      barrier.wait(threads);
+      claim(rows, blocks_ + thread * blocks_at_once * rows.count() * block_stride);
+      barrier.wait(threads);
+    }
+  }
+
+ private:
+  int64_t batch_ = 0, count_ = 0;
+  Seen<T> seen_[3] = {};
+  Reached<T> reached_[4] = {};
+  int reached_count_ = 0;
+  T* panels_[3] = {};    // [panel][row][column]
+  T* blocks_ = nullptr;  // [thread][block][row][block stride]
+  std::atomic<int64_t> claimed_{0};
+
+  struct Columns {
+    const T* data;
+    int64_t stride, first, columns;
+  };
+  Reached<T>& add(const Columns& of) {
+    Reached<T>& made = reached_[reached_count_++];
+    made = {of.data, of.stride, of.first, of.columns, nullptr, nullptr, {}, 0};
+    return made;
+  }
+
+  // Rows of a chunk and, of h, one step more: the heads saw it a step later than the gates.
+  void pack_seen(int s, Share rows, Share panels) {
+    const Seen<T>& from = seen_[s];
+    const int64_t count = rows.count() + (s == 2 ? batch_ : 0);
+    for (int64_t p = panels.begin; p < panels.end; ++p) {
+      T* to = panels_[s] + p * (rows.count() + batch_) * panel;
+      const int64_t width = std::min<int64_t>(panel, from.columns - p * panel);
+      for (int64_t n = 0; n < count; ++n, to += panel) {
+        const T* row = from.row(rows.begin + n) + p * panel;
+        if (width == panel) {
+          store(to, load(row));
+          store(to + lanes<T>, load(row + lanes<T>));
+        } else {
+          copy_values(to, row, width);
+          clear_values(to + width, panel - width);
+        }
+      }
+    }
+  }
+
+  void claim(Share rows, T* blocks) {
+    int64_t mine = claimed_.fetch_add(1, std::memory_order_relaxed), before = 0;
+    for (int i = 0; i < reached_count_; ++i) {
+      const Reached<T>& g = reached_[i];
+      const int64_t groups = (g.columns + group_columns - 1) / group_columns;
+      for (; mine < before + groups; mine = claimed_.fetch_add(1, std::memory_order_relaxed))
+        run_group(g, share_of(g.columns, mine - before, groups), rows, blocks);
+      before += groups;
+    }
+  }
+
+  void run_group(const Reached<T>& g, Share columns, Share rows, T* blocks) {
+    const int64_t block_size = rows.count() * block_stride;
+    T* block = blocks;
+    for_row_blocks(columns.begin, columns.count(), [&](int64_t first, int count) {
+      pack_block(g, first, count, rows, block);
+      block += block_size;
+    });
+    for (int w = 0; w < g.count; ++w) {
+      const Wanted<T>& one = g.wanted[w];
+      const Seen<T>& seen = seen_[one.seen];
+      for (int64_t p = 0; p < seen.panels(); ++p) {
+        const T* right = panels_[one.seen] + (p * (rows.count() + batch_) + one.shift) * panel;
+        const int width = int(std::min<int64_t>(panel, seen.columns - p * panel));
+        const T* left = blocks;
+        for_row_blocks(columns.begin, columns.count(), [&](int64_t first, int count) {
+          T* to = one.to + first * one.stride + p * panel;
+          tile(count, left, right, rows, to, one.stride, width);
+          left += block_size;
+        });
+      }
+    }
+  }
+
+  // Copies columns of G side by side and sums them up.
+  void pack_block(const Reached<T>& g, int64_t first, int count, Share rows, T* to) {
+    constexpr int vectors = int(block_stride) / lanes<T>;
+    Vector<T> sums[vectors] = {};
+    const T* from = g.data + rows.begin * g.stride + g.first + first;
+    const T* end = g.data + count_ * g.stride;
+    for (int64_t n = 0; n < rows.count(); ++n, from += g.stride, to += block_stride)
+      for (int v = 0; v < vectors; ++v) {
+        const T* at = from + v * lanes<T>;
+        // Past the last column there is another row, except in the very last one.
+        const int left = std::max(0, count - v * lanes<T>);
+        const Vector<T> x = at + lanes<T> <= end ? load(at) : load_first<T>(at, left);
+        store(to + v * lanes<T>, x);
+        sums[v] += x;
+      }
+    T sum[block_stride];
+    for (int v = 0; v < vectors; ++v) store(sum + v * lanes<T>, sums[v]);
+    for (T* all : {g.sums, g.sums_again})
+      for (int i = 0; all && i < count; ++i)
+        all[first + i] = rows.begin == 0 ? sum[i] : all[first + i] + sum[i];
+  }
+
+  template <int ROWS>
+  static void tile_rows(const T* left, const T* right, Share rows, T* to, int64_t stride,
+                        int width) {
+    Vector<T> low[ROWS], high[ROWS];
+#pragma GCC unroll 16
+    for (int r = 0; r < ROWS; ++r) low[r] = high[r] = Vector<T>{};
+    for (int64_t n = rows.count(); n > 0; --n, left += block_stride, right += panel) {
+      __builtin_prefetch(right + prefetch_distance * panel);
+      __builtin_prefetch(right + prefetch_distance * panel + lanes<T>);
+      __builtin_prefetch(left + prefetch_distance * block_stride);
+      const Vector<T> one = load(right), two = load(right + lanes<T>);
+#pragma GCC unroll 16
+      for (int r = 0; r < ROWS; ++r) {
+        const Vector<T> x = fill(left[r]);
+        low[r] += x * one;
+        high[r] += x * two;
+      }
+    }
+    const bool begins = rows.begin == 0;
+#pragma GCC unroll 16
+    for (int r = 0; r < ROWS; ++r, to += stride) {
+      const int rest = std::max(0, width - lanes<T>);
+      if (!begins) {
+        low[r] += load_first(to, width);
+        high[r] += load_first(to + lanes<T>, rest);
+      }
+      store_first<T>(to, low[r], width);
+      store_first<T>(to + lanes<T>, high[r], rest);
+    }
+  }
+
+  static void tile(int count, const T* left, const T* right, Share rows, T* to, int64_t stride,
+                   int width) {
+    switch (count) {
+#define UNBOUNDED_CASE(n) \
+  case n:                 \
+    return tile_rows<n>(left, right, rows, to, stride, width);
+      UNBOUNDED_EACH_COUNT(UNBOUNDED_CASE)
+#undef UNBOUNDED_CASE
+    }
+  }
+};
+
+}  // namespace unbounded
