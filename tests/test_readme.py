@@ -127,3 +127,15 @@ def test_figure_1a_of_the_pictures_is_that_of_the_paper(make_images, tmp_path):
     expected = [[0.8, 0, 0], [0.7, 0.5, 0], [0.3, 0, 0.9]]
     for row, values in zip(strengths, expected, strict=True):
         assert row == pytest.approx(values, abs=1e-15)
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+def test_no_section_stands_twice(page):
+    """A merge that keeps both sides of a section shows as a second heading below the same one."""
+    seen, above = set(), ""
+    for line in page.read_text(encoding="utf-8").splitlines():
+        if line.startswith("## "):
+            above = line
+        if re.match(r"##+ ", line):
+            assert (above, line) not in seen, line
+            seen.add((above, line))

@@ -19,6 +19,8 @@ MEMORIES = {"stack": NeuralStack, "queue": NeuralQueue, "deque": NeuralDeque}
 GATES = {"lstm": 4, "gru": 3, "elman_tanh": 1, "elman_sigmoid": 1, "elman_relu": 1}
 #: Relative error allowed against the reference, by dtype.
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
+#: Relative error that no rounding excuses.
+MOST = 1e-3
 
 
 class Case(NamedTuple):
@@ -163,7 +165,8 @@ def assert_equal_up_to_rounding(got: list[Tensor], wanted: list[Tensor], again: 
     A gradient can be a small difference of large numbers, and then the reference in float32 is
     itself further than 1e-5 from the truth. Where the two differ by more, the truth is computed:
     the reference in float64. The error allowed from there is four times what the reference errs in
-    float32, or what moving the given numbers by half a unit of their last float32 digit changes.
+    float32, or what moving the given numbers by half a unit of their last float32 digit changes,
+    and never above `MOST`: what a wrong branch at a tie does is more than that.
     """
     for k, (one, other) in enumerate(zip(got, wanted, strict=True)):
         assert one.shape == other.shape, (k, one.shape, other.shape)
@@ -174,7 +177,7 @@ def assert_equal_up_to_rounding(got: list[Tensor], wanted: list[Tensor], again: 
         truth = again(lambda tensor: tensor)[k]
         moved = (again(rounded_otherwise(seed))[k] for seed in range(8))
         unavoidable = max(relative_error(other, truth), *(relative_error(m, truth) for m in moved))
-        allowed = max(TOLERANCE[one.dtype], 4 * unavoidable)
+        allowed = min(MOST, max(TOLERANCE[one.dtype], 4 * unavoidable))
         assert relative_error(one, truth) <= allowed, (k, error, allowed)
 
 
