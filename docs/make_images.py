@@ -44,6 +44,8 @@ BEGIN, END = "<!-- {paper}: python docs/make_images.py -->", "<!-- end of {paper
 #: Columns of the table of lengths mastered.
 MASTERED = ("rnn", "lstm", "list-rnn", "stack-rnn", "stack-rnn-rounded")
 FARTHEST = "1000:1000"
+#: Runs of a cell of it that need no word.
+RESTARTS = 5
 
 # Figure 1a of Grefenstette et al. 2015: push and pop strengths of three steps.
 PUSH, POP = (0.8, 0.5, 0.9), (0.0, 0.1, 0.9)
@@ -167,7 +169,9 @@ def _percent(known: dict[str, float] | None, measured: dict[str, Any] | None) ->
     middle, least, greatest = (
         measured[name]["percent"] for name in ("median", "least", "greatest")
     )
-    return f"{text} / {middle:.0f} ({least:.0f}–{greatest:.0f})"
+    runs = len(measured["runs"])
+    fewer = "" if runs == RESTARTS else f", {runs} runs"
+    return f"{text} / {middle:.0f} ({least:.0f}–{greatest:.0f}{fewer})"
 
 
 #: How the table of each paper's results is written.

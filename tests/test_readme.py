@@ -110,13 +110,13 @@ def test_the_table_of_lengths_to_the_digit(make_images):
         cell("rnn", 23.3, []),
         cell("lstm", None, runs),
         cell("list-rnn", 100, []),
-        cell("stack-rnn", 100, runs),
+        cell("stack-rnn", 100, [runs[0], *runs, runs[2]]),
         cell("stack-rnn-rounded", 100, runs),
     ]
     text = make_images["filled"](README, "joulin2015", {"cells": cells})
     assert (
-        "| a^n b^n | 23.3 / not run | not published / 100 (86–100) | 100 / not run "
-        "| 100 / 100 (86–100) | 100 / 100 (86–100) | 2 of 3 |"
+        "| a^n b^n | 23.3 / not run | not published / 100 (86–100, 3 runs) "
+        "| 100 / not run | 100 / 86 (86–100) | 100 / 100 (86–100, 3 runs) | 2 of 3 |"
     ) in text
 
 

@@ -64,7 +64,7 @@ def sample(
         return
     path = Path(out)
     if path.exists() and not overwrite:
-        raise ConfigError([f"out: {path} exists; name another file or ask to overwrite it"])
+        raise ConfigError([f"out: {path} exists; name another file or give --overwrite"])
     head = {"task": task.name, "seed": seed, "split": split}
     lines = (
         json.dumps({**head, "index": index, "source": source, "target": target})
