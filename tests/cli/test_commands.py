@@ -213,7 +213,8 @@ def test_actions_of_a_run(capsys: Capture, tmp_path: Path) -> None:
     assert "unknown symbol of task anbn 'x'" in said
     assert "expected at least two" in failing(capsys, "actions", str(folder), "a")
     copy = train_run(tiny(batches=1, accuracy_every=0), root=tmp_path, quiet=True).folder
-    failing(capsys, "actions", str(copy), "1 2 1")
+    for text in ("1 2 1", "aab"):
+        assert "superposition stacks or lists" in failing(capsys, "actions", str(copy), text)
 
 
 def test_the_task_may_stand_anywhere(capsys: Capture) -> None:

@@ -55,14 +55,15 @@ def run(arguments: Sequence[str]) -> int:
     from unbounded.evaluation import action_rows, action_table, read_symbols
     from unbounded.experiments.build import build_task
     from unbounded.experiments.evaluate import load_config, load_model
-    from unbounded.models.discrete import discretized
+    from unbounded.models.discrete import discretized, superposition_layer
 
     config = load_config(Path(given.run))
     if given.data is not None:
         config.machine.data = given.data
     task = build_task(config)
-    symbols = read_symbols(task, given.input)
     model, _ = load_model(Path(given.run), given.rounded)
+    superposition_layer(model)  # a run without stacks or lists: said before its symbols are read
+    symbols = read_symbols(task, given.input)
     rows = action_rows(discretized(model) if given.discretize else model, task, symbols)
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     print(action_table(rows, width))
