@@ -170,7 +170,7 @@ def _percent(known: dict[str, float] | None, measured: dict[str, Any] | None) ->
         measured[name]["percent"] for name in ("median", "least", "greatest")
     )
     runs = len(measured["runs"])
-    fewer = "" if runs == RESTARTS else f", {runs} runs"
+    fewer = "" if runs == RESTARTS else f", {runs} run{'s' if runs > 1 else ''}"
     return f"{text} / {middle:.0f} ({least:.0f}–{greatest:.0f}{fewer})"
 
 
