@@ -11,12 +11,17 @@ pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there is 
 
 
 def test_the_end_of_the_terminal_is_a_request_to_stop() -> None:
-    with stop_requests() as request:
-        os.kill(os.getpid(), signal.SIGHUP)
-        with pytest.raises(Interrupted) as caught:
-            request.check()
-    assert caught.value.exit_code == 129
-    assert signal.getsignal(signal.SIGHUP) == signal.SIG_DFL
+    # The tests themselves may run under nohup.
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        with stop_requests() as request:
+            os.kill(os.getpid(), signal.SIGHUP)
+            with pytest.raises(Interrupted) as caught:
+                request.check()
+        assert caught.value.exit_code == 129
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_nohup_stays_so() -> None:
