@@ -24,7 +24,7 @@ def test_parity_on_every_other_instruction_set(isa, name):
     if os.environ.get("UNBOUNDED_ISA"):
         pytest.skip("an instruction set is forced already")
     if isa == available().instruction_set:
-        pytest.skip(f"{isa} is in use, the tests themselves run on it")
+        pytest.skip(f"{isa} is the one in use: the files named here run on it by themselves")
     here = Path(__file__).parent
     command = [
         sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",

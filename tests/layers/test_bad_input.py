@@ -65,7 +65,7 @@ def test_what_is_no_tensor_for_the_layers_without_a_memory(other):
 def test_a_trace_and_its_path_in_the_wrong_order(tmp_path):
     _, _, trace = layer()(torch.zeros(4, 2, 3), return_trace=True)
     with pytest.raises(DTypeError, match=r"got PosixPath.*save_trace\(path, trace\)"):
-        ub.save_trace(trace, tmp_path / "trace")  # type: ignore[arg-type]
+        ub.save_trace(trace, tmp_path / "trace")
 
 
 def test_states():
@@ -88,9 +88,9 @@ def test_choices_and_sizes():
     with pytest.raises(ChoiceError, match="unknown backend"):
         layer(backend="gpu")
     with pytest.raises(ChoiceError, match="unknown memory"):
-        ub.MemoryRNN(3, 5, "stack")  # type: ignore[arg-type]
+        ub.MemoryRNN(3, 5, "stack")
     with pytest.raises(DTypeError, match=r"got the class NeuralStack. Make one of it"):
-        ub.MemoryRNN(3, 5, ub.NeuralStack)  # type: ignore[arg-type]
+        ub.MemoryRNN(3, 5, ub.NeuralStack)
     with pytest.raises(ShapeError, match="output_size: expected an integer >= 1, got 0"):
         layer(output_size=0)
     with pytest.raises(ChoiceError, match=r"unknown head 'pup'\. Did you mean 'pop'"):

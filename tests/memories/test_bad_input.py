@@ -51,7 +51,7 @@ def test_a_state_of_another_batch_size():
 def test_a_state_of_another_kind():
     memory, good = given()
     with pytest.raises(ShapeError, match="state: expected a StackState of NeuralStack, got tuple"):
-        memory.unroll(good, (torch.zeros(2, 0, 3), torch.zeros(2, 0)))  # type: ignore[arg-type]
+        memory.unroll(good, (torch.zeros(2, 0, 3), torch.zeros(2, 0)))
 
 
 VECTORS = [ub.NeuralStack, ub.NeuralQueue, ub.NeuralDeque]
@@ -84,7 +84,7 @@ def test_an_instruction_of_another_memory():
     memory = ub.NeuralDeque(3)
     _, good = given()
     with pytest.raises(ShapeError, match=r"expected memory.Instruction\(top_value, top_push"):
-        memory.unroll(good)  # type: ignore[arg-type]
+        memory.unroll(good)
 
 
 def test_an_unknown_backend_names_the_closest():

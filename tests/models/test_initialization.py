@@ -20,7 +20,7 @@ def model(memory: str = "stack", **options: str) -> TransductionModel:
         hidden_size=32,
         memory_width=16,
         embedding_size=24,
-        **options,  # type: ignore[arg-type]
+        **options,
     )
 
 

@@ -7,7 +7,9 @@ import pytest
 
 from unbounded.training.signals import Interrupted, stop_requests
 
-pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there is no SIGHUP")
+pytestmark = pytest.mark.skipif(
+    not hasattr(signal, "SIGHUP"), reason="Windows knows no SIGHUP; every test here sends one"
+)
 
 
 def test_the_end_of_the_terminal_is_a_request_to_stop() -> None:
