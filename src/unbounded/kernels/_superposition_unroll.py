@@ -118,14 +118,7 @@ def _unroll_backward(
 
 
 def _unroll_backward_fake(
-    structure: str,
-    instructions: Tensor,
-    memory0: Tensor,
-    kept: list[Tensor],
-    grad_readings: Tensor,
-    grad_memory: Tensor | None,
-    depth: int,
-    capacity: int,
+    structure: str, instructions: Tensor, memory0: Tensor, *others: object
 ) -> list[Tensor]:
     return [torch.empty_like(instructions), torch.empty_like(memory0)]
 
