@@ -34,7 +34,7 @@ def why_not_fused(
     if _has_any_global_hook():
         return "a hook on all modules is registered, and it only runs inside the readable loop"
     for name, module in (("controller", controller), ("heads", heads)):
-        if _has_hooks(module):
+        if has_hooks(module):
             return f"the {name} has hooks, which only run inside the readable loop"
     if controller.kernel_name not in kernels.CONTROLLERS:
         return f"no kernel is built for the controller {controller.kernel_name}"
@@ -109,7 +109,8 @@ def _unflatten(
     return MemoryRNNState(tuple(controller), reading, memory.State(*rest))
 
 
-def _has_hooks(module: nn.Module) -> bool:
+def has_hooks(module: nn.Module) -> bool:
+    """Whether calling a module runs something beside its forward."""
     return bool(
         module._forward_hooks
         or module._forward_pre_hooks

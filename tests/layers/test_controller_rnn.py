@@ -1,0 +1,54 @@
+"""The plain Elman network: torch's own loop beside the readable one."""
+
+from functools import partial
+
+import pytest
+import torch
+
+import unbounded as ub
+from unbounded.errors import ShapeError
+from unbounded.layers import ElmanController
+from unbounded.layers.controller_rnn import _run_steps
+
+T, B, I, H = 7, 4, 3, 5  # noqa: E741
+
+
+def make(activation, bias=True):
+    torch.manual_seed(2)
+    controller = partial(ElmanController, activation=activation, bias=bias)
+    return ub.ControllerRNN(I, H, controller, dtype=torch.float64)
+
+
+def draw(*shape):
+    return torch.randn(*shape, dtype=torch.float64, requires_grad=True)
+
+
+@pytest.mark.parametrize("lengths", [None, [7, 0, 1, 4]])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("activation", ["tanh", "sigmoid", "relu"])
+def test_the_fast_loop_agrees_with_the_readable_one(activation, bias, lengths):
+    layer = make(activation, bias)
+    x, h = draw(T, B, I), draw(B, H)
+    counts = None if lengths is None else torch.tensor(lengths)
+    factors = torch.linspace(1, 2, T).reshape(-1, 1, 1)
+    results = []
+    for run in (layer, partial(_run_steps, layer.controller)):
+        outputs, (final,) = run(x, (h,), counts)
+        loss = (outputs * factors).sum() + 3 * final.square().sum()
+        gradients = torch.autograd.grad(loss, [x, h, *layer.parameters()])
+        results.append([outputs, final, *gradients])
+    for fast, readable in zip(*results, strict=True):
+        torch.testing.assert_close(fast, readable, rtol=1e-12, atol=1e-12)
+
+
+def test_hooks_see_every_step():
+    layer = make("sigmoid")
+    steps = []
+    layer.controller.register_forward_hook(lambda *call: steps.append(call))
+    layer(draw(T, B, I))
+    assert len(steps) == T
+
+
+def test_no_step_at_all_is_an_error():
+    with pytest.raises(ShapeError):
+        make("tanh")(draw(0, B, I))
