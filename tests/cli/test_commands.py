@@ -88,7 +88,7 @@ def test_all_faults_of_a_command_line_together(capsys: Capture, tmp_path: Path) 
         *("--training.learning_rate", "-1", "--runs", str(tmp_path)),
     )
     assert "4 faults" in said
-    assert "seed: Expected a <class 'int'>. Got value: x" in said
+    assert "seed: expected an integer, got 'x'" in said
     assert "unknown option '--model.memry'. Did you mean '--model.memory'?" in said
     assert "model.memory: unknown memory 'heap'" in said
     assert "training.learning_rate: expected a number above 0" in said
@@ -100,7 +100,7 @@ def test_all_faults_of_a_config_file_together(capsys: Capture, tmp_path: Path) -
     path.write_text("task: copy\nseed: abc\nmodel: {memory: quue, hiden: 3}\n")
     said = failing(capsys, "train", "--config", str(path))
     assert "3 faults" in said
-    assert "seed: Expected" in said
+    assert "seed: expected an integer, got 'abc'" in said
     assert "unknown option '--model.hiden'. Did you mean '--model.hidden_size'?" in said
     assert "unknown memory 'quue'. Did you mean 'queue'?" in said
 
@@ -109,6 +109,48 @@ def test_a_config_file_that_is_not_there(capsys: Capture) -> None:
     said = failing(capsys, "train", "copy", "--config", "nowhere.yaml")
     assert "config: File does not exist" in said
     assert "nowhere.yaml'" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("task: [copy\n", "bad.yaml is not YAML, line 2, column 1: expected ',' or ']'"),
+        ("- copy\n", "bad.yaml holds no options; expected lines such as 'task: copy'"),
+        ("", "bad.yaml holds no options"),
+    ],
+)
+def test_a_config_file_that_is_none_is_the_only_fault(
+    text: str, message: str, capsys: Capture, tmp_path: Path
+) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(text)
+    said = failing(capsys, "train", "--config", str(path))
+    assert "1 fault:" in said
+    assert f"config: {tmp_path}" in said
+    assert message in said
+
+
+def test_values_of_another_type_are_named_in_words(capsys: Capture) -> None:
+    given = {
+        "--seed": ("1.5", "expected an integer, got '1.5'"),
+        "--training.clip": ("x", "expected a number, got 'x'"),
+        "--training.minutes": ("x", "expected a number or null, got 'x'"),
+        "--machine.threads": ("x", "expected an integer or null, got 'x'"),
+        "--model.noop": ("7", "expected true or false, got '7'"),
+        "--task_options": ("3", "expected a mapping such as {name: value}, got '3'"),
+        "--evaluation.lengths": ("3", "expected MINIMUM:MAXIMUM such as 65:128, got '3'"),
+        "--model": ("queue", "expected the options below it, as in model.NAME VALUE"),
+    }
+    options = [word for name, (value, _) in given.items() for word in (name, value)]
+    said = failing(capsys, "train", "copy", *options, "--quiet=maybe", "--jobs")
+    assert "10 faults" in said
+    for name, (_, message) in given.items():
+        assert f"  - {name.removeprefix('--')}: " in said
+        assert message in said
+    assert "quiet: it is given without a value, got 'maybe'" in said
+    assert "jobs: expected an integer, got nothing" in said
+    assert "class" not in said
+    assert "runs: expected a path, got nothing" in failing(capsys, "train", "copy", "--runs")
 
 
 def test_precedence_is_preset_file_option(capsys: Capture, tmp_path: Path) -> None:
