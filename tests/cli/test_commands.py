@@ -153,6 +153,24 @@ def test_values_of_another_type_are_named_in_words(capsys: Capture) -> None:
     assert "runs: expected a path, got nothing" in failing(capsys, "train", "copy", "--runs")
 
 
+@pytest.mark.parametrize("below", ["", "below/it"])
+def test_runs_in_the_place_of_a_file(below: str, capsys: Capture, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("mine")
+    said = failing(capsys, *tiny_arguments(file / below, batches=1))
+    assert f"the folder of runs {file / below} cannot be made: {file} is not a folder; name" in said
+    assert ".locks" not in said
+
+
+def test_numbers_out_of_range_of_examples(capsys: Capture) -> None:
+    said = failing(capsys, "sample", "copy", "-n", "0", "--seed", "-1", "--split", "tst")
+    assert "-n: expected a number at least 1, got 0" in said
+    assert "--seed: expected a number at least 0, got -1" in said
+    assert "--split: unknown split 'tst'. Did you mean 'test'?" in said
+    said = failing(capsys, "sample", "copy", "--seed", str(2**64))
+    assert f"--seed: expected a number at most {2**64 - 1}, got {2**64}" in said
+
+
 def test_precedence_is_preset_file_option(capsys: Capture, tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("task: reversal\nmodel: {hidden_size: 7, memory_width: 9}\n")
@@ -183,7 +201,8 @@ def test_a_text_needs_its_folder(
     monkeypatch.chdir(tmp_path)
     assert "data: give the folder of ptb.train.txt" in failing(capsys, verb, "penn_treebank")
     said = failing(capsys, verb, "penn_treebank", "--data", str(tmp_path))
-    assert "ptb.train.txt: No such file" in said
+    assert f"  - --data: {tmp_path / 'ptb.train.txt'}: No such file" in said
+    assert "task:" not in said
     for name in ("train", "valid", "test"):
         (tmp_path / f"ptb.{name}.txt").write_text("a b\n")
     said = failing(capsys, verb, "penn_treebank", "--data", str(tmp_path))
