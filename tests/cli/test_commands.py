@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -333,6 +334,22 @@ def test_train_evaluate_and_what_they_refuse(capsys: Capture, tmp_path: Path) ->
     out_file.write_text("mine")
     said = failing(capsys, "evaluate", str(folder), "--out", str(out_file))
     assert f"{out_file} exists; --overwrite replaces it" in said
+
+
+def test_what_is_scored_of_an_unfinished_run(capsys: Capture, tmp_path: Path) -> None:
+    config = tiny(batches=3, accuracy_every=0, checkpoint_every=2)
+    folder = train_run(config, root=tmp_path, quiet=True).folder
+    command = ["evaluate", str(folder), "--count", "5", "--out", str(tmp_path / "report.json")]
+    assert main(command) == 0
+    assert "not finished" not in capsys.readouterr().out
+    assert json.loads((tmp_path / "report.json").read_text())["weights_batch"] is None
+    for left in ("model", "checkpoints/batch-000000003"):
+        shutil.rmtree(folder / left)
+    assert main([*command, "--overwrite"]) == 0
+    assert capsys.readouterr().out.startswith(
+        "this run is not finished: its newest checkpoint is scored, after batch 2 (checkpoints/"
+    )
+    assert json.loads((tmp_path / "report.json").read_text())["weights_batch"] == 2
 
 
 def test_resume_with_nothing_to_resume_names_what_is_there(capsys: Capture, tmp_path: Path) -> None:

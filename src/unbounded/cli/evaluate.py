@@ -114,6 +114,11 @@ def run(arguments: Sequence[str]) -> int:
             evaluations.mkdir(exist_ok=True)
         out = _unused(evaluations / f"{_name(report)}.json")
     write_text(out, json_text(report, indent=2) + "\n")
+    if report["weights_batch"] is not None:
+        print(
+            f"this run is not finished: its newest checkpoint is scored, after batch "
+            f"{report['weights_batch']} ({report['weights']})"
+        )
     if report["kind"] == "streams":
         print(f"{per_n_table(report)}\n")
     print(table(report))
