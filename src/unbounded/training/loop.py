@@ -115,7 +115,7 @@ class TrainingLoop:
         self._seed = seed
         self._batch_size = batch_size
         self._batches = batches
-        self._minutes = minutes
+        self._minutes = math.inf if minutes is None else minutes
         self._lengths: Curriculum = (
             (lambda batch: lengths) if isinstance(lengths, LengthRange) else lengths
         )
@@ -206,7 +206,7 @@ class TrainingLoop:
         reason = self._stop_rule(state, self._watched_assess(state), self._recorder(state))
         if reason is None and state.batch >= self._batches:
             reason = f"budget: {self._batches} batches are done"
-        if reason is None and self._clock.seconds >= 60 * (self._minutes or math.inf):
+        if reason is None and self._clock.seconds >= 60 * self._minutes:
             reason = f"budget: {self._minutes:g} minutes are over"
         if self._accelerator.num_processes == 1:
             self._request.check()
