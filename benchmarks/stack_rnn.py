@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from unbounded.evaluation.provenance import provenance
-from unbounded.experiments.bench.measuring import interleave, peak_gflops
+from unbounded.experiments.bench.measuring import interleave, peak_gflops, ratio
 from unbounded.kernels import available
 from unbounded.memories import detach_state
 from unbounded.models import StreamModel
@@ -92,12 +92,12 @@ def main() -> None:
         passes["fused, capacity 200"]()
         references["reference, capacity 200"]()
     times = interleave(passes, REPEATS)
-    times |= interleave(
-        {**references, "fused, beside the reference": passes[next(iter(passes))]}, 8
-    )
+    capacity, empty = "capacity 200", "from empty"
+    beside = interleave({**references, **passes}, 8, warm=True)
+    times |= {name: beside[name] for name in references}
     median = {name: statistics.median(each) for name, each in times.items()}
     symbols = STREAMS * STEPS
-    fused, grown = median["fused, capacity 200"], median["fused, from empty"]
+    fused = median["fused, capacity 200"]
     peak = peak_gflops("float32", 1024)
     result = {
         "date": datetime.now(UTC).date().isoformat(),
@@ -107,13 +107,11 @@ def main() -> None:
         "least_ms": {name: min(each) for name, each in times.items()},
         "symbols_per_second": {name: symbols / each * 1e3 for name, each in median.items()},
         "fused/torch": {
-            "capacity 200": fused / median["torch.nn.RNN"],
-            "from empty": grown / median["torch.nn.RNN"],
+            how: ratio(times[f"fused, {how}"], times["torch.nn.RNN"]) for how in (capacity, empty)
         },
         "reference/fused": {
-            "capacity 200": median["reference, capacity 200"]
-            / median["fused, beside the reference"],
-            "from empty": median["reference, from empty"] / grown,
+            how: ratio(beside[f"reference, {how}"], beside[f"fused, {how}"])
+            for how in (capacity, empty)
         },
         "gflop": gflop(),
         "share_of_peak": gflop() / fused * 1e3 / peak,

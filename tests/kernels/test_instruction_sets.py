@@ -82,9 +82,8 @@ def test_a_kernel_that_is_missing_is_replaced_and_said_so():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("structure", ["stack", "queue", "deque"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("steps", [1500, 5000])
-def test_parity_of_a_long_sequence(structure, steps):
-    case = make_case(
-        structure, steps=steps, batch=2, hidden=8, width=4, sharpness=8.0, dtype=torch.float64
-    )
+def test_parity_of_a_long_sequence(structure, steps, dtype):
+    case = make_case(structure, steps=steps, batch=2, hidden=8, width=4, sharpness=8.0, dtype=dtype)
     assert_parity(case)

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 GATES = {"lstm": 4, "gru": 3, "elman": 1}
 DTYPES = ("float32", "float64")
+# The memories of Grefenstette et al. 2015.
+_PAPER = ("stack", "queue", "deque")
 
 
 @dataclass(frozen=True)
@@ -103,20 +105,19 @@ def _memories() -> dict[str, Any]:
 
 
 def _paper() -> list[Case]:
-    memories = ("stack", "queue", "deque")
-    return [Case(memory=memory, threads=threads) for threads in (2, 1) for memory in memories]
+    return [Case(memory=memory, threads=threads) for threads in (2, 1) for memory in _PAPER]
 
 
 def _sizes() -> list[Case]:
     sizes = [Case(batch=1), Case(batch=64), Case(batch=128), Case(hidden=512)]
-    return [replace(case, memory=memory) for case in sizes for memory in ("stack", "deque")]
+    return [replace(case, memory=memory) for case in sizes for memory in _PAPER]
 
 
 def _controllers() -> list[Case]:
     return [
         Case(memory=memory, controller=controller)
         for controller in ("gru", "elman")
-        for memory in ("stack", "deque")
+        for memory in _PAPER
     ]
 
 

@@ -38,8 +38,9 @@ class Measurement:
         case: the sizes.
         parity_error: largest relative error of an output or gradient, fused against reference.
         median_ms: by contender. spread_ms: (lower, upper) quartile by contender.
-        ratios: fused divided by torch; reference and jax divided by the fused pass in turns with
-            them; "memory_share" of fused, the part of its time that goes without the memory.
+        ratios: medians of the ratios within rounds: fused divided by torch; reference and jax
+            divided by fused, each warm; "memory_share" of fused, the part of its time that goes
+            without the memory.
         gflop: operations of the matrix products.
         peak_gflops: what a large torch.mm reached with the same threads in the same run.
         share_of_peak: of that rate, reached by the fused pass; the roofline of these products.
@@ -80,17 +81,17 @@ def measure(case: Case, repeats: int, progress: Callable[[str], None]) -> Measur
         passes = contenders(case)
         slow = {name: passes.pop(name) for name in SLOW if name in passes}
         times = interleave(passes, repeats)
-        # Apart, and fewer times: whoever follows the reference finds its caches emptied.
-        beside = interleave(slow | {"fused": passes["fused"]}, max(2, repeats // 3))
+        # Apart and fewer times, and each after an untimed pass of its own: whoever follows the
+        # reference finds the caches emptied, which in a program of one backend happens once.
+        beside = interleave(slow | {"fused": passes["fused"]}, max(2, repeats // 3), warm=True)
         times |= {name: beside[name] for name in slow}
         peak = peak_gflops(case.dtype)
     finally:
         torch.set_num_threads(threads)
     median = {name: statistics.median(each) for name, each in times.items()}
-    ratios = {"fused/torch": median["fused"] / median["torch"]}
-    fused_beside = statistics.median(beside["fused"])
-    ratios |= {f"{name}/fused": median[name] / fused_beside for name in slow}
-    ratios["memory_share"] = 1 - median["without_memory"] / median["fused"]
+    ratios = {"fused/torch": ratio(times["fused"], times["torch"])}
+    ratios |= {f"{name}/fused": ratio(beside[name], beside["fused"]) for name in slow}
+    ratios["memory_share"] = 1 - ratio(times["without_memory"], times["fused"])
     rate = case.gflop / median["fused"] * 1e3
     return Measurement(
         case=case,
@@ -104,11 +105,23 @@ def measure(case: Case, repeats: int, progress: Callable[[str], None]) -> Measur
     )
 
 
-def interleave(passes: dict[str, Pass], repeats: int) -> dict[str, list[float]]:
-    """Time the passes in turns, in ms; the first round warms up and does not count."""
+def ratio(times: list[float], others: list[float]) -> float:
+    """The median of the ratios within rounds: a machine that is slow for a while cancels out."""
+    return statistics.median(one / other for one, other in zip(times, others, strict=True))
+
+
+def interleave(
+    passes: dict[str, Pass], repeats: int, *, warm: bool = False
+) -> dict[str, list[float]]:
+    """Time the passes in turns, in ms; the first round warms up and does not count.
+
+    With `warm` each is run once more, untimed, immediately before it is timed.
+    """
     times: dict[str, list[float]] = {name: [] for name in passes}
     for turn in range(repeats + 1):
         for name, run in passes.items():
+            if warm:
+                run()
             start = time.perf_counter()
             run()
             if turn:
