@@ -45,7 +45,7 @@ def lock(folder: Path) -> Iterator[None]:
     """
     make_runs(folder.parent)
     locks = folder.parent / ".locks"
-    with storage_faults(locks, "making folder"):
+    with storage_faults(folder.parent, "writing into"):
         locks.mkdir(exist_ok=True)
         descriptor = os.open(locks / folder.name, os.O_RDWR | os.O_CREAT, 0o644)
     try:
