@@ -152,8 +152,8 @@ class _Run:
         self._task, self._kind = built.task, built.kind
         self._model: Any = built.model
         self._folder = folder
-        listener, self._rounding_listener = listeners or (None, None)
-        self._log = MetricsLog(folder / "metrics.jsonl", listener)
+        self._listeners: tuple[Listener | None, Listener | None] = listeners or (None, None)
+        self._log = MetricsLog(folder / "metrics.jsonl", self._listeners[0])
 
     def train(
         self, request: StopRequest, shown: Progress, saved: Callable[[], None]
@@ -231,7 +231,7 @@ class _Run:
             self._judge(request),
             progress=shown,
             request=request,
-            listener=self._rounding_listener,
+            listener=self._listeners[1],
         )
         judge = self._judge(request)(machine)
         rows = judge.rows(self._sweep(facts["batches"], shown))
