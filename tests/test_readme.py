@@ -27,14 +27,29 @@ def test_the_first_screen_has_both_commands():
     assert '<img src="docs/images/memory.png"' in first_screen
 
 
-def test_the_examples_run_as_they_stand(capsys):
-    blocks = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
-    assert len(blocks) == 2
+def run_examples(page: Path, count: int) -> dict[str, object]:
+    """Run the examples of a page, one after the other; the names that they leave."""
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert len(blocks) == count
     space: dict[str, object] = {}
     for block in blocks:
-        exec(compile(block, "README.md", "exec"), space)
+        exec(compile(block, page.name, "exec"), space)
+    return space
+
+
+def test_the_examples_run_as_they_stand(capsys):
+    space = run_examples(ROOT / "README.md", 2)
     assert capsys.readouterr().out == "torch.Size([8, 20, 5])\n"
     assert space["reading"].tolist() == [[1.0] * 16]
+
+
+def test_the_examples_of_rounding_run_as_they_stand(capsys):
+    space = run_examples(ROOT / "docs" / "rounding.md", 3)
+    assert len(space["found"].removed) + space["found"].model.sequence.layer.memory.count == 3
+    removed, head, *rows = capsys.readouterr().out.splitlines()
+    assert removed == str(space["found"].removed)
+    assert head.split()[:2] == ["current", "next"]
+    assert [row.split()[:2] for row in rows] == [["a", "a"], ["a", "b"], ["b", "b"], ["b", "a"]]
 
 
 def pages() -> list[Path]:

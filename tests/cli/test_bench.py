@@ -50,9 +50,15 @@ def test_what_fails_parity_is_not_timed(monkeypatch):
 
 
 def test_all_faults_are_reported_together(capsys):
-    assert main(["bench", "--memory", "dequ", "--steps", "0"]) == 2
+    given = ["bench", "--memory", "dequ", "--steps", "0", "--repeats", "0", "--batch", "x"]
+    assert main([*given, "--suite", "papr"]) == 2
     message = capsys.readouterr().err
-    assert "Did you mean 'deque'" in message
+    assert "6 faults" in message
+    assert "batch: " in message
+    assert "repeats: expected at least 1, got 0" in message
+    assert "suite and memory, steps exclude each other" in message
+    assert "suite: unknown suite 'papr'. Did you mean 'paper'" in message
+    assert "memory: unknown memory 'dequ'. Did you mean 'deque'" in message
     assert "steps: expected an integer >= 1" in message
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -88,7 +89,7 @@ def test_all_faults_of_a_command_line_together(capsys: Capture, tmp_path: Path) 
         *("--training.learning_rate", "-1", "--runs", str(tmp_path)),
     )
     assert "4 faults" in said
-    assert "seed: Expected a <class 'int'>. Got value: x" in said
+    assert "seed: expected an integer, got 'x'" in said
     assert "unknown option '--model.memry'. Did you mean '--model.memory'?" in said
     assert "model.memory: unknown memory 'heap'" in said
     assert "training.learning_rate: expected a number above 0" in said
@@ -100,7 +101,7 @@ def test_all_faults_of_a_config_file_together(capsys: Capture, tmp_path: Path) -
     path.write_text("task: copy\nseed: abc\nmodel: {memory: quue, hiden: 3}\n")
     said = failing(capsys, "train", "--config", str(path))
     assert "3 faults" in said
-    assert "seed: Expected" in said
+    assert "seed: expected an integer, got 'abc'" in said
     assert "unknown option '--model.hiden'. Did you mean '--model.hidden_size'?" in said
     assert "unknown memory 'quue'. Did you mean 'queue'?" in said
 
@@ -109,6 +110,66 @@ def test_a_config_file_that_is_not_there(capsys: Capture) -> None:
     said = failing(capsys, "train", "copy", "--config", "nowhere.yaml")
     assert "config: File does not exist" in said
     assert "nowhere.yaml'" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("task: [copy\n", "bad.yaml is not YAML, line 2, column 1: expected ',' or ']'"),
+        ("- copy\n", "bad.yaml holds no options; expected lines such as 'task: copy'"),
+        ("", "bad.yaml holds no options"),
+    ],
+)
+def test_a_config_file_that_is_none_is_the_only_fault(
+    text: str, message: str, capsys: Capture, tmp_path: Path
+) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(text)
+    said = failing(capsys, "train", "--config", str(path))
+    assert "1 fault:" in said
+    assert f"config: {tmp_path}" in said
+    assert message in said
+
+
+def test_values_of_another_type_are_named_in_words(capsys: Capture) -> None:
+    given = {
+        "--seed": ("1.5", "expected an integer, got '1.5'"),
+        "--training.clip": ("x", "expected a number, got 'x'"),
+        "--training.minutes": ("x", "expected a number or null, got 'x'"),
+        "--machine.threads": ("x", "expected an integer or null, got 'x'"),
+        "--model.noop": ("7", "expected true or false, got '7'"),
+        "--task_options": ("3", "expected a mapping such as {name: value}, got '3'"),
+        "--evaluation.lengths": ("3", "expected MINIMUM:MAXIMUM such as 65:128, got '3'"),
+        "--model": ("queue", "expected the options below it, as in model.NAME VALUE"),
+    }
+    options = [word for name, (value, _) in given.items() for word in (name, value)]
+    said = failing(capsys, "train", "copy", *options, "--quiet=maybe", "--jobs")
+    assert "10 faults" in said
+    for name, (_, message) in given.items():
+        assert f"  - {name.removeprefix('--')}: " in said
+        assert message in said
+    assert "quiet: it is given without a value, got 'maybe'" in said
+    assert "jobs: expected an integer, got nothing" in said
+    assert "class" not in said
+    assert "runs: expected a path, got nothing" in failing(capsys, "train", "copy", "--runs")
+
+
+@pytest.mark.parametrize("below", ["", "below/it"])
+def test_runs_in_the_place_of_a_file(below: str, capsys: Capture, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("mine")
+    said = failing(capsys, *tiny_arguments(file / below, batches=1))
+    assert f"the folder of runs {file / below} cannot be made: {file} is not a folder; name" in said
+    assert ".locks" not in said
+
+
+def test_numbers_out_of_range_of_examples(capsys: Capture) -> None:
+    said = failing(capsys, "sample", "copy", "-n", "0", "--seed", "-1", "--split", "tst")
+    assert "-n: expected a number at least 1, got 0" in said
+    assert "--seed: expected a number at least 0, got -1" in said
+    assert "--split: unknown split 'tst'. Did you mean 'test'?" in said
+    said = failing(capsys, "sample", "copy", "--seed", str(2**64))
+    assert f"--seed: expected a number at most {2**64 - 1}, got {2**64}" in said
 
 
 def test_precedence_is_preset_file_option(capsys: Capture, tmp_path: Path) -> None:
@@ -141,7 +202,8 @@ def test_a_text_needs_its_folder(
     monkeypatch.chdir(tmp_path)
     assert "data: give the folder of ptb.train.txt" in failing(capsys, verb, "penn_treebank")
     said = failing(capsys, verb, "penn_treebank", "--data", str(tmp_path))
-    assert "ptb.train.txt: No such file" in said
+    assert f"  - --data: {tmp_path / 'ptb.train.txt'}: No such file" in said
+    assert "task:" not in said
     for name in ("train", "valid", "test"):
         (tmp_path / f"ptb.{name}.txt").write_text("a b\n")
     said = failing(capsys, verb, "penn_treebank", "--data", str(tmp_path))
@@ -272,6 +334,22 @@ def test_train_evaluate_and_what_they_refuse(capsys: Capture, tmp_path: Path) ->
     out_file.write_text("mine")
     said = failing(capsys, "evaluate", str(folder), "--out", str(out_file))
     assert f"{out_file} exists; --overwrite replaces it" in said
+
+
+def test_what_is_scored_of_an_unfinished_run(capsys: Capture, tmp_path: Path) -> None:
+    config = tiny(batches=3, accuracy_every=0, checkpoint_every=2)
+    folder = train_run(config, root=tmp_path, quiet=True).folder
+    command = ["evaluate", str(folder), "--count", "5", "--out", str(tmp_path / "report.json")]
+    assert main(command) == 0
+    assert "not finished" not in capsys.readouterr().out
+    assert json.loads((tmp_path / "report.json").read_text())["weights_batch"] is None
+    for left in ("model", "checkpoints/batch-000000003"):
+        shutil.rmtree(folder / left)
+    assert main([*command, "--overwrite"]) == 0
+    assert capsys.readouterr().out.startswith(
+        "this run is not finished: its newest checkpoint is scored, after batch 2 (checkpoints/"
+    )
+    assert json.loads((tmp_path / "report.json").read_text())["weights_batch"] == 2
 
 
 def test_resume_with_nothing_to_resume_names_what_is_there(capsys: Capture, tmp_path: Path) -> None:

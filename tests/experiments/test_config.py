@@ -111,7 +111,7 @@ def test_every_task_has_a_sound_preset(
     assert config.task == task
     if task == "penn_treebank":
         (fault,) = faults(config)
-        assert "task: data: give the folder of ptb.train.txt" in fault
+        assert "--data: give the folder of ptb.train.txt" in fault
         assert "(--data DIR)" in fault
         config.task_options = {"published_counts": False}
         config.machine.data = str(tiny_corpus(tmp_path))

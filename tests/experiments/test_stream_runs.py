@@ -19,6 +19,7 @@ from tests.experiments.tiny import assert_same_run, metrics
 from tests.experiments.tiny_streams import tiny_streams, tiny_text
 from unbounded.errors import CheckpointError, StorageError
 from unbounded.evaluation import table
+from unbounded.experiments import run
 from unbounded.experiments.build import build_task
 from unbounded.experiments.config import RoundingConfig, RunConfig, from_dict, run_name
 from unbounded.experiments.evaluate import evaluate_run, load_model
@@ -28,6 +29,7 @@ from unbounded.tasks import Batch, LengthRange, pieces
 from unbounded.training import Interrupted
 from unbounded.training.carry import Carry
 from unbounded.training.checkpoint import checkpoint_folders
+from unbounded.training.metrics_log import read_metrics
 from unbounded.training.steps import BatchTrainer
 
 Make = Callable[..., RunConfig]
@@ -164,6 +166,11 @@ def test_evaluating_streams_again_gives_the_same_and_any_lengths(finished: Path)
     assert "of 2:4 n = 2 alone was scored: the step from n to n is 10" in told
     one = evaluate_run(finished, lengths=[LengthRange(3, 3)], every=10)
     assert "alone" not in table(one)
+    # n letters of each kind are 2 n symbols: 80 for the longest, where training had room for 12.
+    assert [row["capacity_given"] for row in sampled["rows"]] == [None, 80]
+    notice = "to score these, the memory was given room for 80 cells, beyond its own capacity"
+    assert told.count(notice) == 1
+    assert "given room" not in table(one)
     model, source = load_model(finished)
     assert isinstance(model, StreamModel)
     assert source == "model"
@@ -184,10 +191,17 @@ def test_the_carry_is_taken_back_as_it_was() -> None:
     assert torch.equal(other.state[1], state[1])
 
 
-def test_rounding_follows_training_and_is_reported(tmp_path: Path) -> None:
+def test_rounding_follows_training_and_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = tiny_streams(batches=2)
     config.rounding = RoundingConfig(batches=6, every=2, factor=3.0, most_removals=3)
-    folder = train_run(config, root=tmp_path, quiet=True).folder
+    heard: dict[str, list[dict[str, Any]]] = {"tensorboard": [], "rounding": []}
+    monkeypatch.setattr(run, "tensorboard_listener", lambda folder: heard[folder.name].append)
+    folder = train_run(config, root=tmp_path, quiet=True, tensorboard=True).folder
+    for name, where in (("tensorboard", folder), ("rounding", folder / "rounding")):
+        assert heard[name] == read_metrics(where / "metrics.jsonl")
+    assert "rounding" in {line["kind"] for line in heard["rounding"]}
     report = json.loads((folder / "report.json").read_text())
     rounded = report["rounded"]
     assert rounded["batches"] <= 6

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from unbounded.kernels import ControllerWeights, recurrence
 from unbounded.layers.controllers import elman_cell, gru_cell, lstm_cell
+from unbounded.layers.parity import relative_error
 from unbounded.layers.recurrence import MemoryRNNState, run_recurrence
 from unbounded.memories import NeuralDeque, NeuralQueue, NeuralStack
 
@@ -141,18 +142,6 @@ def run_and_differentiate(function: Any, case: Case, seed: int = 1) -> tuple[lis
     grads = torch.autograd.grad(loss, given, allow_unused=True)
     grads = [torch.zeros_like(t) if g is None else g for g, t in zip(grads, given, strict=True)]
     return results, grads
-
-
-def relative_error(got: Tensor, wanted: Tensor) -> float:
-    """Largest difference over the largest value wanted; what is all 0 must be matched exactly."""
-    if wanted.numel() == 0:
-        return 0.0
-    difference = float((got.detach() - wanted.detach()).abs().max())
-    scale = float(wanted.detach().abs().max())
-    if scale == 0:
-        return 0.0 if difference == 0 else float("inf")
-    # A NaN must not pass as a small number.
-    return difference / scale if difference == difference else float("inf")
 
 
 #: Passes every given tensor through a function and computes the reference again, in float64.

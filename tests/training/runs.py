@@ -53,6 +53,8 @@ class Run:
             "batch_size": 3,
             "clip": 15.0,
             "report_every": 1,
+            "checkpoint_every": 1,
+            "progress": Silent(),
         }
         self.loop = TrainingLoop(
             task,
@@ -64,7 +66,6 @@ class Run:
             checkpoints=self.checkpoints,
             assess=lambda lengths, start, count: pytest.fail("nobody asked"),
             stop_rule=stop_rule,
-            progress=Silent(),
             request=StopRequest(),
             seed=0,
             batches=self.batches,
@@ -72,7 +73,6 @@ class Run:
             accuracy_every=0,
             accuracy_lengths=(),
             accuracy_count=1,
-            checkpoint_every=1,
             **{**defaults, **options},
         )
 

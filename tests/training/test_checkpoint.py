@@ -166,6 +166,7 @@ def test_evaluation_falls_back_too(run: Path) -> None:
     (newest(run) / "model.safetensors").write_bytes(b"short")
     report = evaluate_run(run, lengths=None, split="test", count=5)
     assert report["weights"] == "checkpoints/batch-000000030"
+    assert report["weights_batch"] == 30
     shutil.rmtree(run / "checkpoints")
     with pytest.raises(CheckpointError, match="has no model that can be used"):
         evaluate_run(run, lengths=None, split="test", count=5)

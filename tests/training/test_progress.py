@@ -73,6 +73,23 @@ def test_plain_lines_on_training_come_now_and_then(capsys: pytest.CaptureFixture
     assert capsys.readouterr().out == ""
 
 
+def test_a_slow_model_is_heard_of_between_two_reports(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = iter(range(0, 10_000, 10)).__next__  # each look at it takes ten seconds
+    lines = PlainLines(100, every=50, batch_size=10, now=lambda: float(clock()))
+    lines.begin(40)
+    lines.step(41, 1.0)
+    lines.step(42, 3.0)
+    lines.step(42.25, 2.0)
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line == (
+        "batch 42.25 of 100: loss 2.0000 nats/token, 0.45 sequences/s, at most 0:21:23 left"
+    )
+    lines.step(43, 1.0)
+    lines.record({**TRAIN, "batch": 50})
+    lines.step(51, 1.0)
+    assert "batch 51" not in capsys.readouterr().out
+
+
 def test_quiet_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with progress(10, 10, quiet=True) as shown:
         assert isinstance(shown, Silent)

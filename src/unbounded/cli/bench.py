@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unbounded.cli.parsing import Parser, parse
-from unbounded.errors import ConfigError
+from unbounded.errors import ChoiceError, ConfigError
 
 if TYPE_CHECKING:
     from unbounded.experiments.bench.cases import Case
@@ -47,21 +47,14 @@ def bench(
         overwrite: whether an existing file may be replaced.
     Returns:
         0 when everything was measured.
+    Raises:
+        ConfigError: something cannot be measured or written; all faults together.
     """
-    from unbounded.experiments.bench.cases import Case
-    from unbounded.experiments.bench.cases import suite as cases_of
     from unbounded.experiments.bench.measuring import measure
 
-    faults = [f"repeats: expected at least 1, got {repeats}"] if repeats < 1 else []
-    if out is not None and Path(out).exists() and not overwrite:
-        faults.append(f"out: {out} exists; give --overwrite or another name")
-    if suite is not None and case:
-        faults.append(f"suite and {', '.join(case)} exclude each other; give one of them")
+    cases, faults = _cases(suite, case or {}, repeats, out, overwrite)
     if faults:
         raise ConfigError(faults)
-    cases = cases_of(suite) if suite is not None else [Case(**(case or {}))]
-    for each in cases:
-        each.check()
     measured = []
     for each in cases:
         measured.append(measure(each, repeats, lambda message: None))
@@ -89,11 +82,32 @@ def parser(arguments: Sequence[str]) -> Parser:
 def run(arguments: Sequence[str]) -> int:
     """Measure; 0 when everything was measured."""
     given, faults = parse(parser(arguments), arguments)
-    if faults:
-        raise ConfigError(faults)
     named = {name: getattr(given, name) for name in vars(_defaults())}
     case = {name: value for name, value in named.items() if value is not None}
-    return bench(given.suite, case, given.repeats, given.out, given.overwrite)
+    asked = (given.suite, case, given.repeats, given.out, given.overwrite)
+    if faults:
+        raise ConfigError([*faults, *_cases(*asked)[1]])
+    return bench(*asked)
+
+
+def _cases(
+    suite: str | None, case: dict[str, Any], repeats: int, out: str | None, overwrite: bool
+) -> tuple[list[Case], list[str]]:
+    """What is to be measured, and everything that is wrong with it."""
+    from unbounded.experiments.bench.cases import Case
+    from unbounded.experiments.bench.cases import suite as cases_of
+
+    faults = [f"repeats: expected at least 1, got {repeats}"] if repeats < 1 else []
+    if out is not None and Path(out).exists() and not overwrite:
+        faults.append(f"out: {out} exists; give --overwrite or another name")
+    if suite is not None and case:
+        faults.append(f"suite and {', '.join(case)} exclude each other; give one of them")
+    own = Case(**case)
+    faults += own.faults()
+    try:
+        return [own] if suite is None else cases_of(suite), faults
+    except ChoiceError as error:
+        return [], [*faults, f"suite: {error}"]
 
 
 def _defaults() -> Case:

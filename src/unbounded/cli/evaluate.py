@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from unbounded.cli.parsing import Parser, parse
-from unbounded.errors import ChoiceError, ConfigError, RunExistsError
+from unbounded.errors import ConfigError, RunExistsError
 
 _DESCRIPTION = """Score a trained run on fresh sequences of one or more length ranges.
 
@@ -73,16 +73,16 @@ def run(arguments: Sequence[str]) -> int:
     """Score the run, print the table, write the report."""
     given, faults = parse(parser(arguments), arguments)
     from unbounded.experiments.build import ranges
+    from unbounded.experiments.checking import check_choice, check_number
     from unbounded.tasks import SPLITS
+    from unbounded.tasks.randomness import LAST_SEED
 
-    if given.split not in SPLITS:
-        faults.append(f"--split: {ChoiceError('split', given.split, SPLITS)}")
+    check_choice(faults, "--split", "split", given.split, SPLITS)
     if given.count is not None and given.count < 1:
         faults.append(f"--count: expected at least 1, got {given.count}")
-    if given.seed is not None and given.seed < 0:
-        faults.append(f"--seed: expected at least 0, got {given.seed}")
-    if given.device not in ("cpu", "cuda"):
-        faults.append(f"--device: {ChoiceError('device', given.device, ('cpu', 'cuda'))}")
+    if given.seed is not None:
+        check_number(faults, "--seed", given.seed, 0, LAST_SEED)
+    check_choice(faults, "--device", "device", given.device, ("cpu", "cuda"))
     lengths = None
     if given.lengths is not None:
         lengths = _collect(faults, "--lengths", lambda: ranges(given.lengths.split(",")))
@@ -114,6 +114,11 @@ def run(arguments: Sequence[str]) -> int:
             evaluations.mkdir(exist_ok=True)
         out = _unused(evaluations / f"{_name(report)}.json")
     write_text(out, json_text(report, indent=2) + "\n")
+    if report["weights_batch"] is not None:
+        print(
+            f"this run is not finished: its newest checkpoint is scored, after batch "
+            f"{report['weights_batch']} ({report['weights']})"
+        )
     if report["kind"] == "streams":
         print(f"{per_n_table(report)}\n")
     print(table(report))

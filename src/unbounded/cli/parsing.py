@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
@@ -17,11 +16,9 @@ from jsonargparse import (
     set_loader,
 )
 
-from unbounded.errors import ConfigError, closest
+from unbounded.cli.faults import fault
+from unbounded.errors import ConfigError
 from unbounded.experiments import plain_yaml
-
-# Of some forty options a person can take in a few.
-_CLOSE = 4
 
 _MODE = "plain_yaml"
 set_loader(_MODE, plain_yaml.load, exceptions=(yaml.YAMLError,))
@@ -79,7 +76,7 @@ def parse(parser: Parser, arguments: Sequence[str]) -> tuple[Namespace, list[str
                 parser.parse_args([*stand_in, *group])
                 sound += group
         except UsageError as error:
-            faults.append(_fault(parser, group, str(error)))
+            faults.append(fault(parser._actions, group, str(error)))
     if not faults:
         raise UsageError(whole)
     if stand_in == ["-"]:
@@ -123,23 +120,9 @@ def _flat(prefix: str, data: dict[Any, Any]) -> Iterator[tuple[str, str]]:
         name = f"{prefix}{key}"
         if isinstance(value, dict) and name != "task_options":
             yield from _flat(f"{name}.", value)
-        elif value is not True or not _flag(name):
+        elif not isinstance(value, bool) or not _flag(name):
             yield name, value if isinstance(value, str) else json.dumps(value)
 
 
 def _flag(name: str) -> bool:
     return "." not in name and name in {"resume", "overwrite", "quiet", "tensorboard"}
-
-
-def _fault(parser: Parser, group: list[str], message: str) -> str:
-    option = group[0].split("=", 1)[0]
-    if "unrecognized arguments" in message or "not accepted" in message:
-        names = [name for name in parser._option_string_actions if name.startswith("--")]
-        names.remove("--print_shtab")
-        if option.startswith("--") and option not in names:
-            close = closest(option, names)[:_CLOSE]
-            hint = f" Did you mean {close[0]!r}?" if close else ""
-            others = f" Others like it: {', '.join(close[1:])}." if close[1:] else ""
-            return f"unknown option {option!r}.{hint}{others} --help shows all."
-    text = re.sub(r"\s+", " ", message).strip()
-    return re.sub(r'^Parser key "([^"]+)": ', r"\1: ", text)

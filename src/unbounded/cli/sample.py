@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unbounded.cli.parsing import Parser, parse
-from unbounded.errors import ChoiceError, ConfigError
+from unbounded.errors import ConfigError
 
 if TYPE_CHECKING:
     from unbounded.tasks import Example, LengthRange, Task
@@ -129,25 +129,24 @@ def parser(arguments: Sequence[str]) -> Parser:
 def run(arguments: Sequence[str]) -> int:
     """Print or write the examples."""
     given, faults = parse(parser(arguments), arguments)
-    from unbounded.tasks import LengthRange, make_task
-    from unbounded.tasks.randomness import LAST_INDEX
+    from unbounded.experiments.checking import check_choice, check_number, check_task
+    from unbounded.tasks import SPLITS, LengthRange, make_task
+    from unbounded.tasks.randomness import LAST_INDEX, LAST_SEED
 
-    if not 1 <= given.n <= LAST_INDEX:
-        faults.append(f"-n: expected an integer from 1 to {LAST_INDEX}, got {given.n}")
+    check_number(faults, "-n", given.n, 1, LAST_INDEX)
+    check_number(faults, "--seed", given.seed, 0, LAST_SEED)
+    check_choice(faults, "--split", "split", given.split, SPLITS)
     lengths = None
     if given.lengths is not None:
         try:
             lengths = LengthRange.parse(given.lengths)
         except ConfigError as error:
             faults += [f"--lengths: {fault}" for fault in error.faults]
-    try:
-        data = {} if given.data is None else {"data": given.data}
-        task = make_task(given.task, **{**given.task_options, **data})
-    except ConfigError as error:
-        raise ConfigError([*faults, *error.faults]) from None
-    except ChoiceError as error:
-        raise ConfigError([*faults, str(error)]) from None
-    if faults:
+    options = dict(given.task_options)
+    if given.data is not None:
+        options["data"] = given.data
+    task = check_task(faults, lambda: make_task(given.task, **options))
+    if faults or task is None:
         raise ConfigError(faults)
     sample(
         task,

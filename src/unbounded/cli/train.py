@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import shlex
 import sys
 from collections.abc import Sequence
@@ -93,9 +94,9 @@ def run(arguments: Sequence[str]) -> int:
     if given.data is not None:
         given.machine.data = given.data
     config = _config(given)
-    if config is None:
+    if config is None and not any(fault.startswith("config: ") for fault in faults):
         faults.append(f"task: none was named. Valid: {', '.join(sorted(PRESETS))}.")
-    else:
+    if config is not None:
         faults += faults_of_values(config)
     for name in ("restarts", "jobs"):
         if getattr(given, name) < 1:
@@ -186,7 +187,9 @@ def _with_lists(arguments: Sequence[str]) -> list[str]:
 
 
 def _listed(text: str) -> str:
-    return text if text.startswith(("[", "-")) or text == "null" else f"[{text}]"
+    if text.startswith(("[", "-")) or text == "null":
+        return text
+    return json.dumps([each.strip() for each in text.split(",")])
 
 
 def _config(given: Namespace) -> RunConfig | None:

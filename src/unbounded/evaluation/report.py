@@ -61,6 +61,7 @@ def stream_row(lengths: LengthRange, every: int, scores: Sequence[LengthScore]) 
         "lengths_mastered": mastered,
         "percent_of_lengths": percent_of_lengths(scores),
         "percent_of_lengths_95": [100 * end for end in wilson(mastered, len(scores))],
+        "capacity_given": max((each.capacity or 0 for each in scores), default=0) or None,
         "per_n": [
             {
                 "n": each.n,
@@ -99,6 +100,7 @@ def table(report: Mapping[str, Any]) -> str:
     if report.get("kind") == "streams":
         for each in report["rows"]:
             texts += _passed_over(each) + _missed(each)
+        texts += _given(report["rows"])
     return "\n".join(texts)
 
 
@@ -184,6 +186,15 @@ def _passed_over(each: Mapping[str, Any]) -> list[str]:
         return []
     alone = f"n = {each['per_n'][0]['n']} alone"
     return [f"of {each['lengths']} {alone} was scored: the step from n to n is {each['every']}"]
+
+
+def _given(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """That a capacity, as it was in training, was too low for the longest sequences."""
+    # Reports from before this was kept say nothing of it.
+    most = max((each.get("capacity_given") or 0 for each in rows), default=0)
+    if not most:
+        return []
+    return [f"to score these, the memory was given room for {most} cells, beyond its own capacity"]
 
 
 def _missed(each: Mapping[str, Any]) -> list[str]:

@@ -28,11 +28,13 @@ class LengthScore:
         n: the length, as the task counts it.
         right: sequences of which every judged symbol is right.
         count: sequences scored, at least 1.
+        capacity: cells that a memory of less capacity was given room for, None where it had room.
     """
 
     n: int
     right: int
     count: int
+    capacity: int | None = None
 
     @property
     def accuracy(self) -> float:
@@ -135,11 +137,12 @@ def score_streams(
 
 
 @contextmanager
-def room_for(model: nn.Module, symbols: int) -> Iterator[None]:
+def room_for(model: nn.Module, symbols: int) -> Iterator[int | None]:
     """Let superposition memories of a lower capacity hold that many cells inside the block.
 
     A capacity that was enough for the lengths of training must not decide how a longer sequence is
-    scored. Memories without a capacity, and other models, are left as they are.
+    scored. Memories without a capacity, and other models, are left as they are. Gives `symbols`
+    where a capacity is lower, else None.
     """
     memories = [each.memory for each in model.modules() if hasattr(each, "memory")]
     limited = [
@@ -150,7 +153,7 @@ def room_for(model: nn.Module, symbols: int) -> Iterator[None]:
     try:
         for memory, capacity in limited:
             memory.capacity = max(capacity, symbols)
-        yield
+        yield symbols if any(capacity < symbols for _, capacity in limited) else None
     finally:
         for memory, capacity in limited:
             memory.capacity = capacity
@@ -198,12 +201,12 @@ def score_lengths(
             judged = task.judged(seed, split, 0, streams, LengthRange(n, n))
             if not carry:
                 state, judged = None, _distinct(judged)
-            with room_for(model, judged.longest):
+            with room_for(model, judged.longest) as given:
                 predicted, _, state = _predict(
                     model, judged.batch, state, piece_steps, device, check
                 )
             rights = sequence_rights(predicted, judged.batch.targets, judged.judged, judged.scored)
-            scores.append(LengthScore(n, int(rights.sum()), rights.numel()))
+            scores.append(LengthScore(n, int(rights.sum()), rights.numel(), given))
     return scores
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from unbounded.errors import ConfigError
-from unbounded.experiments.checking import check_builds, check_choice, check_number
+from unbounded.experiments.checking import check_builds, check_choice, check_number, check_task
 from unbounded.experiments.config import RunConfig, TrainingConfig
 from unbounded.experiments.kinds import Kind, Model, kind_of
 from unbounded.memories import BACKENDS
@@ -24,7 +24,7 @@ CURRICULA = ("none", "growing")
 def faults(config: RunConfig) -> list[str]:
     """Everything that is wrong with a config, one line each; empty when nothing is."""
     found: list[str] = []
-    check_builds(found, "task", lambda: build_task(config))
+    check_task(found, lambda: build_task(config))
     check_number(found, "seed", config.seed, 0, 2**63 - 1)
     for name in ("hidden_size", "memory_width", "embedding_size", "layers"):
         check_number(found, f"model.{name}", getattr(config.model, name), 1, 1_000_000)

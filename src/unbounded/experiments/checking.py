@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from unbounded.errors import ChoiceError, ConfigError
+from unbounded.tasks import Task
 
 
 def check_number(
@@ -22,7 +23,7 @@ def check_number(
     if not (low and value <= most and math.isfinite(value)):
         bound = f"above {least:g}" if above else f"at least {least:g}"
         if low and value > most:
-            bound = f"at most {most:.15g}"
+            bound = f"at most {most if isinstance(most, int) else format(most, '.15g')}"
         found.append(f"{name}: expected a number {bound}, got {value!r}")
 
 
@@ -41,6 +42,19 @@ def check_builds(found: list[str], name: str, build: Callable[[], Any]) -> None:
         found += [f"{name}: {fault}" for fault in error.faults]
     except ChoiceError as error:
         found.append(f"{name}: {error}")
+
+
+def check_task(found: list[str], build: Callable[[], Task]) -> Task | None:
+    """A task that can be built, or None; what is wrong with its corpus is the option's --data."""
+    try:
+        return build()
+    except ConfigError as error:
+        found += [
+            f"{'--' if each.startswith('data: ') else 'task: '}{each}" for each in error.faults
+        ]
+    except ChoiceError as error:
+        found.append(f"task: {error}")
+    return None
 
 
 def check_idle(found: list[str], where: str, part: Any, names: Iterable[str], why: str) -> None:

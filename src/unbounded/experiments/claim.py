@@ -8,11 +8,28 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from unbounded.errors import CheckpointError, RunBusyError, RunExistsError
+from unbounded.errors import CheckpointError, RunBusyError, RunExistsError, StorageError
 from unbounded.training.checkpoint import checkpoint_folders
 from unbounded.training.files import storage_faults
 
 _SHOWN = 10
+
+
+def make_runs(root: Path) -> None:
+    """Make the folder of run folders, where it is not there.
+
+    Raises:
+        StorageError: it cannot be made; the message says why and what to do.
+    """
+    above = (root, *root.parents)
+    file = next((each for each in above if os.path.lexists(each) and not each.is_dir()), None)
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = f"{file} is not a folder" if file else error.strerror or str(error)
+        raise StorageError(
+            f"the folder of runs {root} cannot be made: {reason}; name another with --runs"
+        ) from error
 
 
 @contextmanager
@@ -26,9 +43,10 @@ def lock(folder: Path) -> Iterator[None]:
         RunBusyError: another process holds it.
         StorageError: the disk refused.
     """
+    make_runs(folder.parent)
     locks = folder.parent / ".locks"
-    with storage_faults(locks, "making folder"):
-        locks.mkdir(parents=True, exist_ok=True)
+    with storage_faults(folder.parent, "writing into"):
+        locks.mkdir(exist_ok=True)
         descriptor = os.open(locks / folder.name, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         if not _acquire(descriptor):

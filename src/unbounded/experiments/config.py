@@ -88,7 +88,7 @@ class TrainingConfig:
         report_every: batches over which training perplexity is averaged.
         accuracy_every: batches between accuracies on fresh sequences of both ranges, 0 for none.
         accuracy_count: sequences a range for these.
-        checkpoint_every: batches between checkpoints.
+        checkpoint_every: batches between checkpoints; there is one after five minutes too.
         converged_perplexity: bound of the stop rule "converged".
         converged_reports: reports in a row at or below that bound.
         piece_steps: steps of a piece of a stream, the reach of truncated BPTT; null for the whole.

@@ -92,6 +92,7 @@ def evaluate_run(
         seed=sweep.seed,
         model=model_name(config.model),
         weights=source,
+        weights_batch=_batch(source),
         discretized=discretize,
         rows=judge.rows(sweep),
     )
@@ -161,6 +162,12 @@ def load_model(folder: Path, rounded: bool = False) -> tuple[Model, str]:
             faults.append(str(error))
     listed = "".join(f"\n  {fault}" for fault in faults)
     raise CheckpointError(f"{folder} has no model that can be used{':' if faults else ''}{listed}")
+
+
+def _batch(source: str) -> int | None:
+    """The batch after which a checkpoint was written; None where the weights are a model's."""
+    folder, _, name = source.partition("/")
+    return int(name.rpartition("-")[2]) if folder == "checkpoints" else None
 
 
 def _read(folder: Path, make: Callable[..., Model]) -> Model:

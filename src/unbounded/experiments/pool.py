@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from unbounded.experiments.claim import make_runs
 from unbounded.experiments.config import to_dict
 from unbounded.experiments.tiers import Trial
 from unbounded.training.files import storage_faults, write_text
@@ -95,9 +96,10 @@ def run_trials(
 
 
 def _start(trial: Trial, runs: Path, command: Sequence[str]) -> _Running:
+    make_runs(runs)
     logs = runs / "logs"
     with storage_faults(logs, "making folder"):
-        logs.mkdir(parents=True, exist_ok=True)
+        logs.mkdir(exist_ok=True)
     config = logs / f"{trial.name}.json"
     write_text(config, json.dumps(to_dict(trial.config)))
     log = logs / f"{trial.name}.log"

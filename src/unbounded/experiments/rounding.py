@@ -20,7 +20,7 @@ from unbounded.training.carry import Carry
 from unbounded.training.checkpoint import Checkpoints, Together
 from unbounded.training.files import storage_faults
 from unbounded.training.loop import TrainingLoop
-from unbounded.training.metrics_log import MetricsLog
+from unbounded.training.metrics_log import Listener, MetricsLog
 from unbounded.training.optimizers import make_optimizer, make_schedule
 from unbounded.training.progress import Progress
 from unbounded.training.rounding import RoundActions
@@ -44,6 +44,7 @@ def round_model(
     *,
     progress: Progress,
     request: StopRequest,
+    listener: Listener | None = None,
 ) -> tuple[StreamModel, dict[str, Any]]:
     """Fine-tune a trained model until its actions are decided, and take its discrete machine.
 
@@ -58,6 +59,7 @@ def round_model(
         accelerator: of its own, with nothing prepared.
         make_judge: scores models on the validation split.
         progress, request: as for `TrainingLoop`.
+        listener: given each record of the metrics too.
     Returns:
         the machine, and what a report says of how it came about.
     Raises:
@@ -103,7 +105,7 @@ def round_model(
         run=f"{folder.parent.name}/{folder.name}",
         extra=Together({"carry": carry, "rounding": rule}),
     )
-    log = MetricsLog(folder / "metrics.jsonl")
+    log = MetricsLog(folder / "metrics.jsonl", listener)
     state = checkpoints.load_newest(progress.say) or LoopState()
     state.metrics_lines = log.cut(state.metrics_lines, progress.say)
     state = TrainingLoop(

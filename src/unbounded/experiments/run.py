@@ -112,12 +112,16 @@ def train_run(
         report = None if overwrite else read_report(folder)
         if report is not None:
             return RunResult(folder, report, fresh=False, first=main)
-        listener = tensorboard_listener(folder / "tensorboard") if tensorboard and main else None
+        board = folder / "tensorboard"
+        listeners = None
+        if tensorboard and main:
+            # Rounding counts its batches from 1 again: a run of its own beside training's.
+            listeners = (tensorboard_listener(board), tensorboard_listener(board / "rounding"))
         training = config.training
         unit = "sequences" if training.piece_steps is None else "streams"
         silent, size = quiet or not main, training.batch_size
         # All that can fail for want of a sound config or of room comes before an old run is moved.
-        run = _Run(config, build_run(config, accelerator), folder, accelerator, listener)
+        run = _Run(config, build_run(config, accelerator), folder, accelerator, listeners)
         with _made(folder, overwrite, main) as saved, stop_requests() as request:
             accelerator.wait_for_everyone()
             with progress(training.batches, size, silent, unit) as shown:
@@ -140,7 +144,7 @@ class _Run:
         built: Built,
         folder: Path,
         accelerator: Accelerator,
-        listener: Listener | None,
+        listeners: tuple[Listener, Listener] | None,
     ) -> None:
         self._accelerator = accelerator
         self._config = config
@@ -148,7 +152,8 @@ class _Run:
         self._task, self._kind = built.task, built.kind
         self._model: Any = built.model
         self._folder = folder
-        self._log = MetricsLog(folder / "metrics.jsonl", listener)
+        self._listeners: tuple[Listener | None, Listener | None] = listeners or (None, None)
+        self._log = MetricsLog(folder / "metrics.jsonl", self._listeners[0])
 
     def train(
         self, request: StopRequest, shown: Progress, saved: Callable[[], None]
@@ -226,6 +231,7 @@ class _Run:
             self._judge(request),
             progress=shown,
             request=request,
+            listener=self._listeners[1],
         )
         judge = self._judge(request)(machine)
         rows = judge.rows(self._sweep(facts["batches"], shown))

@@ -144,7 +144,10 @@ def penn_treebank(data: str | None = None, published_counts: bool = True) -> Pen
         raise ConfigError(
             ["data: give the folder of ptb.train.txt, ptb.valid.txt, ptb.test.txt (--data DIR)"]
         )
-    return PennTreebank(data, PUBLISHED if published_counts else None)
+    try:
+        return PennTreebank(data, PUBLISHED if published_counts else None)
+    except ConfigError as error:
+        raise ConfigError(f"data: {fault}" for fault in error.faults) from None
 
 
 TASKS: Final[dict[str, Callable[..., Task]]] = {

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from unbounded.tasks import LengthRange, Task
 from unbounded.training import finite
 from unbounded.training.carry import Carry
 from unbounded.training.checkpoint import Checkpoints
+from unbounded.training.clock import Clock
 from unbounded.training.curricula import Curriculum
 from unbounded.training.metrics_log import MetricsLog
 from unbounded.training.objective import perplexity
@@ -57,6 +59,9 @@ class TrainingLoop:
         accuracy_lengths: the ranges they are taken over.
         accuracy_count: sequences a range.
         checkpoint_every: batches between checkpoints.
+        checkpoint_minutes: after so many without one it is written all the same, by one process
+            also between two pieces of a batch; what is learnt does not depend on it.
+        now: seconds, for both kinds of minutes.
         clip_by, piece_steps, carry, average: as for `BatchTrainer`. With pieces a request to
             stop is answered after a piece, and the checkpoint that is then written holds the
             place in the batch, if the carry is among its extras.
@@ -93,6 +98,8 @@ class TrainingLoop:
         carry: Carry | None = None,
         average: bool = True,
         update: str = "piece",
+        checkpoint_minutes: float = 5.0,
+        now: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._task = task
         self._model = model
@@ -108,7 +115,7 @@ class TrainingLoop:
         self._seed = seed
         self._batch_size = batch_size
         self._batches = batches
-        self._minutes = minutes
+        self._minutes = math.inf if minutes is None else minutes
         self._lengths: Curriculum = (
             (lambda batch: lengths) if isinstance(lengths, LengthRange) else lengths
         )
@@ -130,6 +137,7 @@ class TrainingLoop:
         self._accuracy_lengths = tuple(accuracy_lengths)
         self._accuracy_count = accuracy_count
         self._checkpoint_every = checkpoint_every
+        self._clock = Clock(now, 60 * checkpoint_minutes)
 
     def run(self, state: LoopState) -> LoopState:
         """Train from `state` to the end of the run.
@@ -141,9 +149,7 @@ class TrainingLoop:
             NonFiniteError: a loss or gradient went bad; the last checkpoint is left as it was.
             StorageError: the disk refused; the last checkpoint is left as it was.
         """
-        self._seconds = state.elapsed_s
-        self._started = time.perf_counter() - state.elapsed_s
-        self._session_done, self._session_start = 0, time.perf_counter()
+        self._clock.begin(state.elapsed_s)
         self._model.train()
         self._progress.begin(state.batch)
         before = copy.deepcopy(state)
@@ -159,7 +165,7 @@ class TrainingLoop:
                         raise Interrupted(stop)
         except Interrupted:
             self._log_cut(before)
-            before.elapsed_s = self._elapsed()
+            before.elapsed_s = self._clock.elapsed()
             self._checkpoints.save(before)
             raise
         return state
@@ -176,11 +182,14 @@ class TrainingLoop:
                 state.gradient_norm = result.gradient_norm
             if result.tokens:
                 self._progress.step(state.batch + result.done, result.nats / result.tokens)
-            self._session_done += result.symbols if self._in_pieces else self._batch_size
+            self._clock.done(result.symbols if self._in_pieces else self._batch_size)
             stop = stop or result.stop
             # The carried state of other processes is not in this one's checkpoint.
-            if stop and result.done < 1 and self._accelerator.num_processes == 1:
-                return stop
+            if result.done < 1 and self._accelerator.num_processes == 1:
+                if stop:
+                    return stop
+                if self._clock.overdue():
+                    self._save(state)
         self._schedule.step()
         state.batch += 1
         state.actions_due = True
@@ -188,7 +197,7 @@ class TrainingLoop:
 
     def _act(self, state: LoopState) -> None:
         """Do what is due after `state.batch` batches."""
-        state.elapsed_s = self._elapsed()
+        state.elapsed_s = self._clock.elapsed()
         if state.batch % self._report_every == 0:
             self._report(state)
         if self._accuracy_every and state.batch % self._accuracy_every == 0:
@@ -197,19 +206,24 @@ class TrainingLoop:
         reason = self._stop_rule(state, self._watched_assess(state), self._recorder(state))
         if reason is None and state.batch >= self._batches:
             reason = f"budget: {self._batches} batches are done"
-        # All processes go by the clock of the first, or one would train on alone.
-        if reason is None and self._minutes is not None and self._seconds >= 60 * self._minutes:
+        if reason is None and self._clock.seconds >= 60 * self._minutes:
             reason = f"budget: {self._minutes:g} minutes are over"
         if self._accelerator.num_processes == 1:
             self._request.check()
         state.finished = reason
         state.actions_due = False
-        state.elapsed_s = self._elapsed()
-        if reason is not None or state.batch % self._checkpoint_every == 0:
-            self._check_parameters(state.batch)
-            if self._accelerator.is_main_process:
-                self._log.sync()
-            self._checkpoints.save(state)
+        if reason or state.batch % self._checkpoint_every == 0 or self._clock.overdue():
+            self._save(state)
+
+    def _save(self, state: LoopState) -> None:
+        state.elapsed_s = self._clock.elapsed()
+        fault = finite.first_bad(finite.parameters(self._model))
+        if fault is not None:
+            raise NonFiniteError(f"after batch {state.batch}, the first bad tensor: {fault}")
+        if self._accelerator.is_main_process:
+            self._log.sync()
+        self._checkpoints.save(state)
+        self._clock.saved()
 
     def _report(self, state: LoopState) -> None:
         loss = state.window_nats / max(state.window_tokens, 1)
@@ -223,7 +237,7 @@ class TrainingLoop:
                 "perplexity": state.perplexity,
                 "gradient_norm": state.gradient_norm,
                 "learning_rate": float(self._schedule.get_last_lr()[0]),
-                f"{'symbols' if self._in_pieces else 'sequences'}_per_s": self._speed(),
+                f"{'symbols' if self._in_pieces else 'sequences'}_per_s": self._clock.speed(),
                 "elapsed_s": state.elapsed_s,
             }
         )
@@ -269,26 +283,15 @@ class TrainingLoop:
         """
         signal = self._request.number or 0
         if self._accelerator.num_processes == 1:
-            self._seconds = self._elapsed()
+            self._clock.agree(self._clock.elapsed())
             return float(nats.detach()), signal
-        clock = self._elapsed() if self._accelerator.is_main_process else 0.0
+        clock = self._clock.elapsed() if self._accelerator.is_main_process else 0.0
         own = torch.tensor([float(nats.detach()), signal, signal > 0, clock], dtype=torch.float64)
         total = self._accelerator.reduce(own.to(self._accelerator.device), reduction="sum").tolist()
-        self._seconds = total[3]
+        self._clock.agree(total[3])
         return total[0], round(total[1] / max(total[2], 1))
 
     def _log_cut(self, state: LoopState) -> None:
         if self._accelerator.is_main_process:
             state.metrics_lines = self._log.cut(state.metrics_lines)
             self._log.sync()
-
-    def _check_parameters(self, batch: int) -> None:
-        fault = finite.first_bad(finite.parameters(self._model))
-        if fault is not None:
-            raise NonFiniteError(f"after batch {batch}, the first bad tensor: {fault}")
-
-    def _elapsed(self) -> float:
-        return time.perf_counter() - self._started
-
-    def _speed(self) -> float:
-        return self._session_done / max(time.perf_counter() - self._session_start, 1e-9)

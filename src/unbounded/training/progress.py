@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any, Protocol
 
 
@@ -52,17 +54,53 @@ class PlainLines:
     Args:
         batches: the budget.
         every: batches between lines on training.
+        batch_size: sequences a batch.
+        unit: what they are called.
+        patience: seconds of training without a line on it after which there is one all the same.
+        now: seconds from any beginning.
     """
 
-    def __init__(self, batches: int, every: int = 1000) -> None:
+    def __init__(
+        self,
+        batches: int,
+        every: int = 1000,
+        batch_size: int = 1,
+        unit: str = "sequences",
+        patience: float = 30.0,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._batches = batches
         self._every = every
+        self._batch_size = batch_size
+        self._unit = unit
+        self._patience = patience
+        self._now = now
+        self.begin(0)
 
     def begin(self, batch: int) -> None:
-        """Nothing."""
+        """Start there, so that speed and time left do not count what another session did."""
+        self._first, self._started = batch, self._now()
+        self._spoke()
 
     def step(self, batch: float, loss_nats_per_token: float) -> None:
-        """Nothing: reports come as records."""
+        """Print the mean loss since the last line, when that is long ago."""
+        self._losses.append(loss_nats_per_token)
+        passed = self._now() - self._last
+        if passed < self._patience or batch <= self._first:
+            return
+        speed = (batch - self._first) / max(self._now() - self._started, 1e-9)
+        left = timedelta(seconds=round((self._batches - batch) / speed))
+        place = f"{batch:.2f}".rstrip("0").rstrip(".")
+        self.say(
+            f"batch {place} of {self._batches}: loss "
+            f"{sum(self._losses) / len(self._losses):.4f} nats/token, "
+            f"{speed * self._batch_size:.3g} {self._unit}/s, at most {left} left"
+        )
+        self._spoke()
+
+    def _spoke(self) -> None:
+        self._last = self._now()
+        self._losses: list[float] = []
 
     def looking(self, batch: int, lengths: str, count: int) -> None:
         """Nothing."""
@@ -71,6 +109,8 @@ class PlainLines:
         """Print scores, and the training loss now and then."""
         if line["kind"] != "train" or line["batch"] % self._every == 0:
             self.say(describe(line))
+        if line["kind"] == "train" and line["batch"] % self._every == 0:
+            self._spoke()
 
     def say(self, text: str) -> None:
         """Print a line at once."""
@@ -158,7 +198,7 @@ def progress(
         with Bar(batches, batch_size, unit).shown() as bar:
             yield bar
     else:
-        yield PlainLines(batches, min(1000, max(1, batches // 20)))
+        yield PlainLines(batches, min(1000, max(1, batches // 20)), batch_size, unit)
 
 
 def describe(line: dict[str, Any]) -> str:

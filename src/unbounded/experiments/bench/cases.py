@@ -66,11 +66,11 @@ class Case:
         products += (heads + self.output) * self.hidden
         return 3 * 2 * products * self.steps * self.batch / 1e9
 
-    def check(self) -> None:
-        """Raise ConfigError, with all faults, unless the case can be run."""
+    def faults(self) -> list[str]:
+        """Everything for which the case cannot be run, one line each; empty when it can."""
         from unbounded.layers import CONTROLLERS
 
-        faults = [
+        found = [
             f"{name}: expected an integer >= 1, got {value!r}"
             for name, value in vars(self).items()
             if isinstance(value, int) and value < 1
@@ -81,9 +81,14 @@ class Case:
             ("dtype", self.dtype, DTYPES),
         ):
             if value not in valid:
-                faults.append(str(ChoiceError(kind, value, valid)))
-        if faults:
-            raise ConfigError(faults)
+                found.append(f"{kind}: {ChoiceError(kind, value, valid)}")
+        return found
+
+    def check(self) -> None:
+        """Raise ConfigError, with all faults, unless the case can be run."""
+        found = self.faults()
+        if found:
+            raise ConfigError(found)
 
 
 def make_memory(case: Case) -> Memory[Any, Any]:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor
 
 from unbounded.errors import BackendError
 from unbounded.experiments.bench.cases import Case
@@ -19,6 +18,7 @@ from unbounded.experiments.bench.contenders import (
     memory_layer,
     sequence,
 )
+from unbounded.layers.parity import relative_error
 
 #: Bounds on the relative error between kernel and reference before anything is timed.
 #: Both sides of a float32 case round sums of a thousand terms in their own order, which is worth
@@ -138,7 +138,7 @@ def parity_error(case: Case) -> float:
         weights = torch.linspace(-1, 1, output.numel(), dtype=output.dtype).view_as(output)
         gradients = torch.autograd.grad((output * weights).sum(), [x, *layer.parameters()])
         results.append([output.detach(), *gradients])
-    return max(_relative(ours, theirs) for ours, theirs in zip(*results, strict=True))
+    return max(relative_error(ours, theirs) for ours, theirs in zip(*results, strict=True))
 
 
 def jax_error(case: Case) -> float:
@@ -150,7 +150,7 @@ def jax_error(case: Case) -> float:
     (grad_x,) = torch.autograd.grad(output.sum(), [x])
     ours = [output.detach(), *state.controller, state.reading, *state.memory, grad_x]
     theirs = Scan(case, layer, x).results()
-    return max(_relative(one, other) for one, other in zip(ours, theirs, strict=True))
+    return max(relative_error(one, other) for one, other in zip(ours, theirs, strict=True))
 
 
 def _must_agree(case: Case, name: str, dtype: str, error: float) -> None:
@@ -159,12 +159,6 @@ def _must_agree(case: Case, name: str, dtype: str, error: float) -> None:
             f"{case.name}: fused and {name} differ by {error:.1e} (relative, {dtype}), bound "
             f"{PARITY[dtype]:.0e}; what is wrong is not timed."
         )
-
-
-def _relative(ours: Tensor, theirs: Tensor) -> float:
-    difference = float((ours - theirs).abs().max())
-    # NaN must not pass as the smallest of all errors.
-    return difference / float(theirs.abs().max()) if difference == difference else float("inf")
 
 
 def peak_gflops(dtype: str, size: int = 2048, repeats: int = 5) -> float:

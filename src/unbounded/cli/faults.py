@@ -1,0 +1,107 @@
+"""What is wrong with an argument in a user's words: jsonargparse speaks of Python's types."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import types
+import typing
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from unbounded.errors import closest
+from unbounded.experiments import plain_yaml
+
+# Of some forty options a person can take in a few.
+_CLOSE = 4
+_WORDS: dict[Any, str] = {
+    int: "an integer",
+    float: "a number",
+    bool: "true or false",
+    str: "a text",
+    list: "a list such as [a, b]",
+    dict: "a mapping such as {name: value}",
+    types.NoneType: "null",
+}
+_PATHS = ("config", "data", "out", "runs")
+
+
+def expected(action: argparse.Action) -> str:
+    """What an option takes, in words."""
+    if action.dest.rpartition(".")[2] in _PATHS:
+        return "a path"
+    return _words(getattr(action, "_typehint", None) or action.type)
+
+
+def fault(actions: list[argparse.Action], group: list[str], message: str) -> str:
+    """One line on an option that cannot be parsed.
+
+    Args:
+        actions: of the parser.
+        group: the option as it was given, and what follows it.
+        message: what the parser says.
+    """
+    option, _, value = group[0].partition("=")
+    if "unrecognized arguments" in message or "not accepted" in message:
+        names = [name for action in actions for name in action.option_strings]
+        names = [name for name in names if name.startswith("--") and name != "--print_shtab"]
+        if option.startswith("--") and option not in names:
+            close = closest(option, names)[:_CLOSE]
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            others = f" Others like it: {', '.join(close[1:])}." if close[1:] else ""
+            return f"unknown option {option!r}.{hint}{others} --help shows all."
+    if option == "--config" and (value or len(group) > 1):
+        found = _of_file(Path(value or group[1]))
+        if found is not None:
+            return f"config: {found}"
+    text = re.sub(r"\s+", " ", message).strip()
+    text = re.sub(r'^Parser key "([^"]+)": ', r"\1: ", text)
+    return _of_value(actions, text) or text
+
+
+def _of_value(actions: list[argparse.Action], text: str) -> str | None:
+    """A value of another type than the option's, or none at all."""
+    named = re.match(r"argument (\S+): (.*)", text) or re.match(r"([\w.]+): (.*)", text)
+    if named is None:
+        return None
+    name, rest = named.groups()
+    action = next((a for a in actions if name == a.dest or name in a.option_strings), None)
+    if action is None:
+        return None
+    unasked = re.match(r"ignored explicit argument (.*)", rest)
+    if unasked is not None:
+        return f"{action.dest}: it is given without a value, got {unasked[1]}"
+    if rest == "expected one argument":
+        return f"{action.dest}: expected {expected(action)}, got nothing"
+    if rest.startswith("Unable to load config"):
+        return (
+            f"{action.dest}: expected the options below it, as in {name}.NAME VALUE, or the path "
+            f"of a YAML file of them, got {rest.rpartition('config ')[2]}"
+        )
+    got = re.match(r"(?:Expected|Does not validate).*\b(?:Got|Given) value: (.*)", rest)
+    return None if got is None else f"{action.dest}: expected {expected(action)}, got {got[1]!r}"
+
+
+def _of_file(path: Path) -> str | None:
+    """Why a file is no config at all; None where it is one, or is not there."""
+    try:
+        data = plain_yaml.load(path.read_text(encoding="utf-8"))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = "" if mark is None else f", line {mark.line + 1}, column {mark.column + 1}"
+        return f"{path} is not YAML{where}: {error.problem or error.context}"
+    except yaml.YAMLError as error:
+        return f"{path} is not YAML: {error}"
+    except OSError:
+        return None
+    if not isinstance(data, dict):
+        return f"{path} holds no options; expected lines such as 'task: copy'"
+    return None
+
+
+def _words(kind: Any) -> str:
+    if isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union:
+        return " or ".join(_words(each) for each in typing.get_args(kind))
+    return _WORDS.get(typing.get_origin(kind) or kind, "another value")

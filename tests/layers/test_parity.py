@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from unbounded.layers.parity import relative_error
+
+
+@pytest.mark.parametrize(
+    ("got", "wanted", "error"),
+    [
+        ([1.0, -4.5], [1.0, -4.0], 0.125),
+        ([], [], 0.0),
+        ([0.0, 0.0], [0.0, 0.0], 0.0),
+        ([1e-300, 0.0], [0.0, 0.0], math.inf),
+        ([math.nan, 1.0], [0.0, 1.0], math.inf),
+        ([0.0, 1.0], [math.nan, 1.0], math.inf),
+        ([math.inf], [math.inf], math.inf),
+    ],
+)
+def test_the_error_is_relative_to_the_largest_and_never_hidden_by_a_nan(
+    got: list[float], wanted: list[float], error: float
+) -> None:
+    pair = (torch.tensor(got, dtype=torch.float64), torch.tensor(wanted, dtype=torch.float64))
+    assert relative_error(*pair) == error
