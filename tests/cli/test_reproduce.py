@@ -34,7 +34,7 @@ def test_dry_run_of_a_part(capsys):
 
 def test_dry_run_finds_what_training_would(tmp_path):
     asked = ["joulin2015", "--dry-run", "--data", str(tmp_path / "nowhere")]
-    with pytest.raises(ConfigError, match=r"task: .*nowhere"):
+    with pytest.raises(ConfigError, match=r"--data: .*nowhere"):
         reproduce.run(asked)
 
 
