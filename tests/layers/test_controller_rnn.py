@@ -52,3 +52,24 @@ def test_hooks_see_every_step():
 def test_no_step_at_all_is_an_error():
     with pytest.raises(ShapeError):
         make("tanh")(draw(0, B, I))
+
+
+def test_per_sample_gradients():
+    layer = make("sigmoid")
+    x = draw(3, T, B, I).detach()
+    parameters = {name: each.detach() for name, each in layer.named_parameters()}
+
+    def loss(weights, sample):
+        return torch.func.functional_call(layer, weights, (sample,))[0].square().sum()
+
+    together = torch.func.vmap(torch.func.grad(loss), (None, 0))(parameters, x)
+    for k, sample in enumerate(x):
+        alone = torch.autograd.grad(layer(sample)[0].square().sum(), list(layer.parameters()))
+        for name, gradient in zip(parameters, alone, strict=True):
+            torch.testing.assert_close(together[name][k], gradient)
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_state_of_another_number_of_tensors(count):
+    with pytest.raises(ShapeError, match=r"state: expected 1 tensor\(s\), got"):
+        make("tanh")(draw(T, B, I), (draw(B, H),) * count)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from unbounded.checks import check_positive, check_shape, check_tensor
+from unbounded.errors import ShapeError
 from unbounded.layers.call import check_call
 from unbounded.layers.controllers import Controller, ControllerState, ElmanController
 from unbounded.layers.fused import has_hooks
@@ -79,6 +80,10 @@ class ControllerRNN(nn.Module):
         check_call(inputs, lengths, next(self.parameters()))
         if state is None:
             state = self.initial_state(batch_size)
+        if len(state) != self.controller.state_size:
+            raise ShapeError(
+                f"state: expected {self.controller.state_size} tensor(s), got {len(state)}"
+            )
         for k, tensor in enumerate(state):
             check_shape(f"state[{k}]", tensor, (batch_size, self.hidden_size))
         if _is_plain(self.controller):
@@ -117,6 +122,8 @@ def _is_plain(controller: Controller) -> TypeGuard[ElmanController]:
         type(controller) is ElmanController
         and controller.weight_hh is not None
         and not has_hooks(controller)
+        # No rule of torch.func for it: vmap and per-sample gradients take the readable loop.
+        and torch._C._functorch.peek_interpreter_stack() is None
         and not torch.is_autocast_enabled(controller.weight_ih.device.type)
     )
 
@@ -126,7 +133,8 @@ def _run_plain(
 ) -> tuple[Tensor, ControllerState]:
     """An Elman network in torch's loop; sigma(a) = (1 + tanh(a / 2)) / 2 makes one of a sigmoid.
 
-    With t = 2 h - 1 the sum U x + R h + b is U x + R t / 2 + b + R 1 / 2.
+    With t = 2 h - 1 the sum U x + R h + b is U x + R t / 2 + b + R 1 / 2. What is small keeps its
+    absolute precision, not its relative one: in float32 a unit below about 1e-7 is exactly 0.
     """
     weights = controller.weights
     weight, recurrent = weights.weight_ih, weights.weight_hh

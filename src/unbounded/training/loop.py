@@ -63,8 +63,8 @@ class TrainingLoop:
             also between two pieces of a batch; what is learnt does not depend on it.
         now: seconds, for both kinds of minutes.
         clip_by, piece_steps, carry, average: as for `BatchTrainer`. With pieces a request to
-            stop is answered after a piece, and the checkpoint that is then written holds the
-            place in the batch, if the carry is among its extras.
+            stop is answered after a piece, and the checkpoint that is written then, or by the
+            clock, holds the place in the batch: `carry` must be among its extras.
         update: "piece" or "symbol", as for `make_trainer`.
     """
 

@@ -9,8 +9,8 @@ from torch.nn import functional
 
 from unbounded.errors import ShapeError
 
-# No token has this number.
-_LEFT_OUT = -100
+# No token has this number, and no target by mistake: -100, torch's own, is an error here.
+_LEFT_OUT = -(2**62)
 
 
 def masked_cross_entropy(logits: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
@@ -21,7 +21,8 @@ def masked_cross_entropy(logits: Tensor, targets: Tensor, mask: Tensor) -> Tenso
     Args:
         logits: [B, T, V].
         targets: tokens, int64 [B, T].
-        mask: steps that count, bool [B, T].
+        mask: steps that count, bool [B, T]. The logits of others cost nothing but must be finite
+            for finite gradients.
     Returns:
         A scalar in the dtype of `logits`, at least float32.
     Raises:
