@@ -152,8 +152,8 @@ def lengths_table(table: dict[str, Any]) -> str:
             continue
         line = [paper.tasks[task]]
         for model in MASTERED:
-            cell = cells[task, model]
-            line.append(_percent(cell["published"], cell["measured"]))
+            cell = cells.get((task, model))  # None: the tier leaves it out
+            line.append(_percent(cell["published"], cell["measured"]) if cell else "-")
         runs = cells[task, MASTERED[-1]]["measured"]["runs"]
         far = [run["longer"][FARTHEST] for run in runs if FARTHEST in run["longer"]]
         right = sum(values == [100.0] for values in far)
