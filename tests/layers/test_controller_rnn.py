@@ -10,13 +10,13 @@ from unbounded.errors import ShapeError
 from unbounded.layers import ElmanController
 from unbounded.layers.controller_rnn import _run_steps
 
-T, B, I, H = 7, 4, 3, 5  # noqa: E741
+STEPS, BATCH, INPUT, HIDDEN = 7, 4, 3, 5
 
 
 def make(activation, bias=True):
     torch.manual_seed(2)
     controller = partial(ElmanController, activation=activation, bias=bias)
-    return ub.ControllerRNN(I, H, controller, dtype=torch.float64)
+    return ub.ControllerRNN(INPUT, HIDDEN, controller, dtype=torch.float64)
 
 
 def draw(*shape):
@@ -28,9 +28,9 @@ def draw(*shape):
 @pytest.mark.parametrize("activation", ["tanh", "sigmoid", "relu"])
 def test_the_fast_loop_agrees_with_the_readable_one(activation, bias, lengths):
     layer = make(activation, bias)
-    x, h = draw(T, B, I), draw(B, H)
+    x, h = draw(STEPS, BATCH, INPUT), draw(BATCH, HIDDEN)
     counts = None if lengths is None else torch.tensor(lengths)
-    factors = torch.linspace(1, 2, T).reshape(-1, 1, 1)
+    factors = torch.linspace(1, 2, STEPS).reshape(-1, 1, 1)
     results = []
     for run in (layer, partial(_run_steps, layer.controller)):
         outputs, (final,) = run(x, (h,), counts)
@@ -45,18 +45,18 @@ def test_hooks_see_every_step():
     layer = make("sigmoid")
     steps = []
     layer.controller.register_forward_hook(lambda *call: steps.append(call))
-    layer(draw(T, B, I))
-    assert len(steps) == T
+    layer(draw(STEPS, BATCH, INPUT))
+    assert len(steps) == STEPS
 
 
 def test_no_step_at_all_is_an_error():
     with pytest.raises(ShapeError):
-        make("tanh")(draw(0, B, I))
+        make("tanh")(draw(0, BATCH, INPUT))
 
 
 def test_per_sample_gradients():
     layer = make("sigmoid")
-    x = draw(3, T, B, I).detach()
+    x = draw(3, STEPS, BATCH, INPUT).detach()
     parameters = {name: each.detach() for name, each in layer.named_parameters()}
 
     def loss(weights, sample):
@@ -72,4 +72,4 @@ def test_per_sample_gradients():
 @pytest.mark.parametrize("count", [0, 2])
 def test_a_state_of_another_number_of_tensors(count):
     with pytest.raises(ShapeError, match=r"state: expected 1 tensor\(s\), got"):
-        make("tanh")(draw(T, B, I), (draw(B, H),) * count)
+        make("tanh")(draw(STEPS, BATCH, INPUT), (draw(BATCH, HIDDEN),) * count)
