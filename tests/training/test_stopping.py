@@ -48,7 +48,7 @@ def test_two_flawless_looks_in_a_row_are_needed_each_on_fresh_sequences() -> Non
         state.batch = batch
         reasons.append(look(rule, state, assess)[0])
     assert reasons[:3] == [None, None, None]
-    assert reasons[3] == "solved: 100 validation sequences all right 2 times in a row"
+    assert reasons[3] == "solved: 100 validation sequences of length 4:6 all right 2 times in a row"
     full = [asked for asked in assess.asked if asked[1] == 100]
     assert full == [(0, 100), (100, 100), (200, 100), (300, 100)]
 

@@ -83,7 +83,10 @@ class WhenSolved:
         )
         if state.solved_in_a_row < self._times:
             return None
-        return f"solved: {self._count} validation sequences all right {self._times} times in a row"
+        return (
+            f"solved: {self._count} validation sequences of length {self._lengths} all right "
+            f"{self._times} times in a row"
+        )
 
 
 class WhenConverged:
