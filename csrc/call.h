@@ -12,7 +12,7 @@ struct UnboundedCall {
   int64_t division;  // of split.h; 0 lets its rule decide
   int64_t skips_memory;  // leaves the memory's part out and reads 0: to measure its share
   int64_t weight_ih_stride;
-  int64_t inputs;  // backward: of x
+  int64_t inputs;  // of x
   // Superposition: structures, cells read of each, actions, most cells or 0, steps between the
   // states that are kept.
   int64_t count, depth, actions, limit, block;
@@ -28,7 +28,7 @@ struct UnboundedCall {
   const void* reading0;     // [B, R]
   const void* strengths0;   // [B, N0]
 
-  void* gates;       // [T, B, lanes H]: x part without biases in, activations out
+  void* gates;       // [T, B, lanes H]: activations out; the x part on the way
   void* outputs;     // [T, B, H]
   void* cells;       // [T or 2, B, H], for an LSTM
   void* tanh_cells;  // [T, B, H]
@@ -57,15 +57,17 @@ struct UnboundedCall {
   const void* grad_cell_last;
   const void* grad_reading_last;
   const void* grad_strengths_last;  // [B, N] or null
-  void* grad_values;        // [B, N, M]: of the final values in, complete out
-  void* grad_gates;         // [T, B, lanes H]
-  void* grad_instructions;  // [T, B, K], before the activations
+  const void* grad_values_last;     // [B, N, M] or null; not of unroll
+  void* grad_values0;       // [B, N0, M]; not of unroll
+  void* grad_values;        // unroll: [B, N, M], of the final values in, complete out
+  void* grad_instructions;  // unroll: [B, T, 2 parts] or [B, T, K]
   void* grad_hidden0;
   void* grad_cell0;
   void* grad_reading0;
   void* grad_strengths0;  // [B, N0]
-  // Gradients of the weights, all of them or none.
   const void* x;           // [T, B, I]
+  void* grad_x;            // [T, B, I] or null
+  // Gradients of the weights, all of them or none.
   void* grad_weight_ih;    // [blocks H, I + R]
   void* grad_weight_hh;    // [blocks H, H] or null
   void* grad_bias_ih;      // [blocks H]

@@ -20,6 +20,7 @@ class ControllerForwardOf final : public ControllerForward<T> {
 
   void take_parts(Workspace& space, int64_t threads) override {
     space.part(panels_, f.unit_groups() * Controller::lane_count * lane_panel());
+    space.part(x_panels_, f.unit_groups() * Controller::reading_lanes.count * x_panel());
     space.part(starts_, f.unit_groups() * Controller::lane_count * panel);
     space.part(products_, threads * std::min(f.c.batch, rows_at_once) * row_stride());
   }
@@ -37,6 +38,9 @@ class ControllerForwardOf final : public ControllerForward<T> {
         if (of_reading >= 0) {
           const int64_t first = of_reading * c.hidden + g * panel;
           if (c.bias_ih) add_bias(start, as<T>(c.bias_ih) + first, columns);
+          pack_transposed(x_panel_of(g, of_reading),
+                          as<T>(c.weight_ih) - c.inputs + first * c.weight_ih_stride,
+                          c.weight_ih_stride, c.inputs, columns);
           pack_transposed(to, as<T>(c.weight_ih) + first * c.weight_ih_stride,
                           c.weight_ih_stride, f.reading_size(), columns);
           to += f.reading_size() * panel;
@@ -46,6 +50,19 @@ class ControllerForwardOf final : public ControllerForward<T> {
         if (c.bias_hh) add_bias(start, as<T>(c.bias_hh) + first, columns);
         if (c.weight_hh)
           pack_transposed(to, as<T>(c.weight_hh) + first * c.hidden, c.hidden, c.hidden, columns);
+      }
+  }
+
+  void project(int64_t first_step, int64_t steps, Share groups, Share entries) override {
+    for (int64_t g = groups.begin; g < groups.end; ++g)
+      for (int block = 0; block < Controller::reading_lanes.count; ++block) {
+        // All entries of all steps are one run of rows.
+        if (entries.count() == f.c.batch) {
+          project(first_step * f.c.batch, steps * f.c.batch, g, block);
+          continue;
+        }
+        for (int64_t t = first_step; t < first_step + steps; ++t)
+          project(t * f.c.batch + entries.begin, entries.count(), g, block);
       }
   }
 
@@ -73,8 +90,30 @@ class ControllerForwardOf final : public ControllerForward<T> {
  private:
   const Frame<T>& f;
   T* panels_ = nullptr;    // [unit group][lane][reading then hidden][panel]
+  T* x_panels_ = nullptr;  // [unit group][lane with an x part][I][panel]
   T* starts_ = nullptr;    // [unit group][lane][panel]: the biases
   T* products_ = nullptr;  // [thread][row][lane][padded hidden], rows a little apart
+
+  // A lane of a group of units of rows [T * B].
+  void project(int64_t first, int64_t count, int64_t group, int block) {
+    const int64_t H = f.c.hidden, I = f.c.inputs;
+    const int lane = Controller::reading_lanes.first + block;
+    const int64_t columns = H - group * panel;
+    const T* own = x_panel_of(group, block);
+    T* gates = as<T>(f.c.gates) + lane * H + group * panel;
+    for_row_blocks(first, count, [&](int64_t n0, int rows) {
+      const Segment<T> x{as<T>(f.c.x) + n0 * I, I, I};
+      T* to = gates + n0 * f.inner();
+      if (columns >= panel)
+        return panel_product(rows, x, Segment<T>{x.data, 0, 0}, static_cast<const T*>(nullptr),
+                             own, own, to, f.inner());
+      T whole[UNBOUNDED_MAX_ROWS * panel];
+      panel_product(rows, x, Segment<T>{x.data, 0, 0}, static_cast<const T*>(nullptr), own, own,
+                    whole, panel);
+      for (int r = 0; r < rows; ++r)
+        copy_values(to + r * f.inner(), whole + r * panel, columns);
+    });
+  }
 
   // One lane of a group of units, of all rows.
   void multiply(int64_t t, int64_t group, int lane, Share groups, Share rows, T* to) {
@@ -120,6 +159,10 @@ class ControllerForwardOf final : public ControllerForward<T> {
   T* start_of(int64_t group, int lane) const {
     return starts_ + (group * Controller::lane_count + lane) * panel;
   }
+  T* x_panel_of(int64_t group, int block) const {
+    return x_panels_ + (group * Controller::reading_lanes.count + block) * x_panel();
+  }
+  int64_t x_panel() const { return f.c.inputs * panel; }
   int64_t lane_panel() const { return (f.reading_size() + f.c.hidden) * panel; }
 };
 

@@ -16,6 +16,8 @@ class ControllerForward {
   virtual ~ControllerForward() = default;
   virtual void take_parts(Workspace& space, int64_t threads) = 0;
   virtual void pack(Share groups) = 0;
+  // The x part of some steps, into the gates buffer.
+  virtual void project(int64_t first_step, int64_t steps, Share groups, Share entries) = 0;
   virtual void step(int64_t t, Share groups, Share entries, int64_t thread) = 0;
   virtual void keep_state(int64_t b) = 0;
 };
@@ -38,6 +40,12 @@ class ControllerBackward {
 // Batch entries whose products are made before their cells: many, so that weights are read seldom,
 // and few, so that the products are still near.
 constexpr int64_t rows_at_once = 5 * UNBOUNDED_MAX_ROWS;
+
+// Steps whose x part is made at once: enough rows for the weights to be worth reading, few enough
+// for the sums to be near when their step comes.
+inline int64_t steps_at_once(Share entries) {
+  return std::max<int64_t>(1, 12 * UNBOUNDED_MAX_ROWS / std::max<int64_t>(1, entries.count()));
+}
 
 template <class Body>
 inline void for_chunks(Share entries, Body body) {

@@ -43,6 +43,10 @@ struct Frame {
   int64_t reading;
   int64_t heads;
   int64_t lane_count;  // of the controller
+  // Backward, between its parts:
+  T* grad_gates = nullptr;         // [T, B, lanes H]
+  T* grad_instructions = nullptr;  // [T, B, K], before the activations
+  T* grad_values = nullptr;        // [B, N, M], of a memory of rows
 
   Frame(const UnboundedCall& call, MemorySizes memory, int64_t controller_lanes)
       : c(call),
@@ -58,6 +62,7 @@ struct Frame {
   int64_t head_groups() const { return padded<T>(head_count()) / panel; }
   int64_t reading_groups() const { return padded<T>(reading_size()) / panel; }
   int64_t rows_in_all() const { return c.initial_rows + parts * c.capacity; }
+  int64_t value_count() const { return parts > 0 ? c.batch * rows_in_all() * c.width : 0; }
   int64_t length_of(int64_t b) const { return c.lengths ? c.lengths[b] : c.steps; }
 
   // Without a backward pass to come, two steps' cells and readings are enough.
@@ -74,7 +79,7 @@ struct Frame {
     return t < 0 ? as<T>(c.reading0) : as<T>(c.readings) + ring(t) * c.batch * reading_size();
   }
   T* gates_at(int64_t t) const { return as<T>(c.gates) + t * c.batch * inner(); }
-  T* grad_gates_at(int64_t t) const { return as<T>(c.grad_gates) + t * c.batch * inner(); }
+  T* grad_gates_at(int64_t t) const { return grad_gates + t * c.batch * inner(); }
   T* tanh_cells_at(int64_t t) const {
     return as<T>(c.tanh_cells) + (c.saves ? t * c.batch * c.hidden : 0);
   }
@@ -82,7 +87,7 @@ struct Frame {
     return as<T>(c.instructions) + ((c.saves ? t : 0) * c.batch + b) * 2 * parts;
   }
   T* grad_instructions_at(int64_t t) const {
-    return as<T>(c.grad_instructions) + t * c.batch * head_count();
+    return grad_instructions + t * c.batch * head_count();
   }
 };
 

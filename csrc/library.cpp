@@ -70,12 +70,24 @@ struct RunBackward {
 
   template <class T, class Controller, class Memory>
   int go() {
-    const Frame<T> frame(call, SizesOf<Memory>::of(call), Controller::lane_count);
+    Frame<T> frame(call, SizesOf<Memory>::of(call), Controller::lane_count);
+    Workspace between;
+    auto take_parts = [&] {
+      const int64_t rows = call.steps * call.batch;
+      between.part(frame.grad_gates, rows * frame.inner());
+      between.part(frame.grad_instructions, rows * frame.head_count());
+      between.part(frame.grad_values, frame.value_count());
+    };
+    take_parts();
+    if (!between.allocate()) return no_memory;
+    take_parts();
     ControllerBackwardOf<T, Controller> controller(frame);
     MemoryBackwardOf<T, Memory> memory(frame);
     WeightGradients<T> weights;
     weights.template take<Controller>(frame);
-    RecurrenceBackward<T> pass(frame, controller, memory, weights);
+    InputGradient<T> input;
+    input.template take<Controller>(frame);
+    RecurrenceBackward<T> pass(frame, controller, memory, weights, input);
     return pass.run(parallel_for) ? done : no_memory;
   }
 };
@@ -102,7 +114,7 @@ using namespace unbounded;
 
 #define UNBOUNDED_EXPORT extern "C" __attribute__((visibility("default")))
 
-UNBOUNDED_EXPORT int unbounded_interface_version() { return 6; }
+UNBOUNDED_EXPORT int unbounded_interface_version() { return 8; }
 UNBOUNDED_EXPORT int64_t unbounded_call_bytes() { return sizeof(UnboundedCall); }
 UNBOUNDED_EXPORT int64_t unbounded_vector_bytes() { return UNBOUNDED_VECTOR_BYTES; }
 UNBOUNDED_EXPORT const char* unbounded_instruction_set() { return UNBOUNDED_ISA_NAME; }

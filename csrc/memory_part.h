@@ -150,7 +150,12 @@ class MemoryBackwardOf final : public MemoryBackward<T> {
     rows.graves = {c.grave_rows + all, as<T>(c.grave_strengths) + all, range[2]};
     rows.values = as<T>(c.values) + all * c.width;
     rows.width = c.width;
-    rows.grad_values = as<T>(c.grad_values) + all * c.width;
+    rows.grad_values = f.grad_values + all * c.width;
+    const int64_t values = f.rows_in_all() * c.width;
+    if (c.grad_values_last)
+      copy_values(rows.grad_values, as<T>(c.grad_values_last) + all * c.width, values);
+    else
+      clear_values(rows.grad_values, values);
     rows.grad_strengths = grad_strengths_ + all;
     rows.restore(as<T>(c.strengths) + all, last, f.rows_in_all());
     if (last == nullptr) return;
@@ -209,6 +214,8 @@ class MemoryBackwardOf final : public MemoryBackward<T> {
           first, c.initial_rows, as<T>(c.strengths0) + b * c.initial_rows);
     copy_values(as<T>(c.grad_strengths0) + b * c.initial_rows, rows_[b].grad_strengths + first,
                 c.initial_rows);
+    copy_values(as<T>(c.grad_values0) + b * c.initial_rows * c.width,
+                rows_[b].grad_values + first * c.width, c.initial_rows * c.width);
   }
 
  private:

@@ -52,12 +52,11 @@ class MixtureUnroll {
     cells.take_parts(space);
     if (!space.allocate()) return false;
     cells.take_parts(space);
-    int64_t threads = 1;
-    auto share = [&](int64_t thread) {
-      const Share mine = share_of(c.batch, thread, threads);
+    auto share = [&](int64_t thread, Team& team) {
+      const Share mine = share_of(c.batch, thread, team.threads());
       for (int64_t b = mine.begin; b < mine.end; ++b) body(b);
     };
-    return in_parallel(threads_for(c, parallel_for), parallel_for, threads, share);
+    return in_parallel(threads_for(c, parallel_for), parallel_for, share);
   }
 };
 

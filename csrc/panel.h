@@ -134,14 +134,17 @@ inline void for_row_blocks(int64_t first, int64_t rows, Body body) {
 template <class T>
 void pack_transposed(T* panel, const T* weights, int64_t stride, int64_t count, int64_t columns) {
   const int64_t width = std::min<int64_t>(columns, panel_width<T>);
-  // A few inner rows at a time, so that what is written stays in the first-level cache.
-  constexpr int64_t block = 64;
-  for (int64_t k0 = 0; k0 < count; k0 += block)
-    for (int64_t c = 0; c < width; ++c)
-      for (int64_t k = k0; k < std::min(count, k0 + block); ++k)
-        panel[k * panel_width<T> + c] = weights[c * stride + k];
-  for (int64_t c = width; c < panel_width<T>; ++c)
-    for (int64_t k = 0; k < count; ++k) panel[k * panel_width<T> + c] = 0;
+  int64_t k0 = 0;
+  if (width == panel_width<T>)
+    for (; k0 + lanes<T> <= count; k0 += lanes<T>)
+      for (int64_t c = 0; c < panel_width<T>; c += lanes<T>)
+        transpose(weights + c * stride + k0, stride, panel + k0 * panel_width<T> + c,
+                  panel_width<T>);
+  for (int64_t k = k0; k < count; ++k) {
+    T* to = panel + k * panel_width<T>;
+    for (int64_t c = 0; c < width; ++c) to[c] = weights[c * stride + k];
+    for (int64_t c = width; c < panel_width<T>; ++c) to[c] = 0;
+  }
 }
 
 // The same of W[k, c] = weights[k * stride + c].

@@ -10,6 +10,7 @@
 
 #include "controller_backward.h"
 #include "controller_forward.h"
+#include "input_gradient.h"
 #include "memory_part.h"
 #include "split.h"
 #include "threads.h"
@@ -42,31 +43,39 @@ class Recurrence final : public Session {
     return made;
   }
 
+  // The first run packs the weights.
   bool open(ParallelFor parallel_for) {
     if (!controller_ || !memory_) return false;
-    threads_ = most_threads_ = threads_for(f.c, parallel_for);
+    most_threads_ = threads_for(f.c, parallel_for);
     take_parts();
     if (!space_.allocate()) return false;
     take_parts();
-    auto begin = [this](int64_t thread) {
-      controller_->pack(share_of(f.unit_groups(), thread, threads_));
-      pack_heads(share_of(f.head_groups(), thread, threads_));
-      const Share entries = share_of(f.c.batch, thread, threads_);
-      for (int64_t b = entries.begin; b < entries.end; ++b) memory_->begin(b);
-    };
-    return in_parallel(threads_, parallel_for, threads_, begin);
+    return true;
   }
 
   bool run(const UnboundedCall& call, ParallelFor parallel_for) override {
     f.c = call;
-    auto steps = [this](int64_t thread) { run_steps(thread); };
-    return in_parallel(std::min(most_threads_, threads_for(f.c, parallel_for)), parallel_for,
-                       threads_, steps);
+    if (f.c.saves) expect_results();
+    auto steps = [this](int64_t thread, Team& team) {
+      if (!has_begun_) {
+        begin(thread, team.threads());
+        team.wait();
+        if (!team.keeps(thread)) return;
+      }
+      run_steps(thread, team);
+    };
+    const int64_t threads = std::min(most_threads_, threads_for(f.c, parallel_for));
+    const bool ran = in_parallel(threads, parallel_for, steps);
+    has_begun_ = true;
+    return ran;
   }
 
   void finish(const UnboundedCall& call) override {
     f.c = call;
-    for (int64_t b = 0; b < f.c.batch; ++b) memory_->finish(b);
+    for (int64_t b = 0; b < f.c.batch; ++b) {
+      if (!has_begun_) memory_->begin(b);
+      memory_->finish(b);
+    }
   }
 
  private:
@@ -75,8 +84,8 @@ class Recurrence final : public Session {
   Frame<T> f;
   std::unique_ptr<ControllerForward<T>> controller_;
   std::unique_ptr<MemoryForward<T>> memory_;
-  int64_t threads_ = 1, most_threads_ = 1;
-  Barrier barrier_;
+  int64_t most_threads_ = 1;
+  bool has_begun_ = false;
   Workspace space_;
   T* head_panels_ = nullptr;  // [head group][hidden][panel]
   T* head_starts_ = nullptr;  // [head group][panel]: the biases
@@ -84,6 +93,16 @@ class Recurrence final : public Session {
 
   Recurrence(const UnboundedCall& call, MemorySizes memory, int64_t lane_count)
       : f(call, memory, lane_count) {}
+
+  // What a backward pass needs of a large call is fresh memory.
+  void expect_results() {
+    const int64_t rows = f.c.steps * f.c.batch, H = f.c.hidden, bytes = sizeof(T);
+    want_large_pages(f.c.gates, bytes * rows * f.inner());
+    for (void* of_units : {f.c.outputs, f.c.cells, f.c.tanh_cells})
+      want_large_pages(of_units, of_units ? bytes * rows * H : 0);
+    want_large_pages(f.c.readings, bytes * rows * f.reading_size());
+    want_large_pages(f.c.values, bytes * f.value_count());
+  }
 
   void take_parts() {
     controller_->take_parts(space_, most_threads_);
@@ -105,33 +124,45 @@ class Recurrence final : public Session {
     }
   }
 
-  void run_steps(int64_t thread) {
-    const bool rows = by_rows(f, threads_);
-    const int64_t sharing = rows ? 1 : threads_;  // threads between which the columns are shared
-    const int64_t place = rows ? 0 : thread;
-    const Share units = share_of(f.unit_groups(), place, sharing);
-    const Share heads = share_of(f.head_groups(), place, sharing);
-    const Share entries = share_of(f.c.batch, thread, threads_);
-    for (int64_t b = entries.begin; b < entries.end; ++b)
+  void begin(int64_t thread, int64_t threads) {
+    controller_->pack(share_of(f.unit_groups(), thread, threads));
+    pack_heads(share_of(f.head_groups(), thread, threads));
+    const Share entries = share_of(f.c.batch, thread, threads);
+    for (int64_t b = entries.begin; b < entries.end; ++b) memory_->begin(b);
+  }
+
+  void run_steps(int64_t thread, Team& team) {
+    const bool rows = by_rows(f, team.threads());
+    Part part = part_of(f, thread, team.threads(), rows);
+    const Share own = part.entries;
+    for (int64_t b = own.begin; b < own.end; ++b)
       if (f.length_of(b) == 0) {
         controller_->keep_state(b);
         memory_->keep_state(b);
       }
-    for_passes(f, rows, entries, [&](Share pass) {
-      const Share products = rows ? pass : Share{0, f.c.batch};
-      for (int64_t t = 0; t < f.c.steps; ++t) {
-        controller_->step(t, units, products, thread);
-        barrier_.wait(sharing);
-        sweep(heads, t, [&](int64_t g) { head_step(t, g, heads, products); });
-        barrier_.wait(sharing);
-        for (int64_t b = pass.begin; b < pass.end; ++b)
-          if (f.c.skips_memory)
-            read_nothing(t, b);
-          else
-            memory_->step(t, b, products_ + b * f.head_groups() * panel);
-        barrier_.wait(sharing);
-      }
+    bool stays = true;
+    for_passes(f, rows, own, [&](Share pass) {
+      if (rows) part.products = part.entries = pass;
+      for (int64_t t = 0; t < f.c.steps && stays; ++t) stays = run_step(t, thread, team, part);
     });
+  }
+
+  bool run_step(int64_t t, int64_t thread, Team& team, Part& part) {
+    const Share units = part.of(f.unit_groups());
+    const int64_t ahead = steps_at_once(part.products);
+    if (t % ahead == 0)
+      controller_->project(t, std::min(ahead, f.c.steps - t), units, part.products);
+    controller_->step(t, units, part.products, thread);
+    if (!meet(team, thread, part, f.c.batch)) return false;
+    const Share heads = part.of(f.head_groups());
+    sweep(heads, t, [&](int64_t g) { head_step(t, g, heads, part.products); });
+    if (!meet(team, thread, part, f.c.batch)) return false;
+    for (int64_t b = part.entries.begin; b < part.entries.end; ++b)
+      if (f.c.skips_memory)
+        read_nothing(t, b);
+      else
+        memory_->step(t, b, products_ + b * f.head_groups() * panel);
+    return meet(team, thread, part, f.c.batch);
   }
 
   void read_nothing(int64_t t, int64_t b) {
@@ -152,22 +183,21 @@ class Recurrence final : public Session {
   }
 };
 
-// The gradient of x is a large product of grad_gates with weights, and is left to the caller.
 template <class T>
 class RecurrenceBackward {
  public:
   RecurrenceBackward(const Frame<T>& frame, ControllerBackward<T>& controller,
-                     MemoryBackward<T>& memory, WeightGradients<T>& weights)
-      : f(frame), controller_(controller), memory_(memory), weights_(weights) {}
+                     MemoryBackward<T>& memory, WeightGradients<T>& weights,
+                     InputGradient<T>& input)
+      : f(frame), controller_(controller), memory_(memory), weights_(weights), input_(input) {}
 
   bool run(ParallelFor parallel_for) {
-    threads_ = threads_for(f.c, parallel_for);
-    const int64_t most = threads_;
-    take_parts(most);
+    const int64_t threads = threads_for(f.c, parallel_for);
+    take_parts(threads);
     if (!space_.allocate()) return false;
-    take_parts(most);
-    auto steps = [this](int64_t thread) { run_steps(thread); };
-    return in_parallel(most, parallel_for, threads_, steps);
+    take_parts(threads);
+    auto steps = [this](int64_t thread, Team& team) { run_steps(thread, team); };
+    return in_parallel(threads, parallel_for, steps);
   }
 
  private:
@@ -175,51 +205,61 @@ class RecurrenceBackward {
   ControllerBackward<T>& controller_;
   MemoryBackward<T>& memory_;
   WeightGradients<T>& weights_;
-  int64_t threads_ = 1;
-  Barrier barrier_;
+  InputGradient<T>& input_;
   Workspace space_;
 
-  void take_parts(int64_t most) {
-    controller_.take_parts(space_, most);
+  void take_parts(int64_t threads) {
+    controller_.take_parts(space_, threads);
     memory_.take_parts(space_);
-    weights_.take_parts(space_, most);
+    weights_.take_parts(space_, threads);
+    input_.take_parts(space_);
   }
 
-  void run_steps(int64_t thread) {
-    const bool rows = by_rows(f, threads_);
-    const int64_t sharing = rows ? 1 : threads_, place = rows ? 0 : thread;
-    const int64_t all_columns = f.unit_groups() + f.reading_groups();
-    const Share units = share_of(f.unit_groups(), place, sharing);
-    const Share columns = share_of(all_columns, place, sharing);
-    const Share entries = share_of(f.c.batch, thread, threads_);
-    controller_.pack(share_of(f.unit_groups(), thread, threads_),
-                     share_of(all_columns, thread, threads_));
+  void run_steps(int64_t thread, Team& team) {
+    begin(thread, team.threads());
+    team.wait();
+    if (!team.keeps(thread)) return;
+    const bool rows = by_rows(f, team.threads());
+    Part part = part_of(f, thread, team.threads(), rows);
+    const Share own = part.entries;
+    bool stays = true;
+    for_passes(f, rows, own, [&](Share pass) {
+      if (rows) part.products = part.entries = pass;
+      for (int64_t t = f.c.steps - 1; t >= 0 && stays; --t) stays = run_step(t, thread, team, part);
+    });
+    if (!stays) return;
+    const Share ends = rows ? own : part.entries;
+    for (int64_t b = ends.begin; b < ends.end; ++b) {
+      controller_.end(b);
+      memory_.end(b);
+    }
+    team.wait();
+    weights_.run(thread, team);
+    input_.run();
+  }
+
+  void begin(int64_t thread, int64_t threads) {
+    controller_.pack(share_of(f.unit_groups(), thread, threads),
+                     share_of(f.unit_groups() + f.reading_groups(), thread, threads));
+    input_.pack(share_of(input_.groups(), thread, threads));
+    const Share entries = share_of(f.c.batch, thread, threads);
     for (int64_t b = entries.begin; b < entries.end; ++b) {
       controller_.begin(b);
       memory_.begin(b);
     }
-    barrier_.wait(threads_);
-    for_passes(f, rows, entries, [&](Share pass) {
-      const Share products = rows ? pass : Share{0, f.c.batch};
-      for (int64_t t = f.c.steps - 1; t >= 0; --t) {
-        for (int64_t b = pass.begin; b < pass.end; ++b)
-          if (f.c.skips_memory)
-            clear_values(f.grad_instructions_at(t) + b * f.head_count(), f.head_count());
-          else
-            memory_.step(t, b, controller_.grad_reading(b));
-        barrier_.wait(sharing);
-        controller_.step(t, units, products, thread);
-        barrier_.wait(sharing);
-        controller_.before(t, columns, products);
-        barrier_.wait(sharing);
-      }
-    });
-    for (int64_t b = entries.begin; b < entries.end; ++b) {
-      controller_.end(b);
-      memory_.end(b);
-    }
-    barrier_.wait(threads_);
-    weights_.run(thread, threads_, barrier_);
+  }
+
+  bool run_step(int64_t t, int64_t thread, Team& team, Part& part) {
+    for (int64_t b = part.entries.begin; b < part.entries.end; ++b)
+      if (f.c.skips_memory)
+        clear_values(f.grad_instructions_at(t) + b * f.head_count(), f.head_count());
+      else
+        memory_.step(t, b, controller_.grad_reading(b));
+    if (!meet(team, thread, part, f.c.batch)) return false;
+    controller_.step(t, part.of(f.unit_groups()), part.products, thread);
+    if (!meet(team, thread, part, f.c.batch)) return false;
+    controller_.before(t, part.of(f.unit_groups() + f.reading_groups()), part.products);
+    return meet(team, thread, part, f.c.batch);
   }
 };
 

@@ -11,6 +11,7 @@
 #pragma once
 
 #include "frame.h"
+#include "threads.h"
 
 namespace unbounded {
 
@@ -50,6 +51,29 @@ bool by_rows(const Frame<T>& f, int64_t threads) {
   const int64_t fewest = weights <= few_weights ? 1 : fewest_rows_a_thread;
   const bool near = weights <= most_weights || f.c.batch >= many_rows_a_thread * threads;
   return f.c.batch >= fewest * threads && near;
+}
+
+// What one thread does of a step: its columns of `products`' batch entries, and the memory of
+// `entries`.
+struct Part {
+  int64_t place, sharing;  // between how many threads the columns are divided
+  Share products, entries;
+  Share of(int64_t columns) const { return share_of(columns, place, sharing); }
+};
+template <class T>
+Part part_of(const Frame<T>& f, int64_t thread, int64_t threads, bool rows) {
+  const Share entries = share_of(f.c.batch, thread, threads);
+  if (rows) return {0, 1, entries, entries};
+  return {thread, threads, {0, f.c.batch}, entries};
+}
+
+// What follows a phase: where columns are divided, the threads meet. If one is left (threads.h), it
+// takes the parts of all. Returns whether this thread has more to do.
+inline bool meet(Team& team, int64_t thread, Part& part, int64_t batch) {
+  if (part.sharing == 1) return true;
+  team.wait();
+  if (team.threads() == 1) part = {0, 1, {0, batch}, {0, batch}};
+  return team.keeps(thread);
 }
 
 // Few weights stay in the nearest cache whatever else passes through it: then the batch entries of a

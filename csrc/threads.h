@@ -1,4 +1,4 @@
-// One parallel region per call, in the threads that torch already has, and a barrier inside it.
+// One parallel region per call, in the threads that torch already has, and what they meet in.
 #pragma once
 
 #include <atomic>
@@ -17,8 +17,15 @@
 #include <unistd.h>
 #endif
 
-#ifndef UNBOUNDED_SPINS
-#define UNBOUNDED_SPINS 1000
+// How long a thread spins before it sleeps. Much longer than it takes to wake a thread, which in a
+// virtual machine is 50 to 200 microseconds: or else the others spin past their own limit while one
+// wakes, and sleep, and so on through the whole call.
+#ifndef UNBOUNDED_SPIN_MICROSECONDS
+#define UNBOUNDED_SPIN_MICROSECONDS 500
+#endif
+// Time asleep in a call after which some thread is taken to have no core of its own.
+#ifndef UNBOUNDED_PATIENCE_MICROSECONDS
+#define UNBOUNDED_PATIENCE_MICROSECONDS 2000
 #endif
 
 namespace unbounded {
@@ -33,42 +40,100 @@ inline void pause_briefly() {
 #endif
 }
 
-// Spins for some microseconds, which is what a barrier takes while every thread has a core, and
-// then sleeps: where another process keeps a core busy, a sleeping thread leaves its own core to the
-// one it waits for, and a spinning one would not.
-class Barrier {
- public:
-  void wait(int64_t count) {
-    if (count <= 1) return;
-    const uint32_t turn = turn_.load(std::memory_order_relaxed);
-    if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == count) {
-      arrived_.store(0, std::memory_order_relaxed);
-      turn_.store(turn + 1);
-      if (sleepers_.load() > 0) wake();
-      return;
-    }
-    for (int spins = 0; spins < UNBOUNDED_SPINS; ++spins) {
-      if (turn_.load(std::memory_order_acquire) != turn) return;
+// Spins until `met()`; false if that takes too long.
+template <class Condition>
+bool spin_until(Condition met) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::microseconds limit{UNBOUNDED_SPIN_MICROSECONDS};
+  Clock::time_point begun{};
+  for (bool is_first = true;; is_first = false) {
+    for (int spins = 0; spins < 32; ++spins) {
+      if (met()) return true;
       pause_briefly();
     }
-    sleepers_.fetch_add(1);
-    while (turn_.load() == turn) sleep_while(turn);
-    sleepers_.fetch_sub(1);
+    const Clock::time_point now = Clock::now();
+    if (is_first)
+      begun = now;
+    else if (now - begun > limit)
+      return false;
+  }
+}
+
+// The threads of one region. They meet at barriers; and where the system lets one of them wait for a
+// core that another process keeps busy, thread 0 goes on alone and the others leave, because waiting
+// for them would take longer than their work. No result depends on who computes it.
+class Team {
+ public:
+  // How many threads share the work from here on; changes only inside `wait`.
+  int64_t threads() const { return alone_.load(std::memory_order_relaxed) ? 1 : count_; }
+  // How many there were in the beginning.
+  int64_t count() const { return count_; }
+  // To be asked after each `wait` before any more work.
+  bool keeps(int64_t thread) const { return thread < threads(); }
+
+  // A barrier.
+  void wait() {
+    if (threads() <= 1) return;
+    const uint32_t turn = turn_.load(std::memory_order_relaxed);
+    if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == count_) {
+      arrived_.store(0, std::memory_order_relaxed);
+      if (lost_.load(std::memory_order_relaxed) > UNBOUNDED_PATIENCE_MICROSECONDS)
+        alone_.store(true, std::memory_order_relaxed);
+      change(turn_, turn + 1);
+      return;
+    }
+    wait_for_change(turn_, turn);
+  }
+
+  // For the thread that knows how many there are. Does not wait for long: what has not come then,
+  // need not come.
+  void open(int64_t count) {
+    count_ = count;
+    const bool all = spin_until(
+        [&] { return present_.load(std::memory_order_acquire) == count - 1; });
+    alone_.store(!all, std::memory_order_relaxed);
+    change(turn_, 1);
+  }
+  // For all others.
+  void join() {
+    present_.fetch_add(1, std::memory_order_acq_rel);
+    wait_for_change(turn_, 0);
   }
 
  private:
+  int64_t count_ = 1;
+  std::atomic<bool> alone_{false};
+  alignas(64) std::atomic<int64_t> present_{0};
   alignas(64) std::atomic<int64_t> arrived_{0};
   alignas(64) std::atomic<uint32_t> turn_{0};
   std::atomic<int32_t> sleepers_{0};
+  std::atomic<int64_t> lost_{0};  // microseconds
+
+  void wait_for_change(std::atomic<uint32_t>& word, uint32_t value) {
+    if (spin_until([&] { return word.load(std::memory_order_acquire) != value; })) return;
+    const auto begun = std::chrono::steady_clock::now();
+    sleepers_.fetch_add(1);
+    while (word.load() == value) sleep_while(word, value);
+    sleepers_.fetch_sub(1);
+    const auto asleep = std::chrono::steady_clock::now() - begun;
+    lost_.fetch_add(std::chrono::duration_cast<std::chrono::microseconds>(asleep).count(),
+                    std::memory_order_relaxed);
+  }
+  void change(std::atomic<uint32_t>& word, uint32_t value) {
+    word.store(value);
+    if (sleepers_.load() > 0) wake(word);
+  }
 
 #if defined(__linux__)
-  void wake() { syscall(SYS_futex, &turn_, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0); }
-  void sleep_while(uint32_t turn) {
-    syscall(SYS_futex, &turn_, FUTEX_WAIT_PRIVATE, turn, nullptr, nullptr, 0);
+  static void wake(std::atomic<uint32_t>& word) {
+    syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0);
+  }
+  static void sleep_while(std::atomic<uint32_t>& word, uint32_t value) {
+    syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
   }
 #else
-  void wake() {}
-  void sleep_while(uint32_t) { std::this_thread::yield(); }
+  static void wake(std::atomic<uint32_t>&) {}
+  static void sleep_while(std::atomic<uint32_t>&, uint32_t) { std::this_thread::yield(); }
 #endif
 };
 
@@ -80,8 +145,7 @@ template <class Body>
 struct Region {
   Body& body;
   int64_t wanted;
-  int64_t& granted;
-  std::atomic<bool> known{false};
+  Team team;
 };
 
 // Fewer threads than wanted may come, and inside another parallel region just one: the ranges tell.
@@ -89,27 +153,23 @@ template <class Body>
 void region_body(int64_t begin, int64_t end, void* context) {
   auto& region = *static_cast<Region<Body>*>(context);
   if (begin == 0) {
-    region.granted = (region.wanted + end - 1) / end;
-    region.known.store(true, std::memory_order_release);
+    region.team.open((region.wanted + end - 1) / end);
+    region.body(0, region.team);
+    return;
   }
-  for (int spins = 0; !region.known.load(std::memory_order_acquire); ++spins)
-    if (spins < UNBOUNDED_SPINS)
-      pause_briefly();
-    else
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
-  const int64_t each = (region.wanted + region.granted - 1) / region.granted;
-  region.body(begin / each);
+  region.team.join();
+  const int64_t each = (region.wanted + region.team.count() - 1) / region.team.count();
+  if (region.team.keeps(begin / each)) region.body(begin / each, region.team);
 }
 
-// Calls body(thread) in `wanted` threads at once; `granted` is how many there are inside.
+// Calls body(thread, team) in at most `wanted` threads at once.
 template <class Body>
-bool in_parallel(int64_t wanted, ParallelFor parallel_for, int64_t& granted, Body& body) {
-  granted = 1;
+bool in_parallel(int64_t wanted, ParallelFor parallel_for, Body& body) {
+  Region<Body> region{body, wanted, {}};
   if (wanted <= 1) {
-    body(0);
+    body(0, region.team);
     return true;
   }
-  Region<Body> region{body, wanted, granted};
   return parallel_for(0, wanted, 1, region_body<Body>, &region) == 0;
 }
 

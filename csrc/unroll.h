@@ -40,12 +40,11 @@ class Unroll {
     take_parts();
     if (!space_.allocate()) return false;
     take_parts();
-    int64_t threads = 1;
-    auto share = [&](int64_t thread) {
-      const Share mine = share_of(c.batch, thread, threads);
+    auto share = [&](int64_t thread, Team& team) {
+      const Share mine = share_of(c.batch, thread, team.threads());
       for (int64_t b = mine.begin; b < mine.end; ++b) body(b);
     };
-    return in_parallel(threads_for(c, parallel_for), parallel_for, threads, share);
+    return in_parallel(threads_for(c, parallel_for), parallel_for, share);
   }
 
   void take_parts() {

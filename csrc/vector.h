@@ -77,6 +77,39 @@ UNBOUNDED_INLINE void store_first(T* to, Vector<T> v, int count) {
   for (int i = 0; i < count; ++i) to[i] = v[i];
 }
 
+// to[k][c] = from[c][k] of a square of lanes<T> x lanes<T> values in rows of those strides.
+template <class T>
+inline void transpose(const T* from, int64_t from_stride, T* to, int64_t to_stride) {
+  constexpr int n = lanes<T>;
+#if defined(__clang__)  // has no shuffle by a vector of positions
+  for (int k = 0; k < n; ++k)
+    for (int c = 0; c < n; ++c) to[k * to_stride + c] = from[c * from_stride + k];
+#else
+  Vector<T> rows[n];
+#pragma GCC unroll 16
+  for (int i = 0; i < n; ++i) rows[i] = load(from + i * from_stride);
+  // Swaps the off-diagonal halves of squares of 2 distance, for all distances.
+#pragma GCC unroll 4
+  for (int distance = 1; distance < n; distance *= 2) {
+    Bits<T> upper, lower;
+#pragma GCC unroll 16
+    for (int i = 0; i < n; ++i) {
+      upper[i] = i & distance ? n + i - distance : i;
+      lower[i] = i & distance ? n + i : i + distance;
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < n; ++i)
+      if (!(i & distance)) {
+        const Vector<T> one = rows[i], two = rows[i + distance];
+        rows[i] = __builtin_shuffle(one, two, upper);
+        rows[i + distance] = __builtin_shuffle(one, two, lower);
+      }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < n; ++i) store(to + i * to_stride, rows[i]);
+#endif
+}
+
 template <class T>
 UNBOUNDED_INLINE T sum_of(Vector<T> v) {
   // Pairwise, so that the result does not depend on how the compiler reduces.

@@ -81,7 +81,7 @@ class WeightGradients {
              follows(from_reading, reading_block<Controller>(lane + lanes_alike)) &&
              follows(from_hidden, hidden_block<Controller>(lane + lanes_alike)))
         ++lanes_alike;
-      Reached<T>& g = add({as<T>(c.grad_gates), f.inner(), lane * H, lanes_alike * H});
+      Reached<T>& g = add({f.grad_gates, f.inner(), lane * H, lanes_alike * H});
       if (from_reading >= 0) {
         g.sums = as<T>(c.grad_bias_ih) + from_reading * H;
         T* to = as<T>(c.grad_weight_ih) + from_reading * H * row;
@@ -95,7 +95,7 @@ class WeightGradients {
       }
       lane += lanes_alike;
     }
-    Reached<T>& heads = add({as<T>(c.grad_instructions), f.head_count(), 0, f.head_count()});
+    Reached<T>& heads = add({f.grad_instructions, f.head_count(), 0, f.head_count()});
     heads.sums = as<T>(c.grad_head_bias);
     heads.want({2, batch_, as<T>(c.grad_head_weight), H});
   }
@@ -107,15 +107,18 @@ class WeightGradients {
   }
 
   // Called by every thread, after all of G is there.
-  void run(int64_t thread, int64_t threads, Barrier& barrier) {
+  void run(int64_t thread, Team& team) {
     const int64_t chunks = (count_ + most_at_once - 1) / most_at_once;
     for (int64_t i = 0; i < chunks; ++i) {
+      if (i > 0) team.wait();
+      if (!team.keeps(thread)) return;
       const Share rows = share_of(count_, i, chunks);
-      for (int s = 0; s < 3; ++s) pack_seen(s, rows, share_of(seen_[s].panels(), thread, threads));
+      for (int s = 0; s < 3; ++s)
+        pack_seen(s, rows, share_of(seen_[s].panels(), thread, team.threads()));
       if (thread == 0) claimed_.store(0, std::memory_order_relaxed);
-      barrier.wait(threads);
+      team.wait();
+      if (!team.keeps(thread)) return;
       claim(rows, blocks_ + thread * blocks_at_once * rows.count() * block_stride);
-      barrier.wait(threads);
     }
   }
 
@@ -198,7 +201,10 @@ class WeightGradients {
     Vector<T> sums[vectors] = {};
     const T* from = g.data + rows.begin * g.stride + g.first + first;
     const T* end = g.data + count_ * g.stride;
-    for (int64_t n = 0; n < rows.count(); ++n, from += g.stride, to += block_stride)
+    for (int64_t n = 0; n < rows.count(); ++n, from += g.stride, to += block_stride) {
+      // Rows lie in different pages, which the processor does not fetch ahead by itself.
+      __builtin_prefetch(from + 16 * g.stride);
+      __builtin_prefetch(from + 16 * g.stride + block_stride - 1);
       for (int v = 0; v < vectors; ++v) {
         const T* at = from + v * lanes<T>;
         // Past the last column there is another row, except in the very last one.
@@ -207,6 +213,7 @@ class WeightGradients {
         store(to + v * lanes<T>, x);
         sums[v] += x;
       }
+    }
     T sum[block_stride];
     for (int v = 0; v < vectors; ++v) store(sum + v * lanes<T>, sums[v]);
     for (T* all : {g.sums, g.sums_again})

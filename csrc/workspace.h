@@ -1,8 +1,10 @@
 // Aligned scratch memory, taken in one piece and handed out in parts.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 
 #if defined(__linux__)
 #include <sys/mman.h>
@@ -10,26 +12,95 @@
 
 namespace unbounded {
 
+// Asks for large pages, where they can be had, for what was not touched before: a page fault for
+// each 4 KiB of some hundred megabytes takes longer than to fill them.
+inline void want_large_pages(void* data, int64_t bytes) {
+#if defined(__linux__)
+  constexpr uintptr_t page = 2 << 20;
+  const uintptr_t begin = (reinterpret_cast<uintptr_t>(data) + page - 1) / page * page;
+  const uintptr_t end = (reinterpret_cast<uintptr_t>(data) + uintptr_t(bytes)) / page * page;
+  if (data != nullptr && end > begin)
+    madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+#else
+  (void)data, (void)bytes;
+#endif
+}
+
+// Pieces of memory, a few of which are kept for the next calls: fresh ones cost a page fault, and
+// zeros, for each of their pages.
+//
+// A slot holds one piece or none and is emptied and filled in one exchange, so that threads need no
+// lock, and a process that is forked meanwhile finds none locked.
+class Pieces {
+ public:
+  // At least so many bytes of what may be anything; null if there are none.
+  static char* take(int64_t bytes) {
+    bytes += header;
+    for (auto& slot : slots) {
+      char* piece = slot.exchange(nullptr, std::memory_order_acquire);
+      if (piece == nullptr) continue;
+      kept.fetch_sub(size_of(piece));
+      if (size_of(piece) >= bytes && size_of(piece) / 4 <= bytes) return piece + header;
+      give_back(piece + header);
+    }
+    return fresh(bytes);
+  }
+
+  static void give_back(char* data) {
+    if (data == nullptr) return;
+    char* piece = data - header;
+#if !defined(__SANITIZE_ADDRESS__)  // which is to see where each piece ends
+    if (kept.fetch_add(size_of(piece)) + size_of(piece) <= most_kept)
+      for (auto& slot : slots) {
+        char* none = nullptr;
+        if (slot.compare_exchange_strong(none, piece, std::memory_order_release)) return;
+      }
+    kept.fetch_sub(size_of(piece));
+#endif
+    std::free(piece);
+  }
+
+ private:
+  static constexpr int64_t header = 64;  // holds the size
+  static constexpr int64_t large_page = 2 << 20;
+  static constexpr int64_t most_kept = 128 << 20;
+  static inline std::atomic<char*> slots[4] = {};
+  static inline std::atomic<int64_t> kept{0};  // bytes in the slots
+
+  static int64_t size_of(const char* piece) {
+    int64_t bytes;
+    std::memcpy(&bytes, piece, sizeof bytes);
+    return bytes;
+  }
+
+  static char* fresh(int64_t bytes) {
+    const bool is_large = bytes > large_page / 2;
+    const int64_t unit = is_large ? large_page : header;
+    bytes = (bytes + unit - 1) / unit * unit;
+    char* piece = static_cast<char*>(std::aligned_alloc(size_t(unit), size_t(bytes)));
+    if (piece == nullptr) return nullptr;
+    // Packed weights are read from end to end in every step.
+    if (is_large) want_large_pages(piece, bytes);
+    std::memcpy(piece, &bytes, sizeof bytes);
+    return piece + header;
+  }
+};
+
 class Workspace {
  public:
   Workspace() = default;
   Workspace(const Workspace&) = delete;
   Workspace& operator=(const Workspace&) = delete;
-  ~Workspace() { std::free(block_); }
+  ~Workspace() { Pieces::give_back(block_); }
 
   // Two passes over the same `part` calls: the first one measures, the second one hands out.
   bool allocate() {
-    const bool is_large = used_ > large_page / 2;
-    const int64_t piece = is_large ? large_page : 64;
-    const int64_t bytes = (used_ + piece) / piece * piece;
-    block_ = static_cast<char*>(std::aligned_alloc(size_t(piece), size_t(bytes)));
-    used_ = 0;
-    if (block_ == nullptr) return false;
-#if defined(__linux__)
-    // Packed weights are read from end to end in every step: large pages, where they can be had.
-    if (is_large) madvise(block_, size_t(bytes), MADV_HUGEPAGE);
+    block_ = Pieces::take(used_);
+#if defined(UNBOUNDED_POISON)  // so that tests see what is read before it is written
+    if (block_ != nullptr) std::memset(block_, 0xff, size_t(used_));
 #endif
-    return true;
+    used_ = 0;
+    return block_ != nullptr;
   }
   template <class X>
   void part(X*& pointer, int64_t count) {
@@ -38,8 +109,6 @@ class Workspace {
   }
 
  private:
-  static constexpr int64_t large_page = 2 << 20;
-
   char* block_ = nullptr;
   int64_t used_ = 0;
 };

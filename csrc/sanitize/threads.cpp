@@ -61,7 +61,7 @@ double run(const Choice& choice) {
   c.gates = real(T * B * lanes * H), c.outputs = real(T * B * H), c.cells = real(T * B * H);
   c.tanh_cells = real(T * B * H), c.readings = real(T * B * R);
   c.hidden_last = real(B * H), c.cell_last = real(B * H), c.reading_last = real(B * R);
-  c.grad_outputs = real(T * B * H), c.grad_instructions = real(T * B * K);
+  c.grad_outputs = real(T * B * H);
   c.grad_hidden0 = real(B * H), c.grad_cell0 = real(B * H), c.grad_reading0 = real(B * R);
   if (mixes) {
     c.count = S, c.depth = depth, c.actions = actions, c.block = 64;
@@ -76,10 +76,10 @@ double run(const Choice& choice) {
     c.deaths = buffers.integer(B * T * parts), c.kept = real(B * T * parts);
     c.grave_rows = buffers.integer(B * N), c.grave_strengths = real(B * N);
     c.live_range = buffers.integer(3 * B);
-    c.grad_values = real(B * N * M), c.grad_strengths0 = real(B * N0);
+    c.grad_values0 = real(B * N0 * M), c.grad_strengths0 = real(B * N0);
   }
-  float *grad_gates = real(T * B * lanes * H), *grad_weight = real(blocks * H * (I + R));
-  c.grad_gates = grad_gates, c.x = real(T * B * I);
+  float *grad_x = real(T * B * I), *grad_weight = real(blocks * H * (I + R));
+  c.x = real(T * B * I), c.grad_x = grad_x;
   c.grad_weight_ih = grad_weight, c.grad_weight_hh = real(blocks * H * H);
   c.grad_bias_ih = real(blocks * H), c.grad_bias_hh = real(blocks * H);
   c.grad_head_weight = real(K * H), c.grad_head_bias = real(K);
@@ -91,8 +91,8 @@ double run(const Choice& choice) {
   unbounded_close(session);
   if (unbounded_backward(choice.structure, choice.controller, 0, &c, pool)) return NAN;
   double sum = 0;
-  for (int64_t i = 0; i < T * B * lanes * H; ++i) sum += grad_gates[i] * double(i % 7 + 1);
   for (int64_t i = 0; i < blocks * H * (I + R); ++i) sum += grad_weight[i] * double(i % 5 + 1);
+  for (int64_t i = 0; i < T * B * I; ++i) sum += grad_x[i] * double(i % 3 + 1);
   return sum;
 }
 

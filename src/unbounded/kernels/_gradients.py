@@ -1,13 +1,10 @@
-"""Gradients of the weights of a recurrence, and that of its input."""
+"""Room for the gradients of the weights of a recurrence."""
 
 from __future__ import annotations
 
 from typing import Final
 
-import torch
 from torch import Tensor
-
-from unbounded.kernels._shapes import CONTROLLERS
 
 #: In the order of the backward operators' results.
 WEIGHT_GRADIENTS: Final = (
@@ -18,13 +15,6 @@ WEIGHT_GRADIENTS: Final = (
     "grad_head_weight",
     "grad_head_bias",
 )
-
-
-def input_gradient(controller: str, grad_gates: Tensor, weight_ih: Tensor, x: Tensor) -> Tensor:
-    """The gradient of x [T, B, I]."""
-    columns = CONTROLLERS[controller].blocks * grad_gates.shape[2] // CONTROLLERS[controller].lanes
-    flat = grad_gates[..., :columns].flatten(0, 1)
-    return torch.mm(flat, weight_ih[:, : x.shape[2]]).view_as(x)
 
 
 def new_weight_gradients(

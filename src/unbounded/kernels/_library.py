@@ -14,7 +14,7 @@ import torch
 
 from unbounded.errors import BackendError, ChoiceError
 
-INTERFACE_VERSION: Final = 6
+INTERFACE_VERSION: Final = 8
 INSTRUCTION_SETS: Final = ("avx512", "avx2", "baseline")
 
 _SIZES: Final = (
@@ -26,9 +26,10 @@ _POINTERS: Final = (
     "strengths0 gates outputs cells tanh_cells readings values strengths hidden_last cell_last "
     "reading_last instructions deaths kept grave_rows grave_strengths live_range memory0 "
     "memory_last planes checkpoints overflow grad_outputs grad_hidden_last grad_cell_last "
-    "grad_reading_last grad_strengths_last grad_values grad_gates grad_instructions "
-    "grad_hidden0 grad_cell0 grad_reading0 grad_strengths0 x grad_weight_ih grad_weight_hh "
-    "grad_bias_ih grad_bias_hh grad_head_weight grad_head_bias grad_memory_last grad_memory0"
+    "grad_reading_last grad_strengths_last grad_values_last grad_values0 grad_values "
+    "grad_instructions grad_hidden0 grad_cell0 grad_reading0 grad_strengths0 x grad_x "
+    "grad_weight_ih grad_weight_hh grad_bias_ih grad_bias_hh grad_head_weight grad_head_bias "
+    "grad_memory_last grad_memory0"
 )
 
 

@@ -28,7 +28,6 @@ from unbounded.kernels._shapes import (
     DTYPES,
     STRUCTURES,
     first_row,
-    project_input,
 )
 
 
@@ -56,7 +55,7 @@ class RecurrenceCall(NamedTuple):
 def _recurrence(*arguments: Any) -> list[Tensor]:
     op = RecurrenceCall(*arguments)
     sizes = Sizes.of(op.structure, op.controller, op.x, op.hidden0, op.values0)
-    steps, batch, inputs = op.x.shape
+    steps = op.x.shape[0]
     weights = (op.weight_ih, op.weight_hh, op.bias_ih, op.bias_hh)
     initial = (op.hidden0, op.cell0, op.reading0, op.values0, op.strengths0)
     shapes = sizes.inputs_of_call()
@@ -73,14 +72,13 @@ def _recurrence(*arguments: Any) -> list[Tensor]:
         kept = final if steps else [tensor.clone() for tensor in final]
         return [outputs, *kept, *(op.x.new_empty(0) for _ in RESULTS[CALL_RESULTS:])]
     results = new_results(sizes, op.x)
-    rows = steps * batch
-    project_input(op.x.reshape(rows, inputs), op.weight_ih, results["gates"].view(rows, -1))
     first = first_row(op.structure, steps)
     results["values"][:, first : first + op.values0.shape[1]] = op.values0
     call = new_call(sizes, op.weight_ih)
     set_pointers(
         call,
         {
+            "x": op.x,
             "lengths": op.lengths,
             "weight_hh": op.weight_hh,
             "bias_ih": op.bias_ih,

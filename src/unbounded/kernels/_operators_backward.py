@@ -19,10 +19,10 @@ from unbounded.kernels._buffers import (
     require,
     set_pointers,
 )
-from unbounded.kernels._gradients import input_gradient, new_weight_gradients
+from unbounded.kernels._gradients import new_weight_gradients
 from unbounded.kernels._library import run_backward
 from unbounded.kernels._registry import define
-from unbounded.kernels._shapes import CONTROLLERS, DTYPES, STRUCTURES, first_row
+from unbounded.kernels._shapes import CONTROLLERS, DTYPES, STRUCTURES
 
 
 class BackwardCall(NamedTuple):
@@ -61,20 +61,17 @@ def _recurrence_backward(*arguments: Any) -> list[Tensor]:
     steps, batch, _ = x.shape
     kind = CONTROLLERS[op.controller]
     made = {
-        "grad_values": torch.zeros_like(kept["values"])
-        if grad_values is None
-        else grad_values.clone(memory_format=torch.contiguous_format),
-        "grad_gates": torch.empty_like(kept["gates"]),
-        "grad_instructions": x.new_empty(steps, batch, head_weight.shape[0]),
         "grad_hidden0": torch.empty_like(hidden0),
         "grad_cell0": torch.empty_like(cell0),
         "grad_reading0": torch.empty_like(reading0),
+        "grad_values0": torch.empty_like(values0),
         "grad_strengths0": x.new_empty(batch, values0.shape[1]),
     }
     weights = new_weight_gradients(
         op.controller, weight_ih, op.weight_hh, head_weight,
         needed=op.needs_weights, steps=steps * batch,
     )  # fmt: skip
+    grad_x = torch.empty_like(x) if op.needs_x else x.new_empty(0)
     call = new_call(sizes, weight_ih)
     del given["weight_ih"]  # the call begins at the reading's columns
     set_pointers(
@@ -86,26 +83,23 @@ def _recurrence_backward(*arguments: Any) -> list[Tensor]:
             "grad_hidden_last": grad_hidden,
             "grad_cell_last": grad_cell,
             "grad_reading_last": grad_reading,
+            "grad_values_last": grad_values,
             "grad_strengths_last": grad_strengths,
             **kept,
             **made,
             "x": x,
+            "grad_x": grad_x if op.needs_x else None,
             **weights,
         },
     )
     run_backward(STRUCTURES[op.structure], kind.code, DTYPES[x.dtype], call)
-
-    grad_x = x.new_empty(0)
-    if op.needs_x:
-        grad_x = input_gradient(op.controller, made["grad_gates"], weight_ih, x)
-    first = first_row(op.structure, steps)
     return [
         grad_x,
         *weights.values(),
         made["grad_hidden0"],
         made["grad_cell0"],
         made["grad_reading0"],
-        made["grad_values"][:, first : first + values0.shape[1]].clone(),
+        made["grad_values0"],
         made["grad_strengths0"],
     ]
 

@@ -12,7 +12,6 @@ from unbounded.kernels._shapes import (
     PARTS,
     STRUCTURES,
     first_row,
-    project_input,
 )
 
 #: Steps whose x part is computed at a time: what a long sequence needs does not grow with it.
@@ -72,7 +71,7 @@ class Session:
         call.steps, call.batch, call.hidden = steps, batch, self._hidden.shape[1]
         call.width, call.initial_rows = self._values.shape[2], self._initial_rows
         call.capacity, call.first_step, call.saves = self._capacity, self._done, 0
-        call.weight_ih_stride = weight_ih.shape[1]
+        call.weight_ih_stride, call.inputs = weight_ih.shape[1], inputs
         call.weight_ih = weight_ih.data_ptr() + inputs * weight_ih.element_size()
         call.weight_hh = None if weight_hh is None else weight_hh.data_ptr()
         call.bias_ih = None if bias_ih is None else bias_ih.data_ptr()
@@ -88,7 +87,8 @@ class Session:
 
     def run(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Run over x [T, B, I] and return h of every step [T, B, H]; `lengths` counts from here."""
-        steps, batch, inputs = x.shape
+        x = x.contiguous()
+        steps, batch, _ = x.shape
         if self._done + steps > self._capacity:
             self._open(self.state(), max(2 * self._capacity, 2 * steps))
         hidden = self._hidden.shape[1]
@@ -100,12 +100,11 @@ class Session:
         push_pop = x.new_empty(batch, 2 * PARTS[self._structure])
         for begin in range(0, steps, CHUNK_STEPS):
             part = x[begin : begin + CHUNK_STEPS]
-            rows = len(part) * batch
-            project_input(part.reshape(rows, inputs), self._weights[0], gates[:rows])
             call = self._call(len(part), batch)
             left = None if lengths is None else (lengths - begin).clamp(0, len(part))
             last = tuple(torch.empty_like(t) for t in (self._hidden, self._cell, self._reading))
             call.lengths = None if left is None else left.data_ptr()
+            call.x = part.data_ptr()
             call.gates, call.outputs = gates.data_ptr(), outputs[begin].data_ptr()
             call.cells, call.readings = cells.data_ptr(), readings.data_ptr()
             call.instructions = push_pop.data_ptr()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import torch
-from torch import Tensor
 
 
 class ControllerKind(NamedTuple):
@@ -43,12 +42,3 @@ DTYPES: Final = {torch.float32: 0, torch.float64: 1}
 def first_row(structure: str, steps: int) -> int:
     """Where the initial rows lie among the final ones."""
     return steps if structure == "deque" else 0
-
-
-def project_input(x: Tensor, weight_ih: Tensor, gates: Tensor) -> None:
-    """Write the x part of every lane that has one into `gates` [T * B, lanes * H], without biases.
-
-    Args:
-        x: [T * B, I]. weight_ih: [blocks * H, I + R].
-    """
-    torch.mm(x, weight_ih[:, : x.shape[1]].t(), out=gates[:, : weight_ih.shape[0]])

@@ -12,13 +12,10 @@ import torch
 from torch import Tensor
 
 from unbounded.kernels._buffers import require
-from unbounded.kernels._gradients import (
-    input_gradient,
-    new_weight_gradients,
-)
+from unbounded.kernels._gradients import new_weight_gradients
 from unbounded.kernels._library import Call, Handle, run_backward
 from unbounded.kernels._registry import define
-from unbounded.kernels._shapes import CONTROLLERS, DTYPES, project_input
+from unbounded.kernels._shapes import CONTROLLERS, DTYPES
 from unbounded.kernels._superposition_shapes import MixtureSizes, check_call, sizes_of_call
 
 #: Results of the forward operator: the first five are the call's, the rest is for backward.
@@ -116,12 +113,11 @@ def _superposition(*arguments: Any) -> list[Tensor]:
         "memory0": op.memory0,
     }
     check_call(sizes, op.controller, op.x, op.lengths, op.head_weight, op.hidden0, tensors)
-    steps, batch, inputs = op.x.shape
+    steps, batch, _ = op.x.shape
     results = _results(sizes, op.controller, op.x, op.hidden0, op.saves)
-    rows = steps * batch
-    project_input(op.x.view(rows, inputs), op.weight_ih, results["gates"].view(rows, -1))
     overflow = sizes.overflow(op.x, batch, steps)
     given = {
+        "x": op.x,
         "lengths": op.lengths,
         "weight_hh": op.weight_hh,
         "bias_ih": op.bias_ih,
@@ -201,8 +197,6 @@ def _superposition_backward(*arguments: Any) -> list[Tensor]:
     names = RESULTS[:CALL_RESULTS]
     require(dict(zip(names, op.grads, strict=True)), shapes, x)
     made = {
-        "grad_gates": torch.empty_like(kept["gates"]),
-        "grad_instructions": x.new_empty(steps, batch, head_weight.shape[0]),
         "grad_hidden0": torch.empty_like(hidden0),
         "grad_cell0": torch.empty_like(cell0),
         "grad_reading0": torch.empty_like(reading0),
@@ -213,9 +207,11 @@ def _superposition_backward(*arguments: Any) -> list[Tensor]:
         op.controller, weight_ih, op.weight_hh, head_weight,
         needed=op.needs_weights, steps=steps * batch,
     )  # fmt: skip
+    of_x = torch.empty_like(x) if op.needs_x else x.new_empty(0)
     given = {
         "lengths": op.lengths,
         "x": x,
+        "grad_x": of_x if op.needs_x else None,
         **weights,
         "weight_hh": op.weight_hh,
         "head_weight": head_weight,
@@ -230,9 +226,6 @@ def _superposition_backward(*arguments: Any) -> list[Tensor]:
     call = _call(sizes, x, weight_ih, hidden0, given)
     call.saves = 1
     run_backward(sizes.code, CONTROLLERS[op.controller].code, DTYPES[x.dtype], call)
-    of_x = x.new_empty(0)
-    if op.needs_x:
-        of_x = input_gradient(op.controller, made["grad_gates"], weight_ih, x)
     return [
         of_x,
         *weights.values(),

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from unbounded.kernels._library import Call, Handle
-from unbounded.kernels._shapes import CONTROLLERS, DTYPES, project_input
+from unbounded.kernels._shapes import CONTROLLERS, DTYPES
 from unbounded.kernels._superposition import CheckedCells
 from unbounded.kernels._superposition_shapes import MixtureOptions, MixtureSizes, block_steps
 
@@ -52,7 +52,7 @@ class SuperpositionSession:
         self._sizes.set(call, steps)
         call.capacity, call.first_step, call.block = self._room, self._done, block_steps(0)
         call.batch, call.hidden = self._hidden.shape
-        call.weight_ih_stride = checked.weight_ih.shape[1]
+        call.weight_ih_stride, call.inputs = checked.weight_ih.shape[1], inputs
         call.weight_ih = checked.weight_ih.data_ptr() + inputs * checked.weight_ih.element_size()
         for name, tensor in (
             ("weight_hh", checked.weight_hh),
@@ -70,19 +70,20 @@ class SuperpositionSession:
 
     def run(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Run over x [T, B, I] and return h of every step [T, B, H]; `lengths` counts from here."""
-        steps, batch, inputs = x.shape
+        x = x.contiguous()
+        steps, batch, _ = x.shape
         if self._done + steps > self._room:
             self._open(self.state(), max(2 * self._room, 2 * steps))
-        checked, new = self._checked, x.new_empty
+        new = x.new_empty
         hidden, kind = self._hidden.shape[1], CONTROLLERS[self._controller]
         outputs, gates = new(steps, batch, hidden), new(steps * batch, kind.lanes * hidden)
-        project_input(x.reshape(steps * batch, inputs), checked.weight_ih, gates)
         planes = self._sizes.planes(x, batch, min(steps, block_steps(0)))
         rings = {"cells": new(2, *self._cell.shape), "readings": new(2, *self._reading.shape)}
         last = tuple(torch.empty_like(t) for t in (self._hidden, self._cell, self._reading))
         overflow = self._sizes.overflow(x, batch, self._done + steps)
         call = self._call(steps)
         for name, tensor in (
+            ("x", x),
             ("lengths", lengths),
             ("gates", gates),
             ("outputs", outputs),

@@ -1,0 +1,78 @@
+// The gradient of x: what reached the gates, times the weights of x. No step needs it, so that it is
+// made after all of them, in runs of rows that threads claim one after the other.
+#pragma once
+
+#include <atomic>
+
+#include "frame.h"
+#include "split.h"
+#include "workspace.h"
+
+namespace unbounded {
+
+template <class T>
+class InputGradient {
+  static constexpr int panel = panel_width<T>;
+  static constexpr int64_t run_length = 4 * UNBOUNDED_MAX_ROWS;
+
+ public:
+  template <class Controller>
+  void take(const Frame<T>& f) {
+    const UnboundedCall& c = f.c;
+    if (c.grad_x == nullptr) return;
+    constexpr LaneRange lanes_of_x = Controller::reading_lanes;
+    inputs_ = c.inputs;
+    count_ = c.steps * c.batch;
+    inner_ = f.inner();
+    grad_gates_ = {f.grad_gates + lanes_of_x.first * c.hidden, inner_,
+                   lanes_of_x.count * c.hidden};
+    weight_ = as<T>(c.weight_ih) - c.inputs;
+    weight_stride_ = c.weight_ih_stride;
+    to_ = as<T>(c.grad_x);
+  }
+
+  int64_t groups() const { return padded<T>(inputs_) / panel; }
+
+  void take_parts(Workspace& space) { space.part(panels_, groups() * grad_gates_.count * panel); }
+
+  void pack(Share groups) {
+    for (int64_t g = groups.begin; g < groups.end; ++g)
+      pack_straight(panel_of(g), weight_ + g * panel, weight_stride_, grad_gates_.count,
+                    inputs_ - g * panel);
+  }
+
+  // Called by every thread, after all gradients of the gates are there.
+  void run() {
+    const int64_t runs = (count_ + run_length - 1) / run_length;
+    for (int64_t mine; (mine = claimed_.fetch_add(1, std::memory_order_relaxed)) < runs;) {
+      const Share rows = share_of(count_, mine, runs);
+      for (int64_t g = 0; g < groups(); ++g)
+        for_row_blocks(rows.begin, rows.count(), [&](int64_t first, int count) {
+          multiply(g, first, count);
+        });
+    }
+  }
+
+ private:
+  int64_t inputs_ = 0, count_ = 0, inner_ = 0, weight_stride_ = 0;
+  Segment<T> grad_gates_ = {nullptr, 0, 0};
+  const T* weight_ = nullptr;
+  T* to_ = nullptr;
+  T* panels_ = nullptr;  // [group of inputs][gates with an x part][panel]
+  std::atomic<int64_t> claimed_{0};
+
+  T* panel_of(int64_t group) const { return panels_ + group * grad_gates_.count * panel; }
+
+  void multiply(int64_t group, int64_t first, int count) {
+    Segment<T> from = grad_gates_;
+    from.data += first * inner_;
+    T whole[UNBOUNDED_MAX_ROWS * panel];
+    panel_product(count, from, Segment<T>{from.data, 0, 0}, static_cast<const T*>(nullptr),
+                  panel_of(group), panel_of(group), whole, panel);
+    for (int r = 0; r < count; ++r)
+      copy_values(to_ + (first + r) * inputs_ + group * panel, whole + r * panel,
+                  std::min<int64_t>(panel, inputs_ - group * panel));
+  }
+};
+
+}  // namespace unbounded
