@@ -10,6 +10,7 @@ struct UnboundedCall {
   int64_t saves;    // forward: keep what the backward pass needs
   int64_t threads;  // at most so many
   int64_t division;  // of split.h; 0 lets its rule decide
+  int64_t alone_after;  // of threads.h; 0 but in tests
   int64_t skips_memory;  // leaves the memory's part out and reads 0: to measure its share
   int64_t weight_ih_stride;
   int64_t inputs;  // of x

@@ -65,7 +65,7 @@ class Recurrence final : public Session {
       run_steps(thread, team);
     };
     const int64_t threads = std::min(most_threads_, threads_for(f.c, parallel_for));
-    const bool ran = in_parallel(threads, parallel_for, steps);
+    const bool ran = in_parallel(f.c, threads, parallel_for, steps);
     has_begun_ = true;
     return ran;
   }
@@ -197,7 +197,7 @@ class RecurrenceBackward {
     if (!space_.allocate()) return false;
     take_parts(threads);
     auto steps = [this](int64_t thread, Team& team) { run_steps(thread, team); };
-    return in_parallel(threads, parallel_for, steps);
+    return in_parallel(f.c, threads, parallel_for, steps);
   }
 
  private:

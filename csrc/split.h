@@ -29,8 +29,8 @@ constexpr int64_t fewest_rows_a_thread = 4;
 constexpr int64_t few_weights = 256 << 10;
 // More weights than this, in bytes, come from far away once every thread reads all of them, which is
 // little only beside the arithmetic of many rows.
-constexpr int64_t most_weights = 3 << 20;
-constexpr int64_t many_rows_a_thread = 4 * UNBOUNDED_MAX_ROWS;
+constexpr int64_t most_weights = 3 << 19;
+constexpr int64_t many_rows_a_thread = 2 * UNBOUNDED_MAX_ROWS;
 
 template <class T>
 int64_t weight_bytes(const Frame<T>& f) {
@@ -40,8 +40,8 @@ int64_t weight_bytes(const Frame<T>& f) {
 
 enum class Division { automatic, rows, columns };
 
-// The rule: by rows where each thread gets enough of them and all weights are not much more than a
-// second-level cache. It sees sizes and threads only.
+// The rule: by rows where each thread gets enough of them and all weights leave room in a second-level
+// cache, or rows are many. It sees sizes and threads only.
 template <class T>
 bool by_rows(const Frame<T>& f, int64_t threads) {
   if (threads <= 1) return true;

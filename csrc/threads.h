@@ -64,6 +64,9 @@ bool spin_until(Condition met) {
 // for them would take longer than their work. No result depends on who computes it.
 class Team {
  public:
+  // `alone_after`: the barrier after which thread 0 goes on alone in any case, or 0.
+  explicit Team(int64_t alone_after) : alone_after_(alone_after) {}
+
   // How many threads share the work from here on; changes only inside `wait`.
   int64_t threads() const { return alone_.load(std::memory_order_relaxed) ? 1 : count_; }
   // How many there were in the beginning.
@@ -77,7 +80,8 @@ class Team {
     const uint32_t turn = turn_.load(std::memory_order_relaxed);
     if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == count_) {
       arrived_.store(0, std::memory_order_relaxed);
-      if (lost_.load(std::memory_order_relaxed) > UNBOUNDED_PATIENCE_MICROSECONDS)
+      if (lost_.load(std::memory_order_relaxed) > UNBOUNDED_PATIENCE_MICROSECONDS ||
+          (alone_after_ > 0 && turn >= alone_after_))
         alone_.store(true, std::memory_order_relaxed);
       change(turn_, turn + 1);
       return;
@@ -101,6 +105,7 @@ class Team {
   }
 
  private:
+  const int64_t alone_after_;
   int64_t count_ = 1;
   std::atomic<bool> alone_{false};
   alignas(64) std::atomic<int64_t> present_{0};
@@ -162,15 +167,29 @@ void region_body(int64_t begin, int64_t end, void* context) {
   if (region.team.keeps(begin / each)) region.body(begin / each, region.team);
 }
 
+// Regions in a row that one thread had to finish alone, or was let do so because of those before:
+// then only every eighth asks for the others again.
+inline std::atomic<uint32_t> alone_in_a_row{0};
+inline bool others_may_come() {
+  const uint32_t count = alone_in_a_row.load(std::memory_order_relaxed);
+  return count < 2 || count % 8 == 0;
+}
+
 // Calls body(thread, team) in at most `wanted` threads at once.
 template <class Body>
-bool in_parallel(int64_t wanted, ParallelFor parallel_for, Body& body) {
-  Region<Body> region{body, wanted, {}};
-  if (wanted <= 1) {
+bool in_parallel(const UnboundedCall& call, int64_t wanted, ParallelFor parallel_for, Body& body) {
+  Region<Body> region{body, wanted, Team(call.alone_after)};
+  const bool is_tried = call.alone_after > 0 || others_may_come();
+  bool ran = true;
+  if (wanted <= 1 || !is_tried)
     body(0, region.team);
-    return true;
-  }
-  return parallel_for(0, wanted, 1, region_body<Body>, &region) == 0;
+  else
+    ran = parallel_for(0, wanted, 1, region_body<Body>, &region) == 0;
+  // A test says nothing about this machine, nor does a region inside another one.
+  if (call.alone_after > 0 || wanted <= 1 || (is_tried && region.team.count() <= 1)) return ran;
+  const uint32_t before = alone_in_a_row.load(std::memory_order_relaxed);
+  alone_in_a_row.store(region.team.threads() > 1 ? 0 : before + 1, std::memory_order_relaxed);
+  return ran;
 }
 
 }  // namespace unbounded

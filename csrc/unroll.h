@@ -44,7 +44,7 @@ class Unroll {
       const Share mine = share_of(c.batch, thread, team.threads());
       for (int64_t b = mine.begin; b < mine.end; ++b) body(b);
     };
-    return in_parallel(threads_for(c, parallel_for), parallel_for, share);
+    return in_parallel(c, threads_for(c, parallel_for), parallel_for, share);
   }
 
   void take_parts() {

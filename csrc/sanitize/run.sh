@@ -3,7 +3,7 @@
 # address|undefined|address,undefined|thread [pytest arguments]. Needs GCC, an environment with the
 # development dependencies and the sources on the path. On x86-64 the AVX2 build is tested and, where the processor has it, the AVX-512 build.
 # torch's own thread pool is not instrumented, so that "thread" runs csrc/sanitize/threads.cpp
-# instead of Python.
+# instead of Python; its threads wait for one another however late the sanitizer makes them.
 set -eu
 kind=${1:-address}
 [ $# -gt 0 ] && shift
@@ -18,6 +18,7 @@ run() { # name of the build, pytest arguments...
   shift
   if [ "$kind" = thread ]; then
     ${CXX:-g++} $flags $isa -fsanitize=thread -DUNBOUNDED_ISA_NAME='"sanitized"' -pthread \
+      -DUNBOUNDED_SPIN_MICROSECONDS=1000000 \
       "$here/threads.cpp" -o "$build/threads_$name"
     echo "$kind, $name"
     "$build/threads_$name"

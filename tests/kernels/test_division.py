@@ -37,17 +37,31 @@ def test_no_division_changes_a_bit(structure, controller, batch, lengths, thread
         structure, controller, steps=8, batch=batch, hidden=70, width=40, lengths=some,
         dtype=torch.float32,
     )  # fmt: skip
-    with torch.no_grad():
-        # Of the products outside the loop torch decides how they are summed.
-        wanted = None
-        for count, division in itertools.product((1, 2, 3), (BY_RULE, BY_ROWS, BY_COLUMNS)):
-            threads(count)
-            monkeypatch.setattr(_library, "division", division)
-            outputs, final, _ = recurrence(*case)
-            if wanted is None:
-                wanted = (outputs, *final)
-            for one, other in zip((outputs, *final), wanted, strict=True):
-                assert torch.equal(one, other), (count, division)
+    wanted = None
+    for count, division in itertools.product((1, 2, 3), (BY_RULE, BY_ROWS, BY_COLUMNS)):
+        threads(count)
+        monkeypatch.setattr(_library, "division", division)
+        results = results_of(case)
+        wanted = wanted or results
+        for one, other in zip(results, wanted, strict=True):
+            assert torch.equal(one, other), (count, division)
+
+
+@pytest.mark.parametrize("structure", STRUCTURES)
+@pytest.mark.parametrize("division", [BY_ROWS, BY_COLUMNS])
+def test_a_thread_that_goes_on_alone_changes_no_bit(structure, division, threads, monkeypatch):
+    # As where another process keeps a core busy: whatever phase of whatever step the others leave
+    # at, the first thread takes over what was theirs.
+    lengths = [8, 0, 3, 5, 8]
+    case = make_case(structure, steps=8, batch=5, hidden=70, width=40, lengths=lengths)
+    threads(1)
+    wanted = results_of(case)
+    threads(3)
+    monkeypatch.setattr(_library, "division", division)
+    for after in range(1, 30):
+        monkeypatch.setattr(_library, "alone_after", after)
+        for one, other in zip(results_of(case), wanted, strict=True):
+            assert torch.equal(one, other), after
 
 
 @pytest.mark.parametrize("structure", STRUCTURES)

@@ -14,12 +14,12 @@ import torch
 
 from unbounded.errors import BackendError, ChoiceError
 
-INTERFACE_VERSION: Final = 8
+INTERFACE_VERSION: Final = 9
 INSTRUCTION_SETS: Final = ("avx512", "avx2", "baseline")
 
 _SIZES: Final = (
     "steps batch hidden width initial_rows capacity first_step saves threads division "
-    "skips_memory weight_ih_stride inputs count depth actions limit block"
+    "alone_after skips_memory weight_ih_stride inputs count depth actions limit block"
 )
 _POINTERS: Final = (
     "lengths weight_ih weight_hh bias_ih bias_hh head_weight head_bias hidden0 cell0 reading0 "
@@ -176,6 +176,9 @@ _forked = False
 #: How csrc/split.h divides the work between threads: 0 lets its rule decide, 1 by batch rows, 2 by
 #: columns. Tests set it.
 division = 0
+#: The barrier after which the first thread of a call goes on alone, as it does where the others have
+#: no core (csrc/threads.h); 0 for none. Tests set it.
+alone_after = 0
 #: Set by `without_memory`.
 skips_memory = False
 
@@ -218,7 +221,7 @@ def _library() -> ctypes.CDLL:
 def _prepare(call: Call) -> int | None:
     """Sets the threads of a call and returns the address of the parallel region to use."""
     call.threads = threads()
-    call.division, call.skips_memory = division, skips_memory
+    call.division, call.alone_after, call.skips_memory = division, alone_after, skips_memory
     return _PARALLEL_FOR if call.threads > 1 else None
 
 
