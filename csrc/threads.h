@@ -23,7 +23,8 @@
 #ifndef UNBOUNDED_SPIN_MICROSECONDS
 #define UNBOUNDED_SPIN_MICROSECONDS 500
 #endif
-// Time asleep in a call after which some thread is taken to have no core of its own.
+// Time asleep in a call after which some thread may be taken to have no core of its own, if it is a
+// good part of the call: shares are never quite equal.
 #ifndef UNBOUNDED_PATIENCE_MICROSECONDS
 #define UNBOUNDED_PATIENCE_MICROSECONDS 2000
 #endif
@@ -80,8 +81,7 @@ class Team {
     const uint32_t turn = turn_.load(std::memory_order_relaxed);
     if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == count_) {
       arrived_.store(0, std::memory_order_relaxed);
-      if (lost_.load(std::memory_order_relaxed) > UNBOUNDED_PATIENCE_MICROSECONDS ||
-          (alone_after_ > 0 && turn >= alone_after_))
+      if (loses_too_much() || (alone_after_ > 0 && turn >= alone_after_))
         alone_.store(true, std::memory_order_relaxed);
       change(turn_, turn + 1);
       return;
@@ -93,6 +93,7 @@ class Team {
   // need not come.
   void open(int64_t count) {
     count_ = count;
+    begun_ = Clock::now();
     const bool all = spin_until(
         [&] { return present_.load(std::memory_order_acquire) == count - 1; });
     alone_.store(!all, std::memory_order_relaxed);
@@ -105,8 +106,11 @@ class Team {
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   const int64_t alone_after_;
   int64_t count_ = 1;
+  Clock::time_point begun_{};
   std::atomic<bool> alone_{false};
   alignas(64) std::atomic<int64_t> present_{0};
   alignas(64) std::atomic<int64_t> arrived_{0};
@@ -114,15 +118,22 @@ class Team {
   std::atomic<int32_t> sleepers_{0};
   std::atomic<int64_t> lost_{0};  // microseconds
 
+  bool loses_too_much() const {
+    const int64_t lost = lost_.load(std::memory_order_relaxed);
+    return lost > UNBOUNDED_PATIENCE_MICROSECONDS && 3 * lost > microseconds_since(begun_);
+  }
+
+  static int64_t microseconds_since(Clock::time_point begun) {
+    return std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begun).count();
+  }
+
   void wait_for_change(std::atomic<uint32_t>& word, uint32_t value) {
     if (spin_until([&] { return word.load(std::memory_order_acquire) != value; })) return;
-    const auto begun = std::chrono::steady_clock::now();
+    const Clock::time_point begun = Clock::now();
     sleepers_.fetch_add(1);
     while (word.load() == value) sleep_while(word, value);
     sleepers_.fetch_sub(1);
-    const auto asleep = std::chrono::steady_clock::now() - begun;
-    lost_.fetch_add(std::chrono::duration_cast<std::chrono::microseconds>(asleep).count(),
-                    std::memory_order_relaxed);
+    lost_.fetch_add(microseconds_since(begun), std::memory_order_relaxed);
   }
   void change(std::atomic<uint32_t>& word, uint32_t value) {
     word.store(value);
@@ -168,11 +179,11 @@ void region_body(int64_t begin, int64_t end, void* context) {
 }
 
 // Regions in a row that one thread had to finish alone, or was let do so because of those before:
-// then only every eighth asks for the others again.
+// then only every fourth asks for the others again.
 inline std::atomic<uint32_t> alone_in_a_row{0};
 inline bool others_may_come() {
   const uint32_t count = alone_in_a_row.load(std::memory_order_relaxed);
-  return count < 2 || count % 8 == 0;
+  return count < 3 || count % 4 == 0;
 }
 
 // Calls body(thread, team) in at most `wanted` threads at once.
