@@ -5,6 +5,7 @@
 #include "controllers.h"
 #include "frame.h"
 #include "live_rows.h"
+#include "products.h"
 
 namespace unbounded {
 
@@ -56,24 +57,31 @@ class ControllerBackwardOf final : public ControllerBackward<T> {
     const T* instructions = f.grad_instructions_at(t);
     T* products = products_ + thread * std::min(f.c.batch, rows_at_once) * hidden_stride();
     for_chunks(entries, [&](Share chunk) {
-      sweep(groups, t, [&](int64_t g) {
-        const T* own = head_panels_ + g * K * panel;
-        const T* next = head_panels_ + after_in_sweep(g, groups, t) * K * panel;
-        for_row_blocks(chunk.begin, chunk.count(), [&](int64_t b0, int rows) {
-          panel_product<T>(rows, Segment<T>{instructions + b0 * K, K, K},
-                           Segment<T>{instructions, 0, 0}, nullptr, own,
-                           b0 + rows < chunk.end ? own : next,
-                           products + (b0 - chunk.begin) * hidden_stride() + g * panel,
-                           hidden_stride());
-        });
-      });
+      const Product<T> product{{instructions + chunk.begin * K, K, K},
+                               {instructions, 0, 0},
+                               head_panels_,
+                               K * panel,
+                               nullptr,
+                               0,
+                               products,
+                               hidden_stride()};
+      multiply(product, chunk.count(), groups, t);
       for (int64_t b = chunk.begin; b < chunk.end; ++b)
         cells(t, b, groups, products + (b - chunk.begin) * hidden_stride());
     });
   }
 
   void before(int64_t t, Share groups, Share entries) override {
-    sweep(groups, t, [&](int64_t g) { before(t, g, groups, entries); });
+    const int64_t readings = f.reading_groups();
+    const Share of_reading{std::min(groups.begin, readings), std::min(groups.end, readings)};
+    const Share of_hidden{std::max(groups.begin, readings), std::max(groups.end, readings)};
+    auto first_panel = [&](Share share) {
+      return share.count() == 0 ? nullptr
+                                : before_panels_ + first_in_sweep(share, t) * f.inner() * panel;
+    };
+    if (t % 2 == 0) before_reading(t, of_reading, entries, first_panel(of_hidden));
+    before_hidden(t, of_hidden, entries, t % 2 == 0 ? nullptr : first_panel(of_reading));
+    if (t % 2 != 0) before_reading(t, of_reading, entries, nullptr);
   }
 
   void end(int64_t b) override {
@@ -120,26 +128,36 @@ class ControllerBackwardOf final : public ControllerBackward<T> {
         f.tanh_cells_at(t) + at, f.hidden_at(t) + at, carry_ + own, to, width});
   }
 
-  void before(int64_t t, int64_t group, Share groups, Share entries) {
-    const int64_t H = f.c.hidden, inner = f.inner();
-    const bool is_reading = group < f.reading_groups();
-    const int64_t stride = is_reading ? f.reading_groups() * panel : hidden_stride();
-    T* to = is_reading ? grad_reading_ + group * panel
-                       : grad_hidden_ + (group - f.reading_groups()) * panel;
-    constexpr LaneRange of_reading = Controller::reading_lanes;
+  void before_reading(int64_t t, Share groups, Share entries, const T* after) {
+    const int64_t H = f.c.hidden, inner = f.inner(), stride = f.reading_groups() * panel;
+    constexpr LaneRange lanes_of = Controller::reading_lanes;
+    const T* from = f.grad_gates_at(t) + entries.begin * inner + lanes_of.first * H;
+    const Product<T> product{{from, inner, lanes_of.count * H},
+                             {from, inner, 0},
+                             before_panels_,
+                             inner * panel,
+                             nullptr,
+                             0,
+                             grad_reading_ + entries.begin * stride,
+                             stride,
+                             after};
+    multiply(product, entries.count(), groups, t);
+  }
+
+  void before_hidden(int64_t t, Share groups, Share entries, const T* after) {
+    const int64_t H = f.c.hidden, inner = f.inner(), readings = f.reading_groups();
     constexpr LaneRange one = Controller::hidden_lanes[0], two = Controller::hidden_lanes[1];
-    const T* own = before_panels_ + group * inner * panel;
-    const T* next = before_panels_ + after_in_sweep(group, groups, t) * inner * panel;
-    for_row_blocks(entries.begin, entries.count(), [&](int64_t b0, int rows) {
-      const T* from = f.grad_gates_at(t) + b0 * inner;
-      const Segment<T> first =
-          is_reading ? Segment<T>{from + of_reading.first * H, inner, of_reading.count * H}
-                     : Segment<T>{from + one.first * H, inner, hidden_inner(0)};
-      const Segment<T> second{is_reading ? from : from + two.first * H, inner,
-                              is_reading ? 0 : hidden_inner(1)};
-      panel_product<T>(rows, first, second, nullptr, own, b0 + rows < entries.end ? own : next,
-                       to + b0 * stride, stride);
-    });
+    const T* from = f.grad_gates_at(t) + entries.begin * inner;
+    const Product<T> product{{from + one.first * H, inner, hidden_inner(0)},
+                             {from + two.first * H, inner, hidden_inner(1)},
+                             before_panels_ + readings * inner * panel,
+                             inner * panel,
+                             nullptr,
+                             0,
+                             grad_hidden_ + entries.begin * hidden_stride(),
+                             hidden_stride(),
+                             after};
+    multiply(product, entries.count(), {groups.begin - readings, groups.end - readings}, t);
   }
 
   int64_t hidden_stride() const { return f.unit_groups() * panel; }

@@ -8,6 +8,7 @@
 #include "controllers.h"
 #include "frame.h"
 #include "live_rows.h"
+#include "products.h"
 
 namespace unbounded {
 
@@ -70,10 +71,18 @@ class ControllerForwardOf final : public ControllerForward<T> {
     if (groups.count() == 0) return;
     T* products = products_ + thread * std::min(f.c.batch, rows_at_once) * row_stride();
     for_chunks(entries, [&](Share chunk) {
-      sweep(groups, t, [&](int64_t g) {
+      if (chunk.count() <= few_rows)
         for (int lane = 0; lane < Controller::lane_count; ++lane)
-          multiply(t, g, lane, groups, chunk, products);
-      });
+          multiply_lane(t, lane, groups, chunk, products, nullptr);
+      else
+        sweep(groups, t, [&](int64_t g) {
+          for (int lane = 0; lane < Controller::lane_count; ++lane) {
+            const T* after = lane + 1 < Controller::lane_count
+                                 ? panel_of(g, lane + 1)
+                                 : panel_of(after_in_sweep(g, groups, t), 0);
+            multiply_lane(t, lane, {g, g + 1}, chunk, products, after);
+          }
+        });
       for (int64_t b = chunk.begin; b < chunk.end; ++b)
         cells(t, b, groups, products + (b - chunk.begin) * row_stride());
     });
@@ -115,22 +124,22 @@ class ControllerForwardOf final : public ControllerForward<T> {
     });
   }
 
-  // One lane of a group of units, of all rows.
-  void multiply(int64_t t, int64_t group, int lane, Share groups, Share rows, T* to) {
+  // One lane of some groups of units, of all rows.
+  void multiply_lane(int64_t t, int lane, Share groups, Share rows, T* products,
+                     const T* after) {
     const int64_t H = f.c.hidden, R = f.reading_size();
     const int64_t from_reading = reading_block<Controller>(lane) >= 0 ? R : 0;
     const int64_t from_hidden = hidden_block<Controller>(lane) >= 0 && f.c.weight_hh ? H : 0;
-    const T* own = panel_of(group, lane);
-    const T* next = lane + 1 < Controller::lane_count
-                        ? panel_of(group, lane + 1)
-                        : panel_of(after_in_sweep(group, groups, t), 0);
-    to += lane * lane_stride() + group * panel;
-    for_row_blocks(rows.begin, rows.count(), [&](int64_t b0, int count) {
-      panel_product(count, Segment<T>{f.reading_at(t - 1) + b0 * R, R, from_reading},
-                    Segment<T>{f.hidden_at(t - 1) + b0 * H, H, from_hidden},
-                    start_of(group, lane), own, b0 + count < rows.end ? own : next,
-                    to + (b0 - rows.begin) * row_stride(), row_stride());
-    });
+    const Product<T> product{{f.reading_at(t - 1) + rows.begin * R, R, from_reading},
+                             {f.hidden_at(t - 1) + rows.begin * H, H, from_hidden},
+                             panel_of(0, lane),
+                             Controller::lane_count * lane_panel(),
+                             start_of(0, lane),
+                             Controller::lane_count * panel,
+                             products + lane * lane_stride(),
+                             row_stride(),
+                             after};
+    multiply(product, rows.count(), groups, t);
   }
 
   // The units of some groups, of one batch entry.

@@ -12,6 +12,7 @@
 #include "controller_forward.h"
 #include "input_gradient.h"
 #include "memory_part.h"
+#include "products.h"
 #include "split.h"
 #include "threads.h"
 #include "weight_gradients.h"
@@ -154,8 +155,7 @@ class Recurrence final : public Session {
       controller_->project(t, std::min(ahead, f.c.steps - t), units, part.products);
     controller_->step(t, units, part.products, thread);
     if (!meet(team, thread, part, f.c.batch)) return false;
-    const Share heads = part.of(f.head_groups());
-    sweep(heads, t, [&](int64_t g) { head_step(t, g, heads, part.products); });
+    multiply_heads(t, part.of(f.head_groups()), part.products);
     if (!meet(team, thread, part, f.c.batch)) return false;
     for (int64_t b = part.entries.begin; b < part.entries.end; ++b)
       if (f.c.skips_memory)
@@ -171,15 +171,18 @@ class Recurrence final : public Session {
     clear_values(as<T>(f.c.reading_last) + b * R, R);
   }
 
-  void head_step(int64_t t, int64_t group, Share groups, Share entries) {
+  void multiply_heads(int64_t t, Share groups, Share entries) {
     const int64_t H = f.c.hidden, stride = f.head_groups() * panel;
-    const T* hidden = f.hidden_at(t);
-    for_row_blocks(entries.begin, entries.count(), [&](int64_t b0, int rows) {
-      panel_product(rows, Segment<T>{hidden + b0 * H, H, H}, Segment<T>{hidden, 0, 0},
-                    head_starts_ + group * panel, head_panels_ + group * H * panel,
-                    head_panels_ + after_in_sweep(group, groups, t) * H * panel,
-                    products_ + b0 * stride + group * panel, stride);
-    });
+    const T* hidden = f.hidden_at(t) + entries.begin * H;
+    const Product<T> product{{hidden, H, H},
+                             {hidden, 0, 0},
+                             head_panels_,
+                             H * panel,
+                             head_starts_,
+                             panel,
+                             products_ + entries.begin * stride,
+                             stride};
+    multiply(product, entries.count(), groups, t);
   }
 };
 

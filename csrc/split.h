@@ -88,6 +88,9 @@ void for_passes(const Frame<T>& f, bool rows, Share entries, Body body) {
 
 // Every second step sweeps backwards: what was used last is still in the cache, where sweeping
 // always forwards over a little more than fits would miss every time.
+inline int64_t first_in_sweep(Share share, int64_t step) {
+  return step % 2 == 0 ? share.begin : share.end - 1;
+}
 inline int64_t after_in_sweep(int64_t i, Share share, int64_t step) {
   return step % 2 == 0 ? std::min(i + 1, share.end - 1) : std::max(i - 1, share.begin);
 }

@@ -176,8 +176,8 @@ _forked = False
 #: How csrc/split.h divides the work between threads: 0 lets its rule decide, 1 by batch rows, 2 by
 #: columns. Tests set it.
 division = 0
-#: The barrier after which the first thread of a call goes on alone, as it does where the others have
-#: no core (csrc/threads.h); 0 for none. Tests set it.
+#: The barrier after which the first thread of a call goes on alone, as it does where the others
+#: have no core (csrc/threads.h); 0 for none. Tests set it.
 alone_after = 0
 #: Set by `without_memory`.
 skips_memory = False
