@@ -2,8 +2,11 @@
 
     python benchmarks/contention.py > benchmarks/contention.json
 
-A barrier that only spins waits for a thread that is not running; ours yields. The bar: two threads
-are then no slower than 1.5 times one thread. Needs Linux (the busy process is pinned to a core).
+A barrier that only spins waits for a thread that is not running; ours gives it up, and the other
+thread goes on alone. The bar: two threads are then no slower than 1.5 times one thread. Needs Linux
+(the busy process is pinned to a core), and no real-time priority: then nothing would be shared.
+"fused_calls" is the kernels alone; the output layer and the sum of a whole pass are torch's, whose
+threads wait for each other as those of torch.nn.LSTM do.
 """
 
 from __future__ import annotations
@@ -18,8 +21,14 @@ from datetime import UTC, datetime
 import torch
 
 from unbounded.evaluation.provenance import provenance
-from unbounded.experiments.bench.cases import Case
-from unbounded.experiments.bench.contenders import forward_backward, memory_layer, sequence
+from unbounded.experiments.bench.cases import Case, make_memory
+from unbounded.experiments.bench.contenders import (
+    Pass,
+    forward_backward,
+    memory_layer,
+    sequence,
+)
+from unbounded.layers import MemoryRNN
 
 REPEATS = 15
 
@@ -30,9 +39,17 @@ def keep_busy(core: int) -> None:
         pass
 
 
-def measure() -> dict[str, float]:
-    case = Case()
-    run = forward_backward(memory_layer(case, "cpu"), sequence(case, case.input))
+def fused_calls(case: Case) -> Pass:
+    """Return the forward and the backward call of the kernels, without anything of torch's."""
+    torch.manual_seed(0)
+    layer = MemoryRNN(case.input, case.hidden, make_memory(case), backend="cpu")
+    x = sequence(case, case.input)
+    wanted = [x, *layer.parameters()]
+    gradient = torch.ones(case.steps, case.batch, case.hidden)
+    return lambda: torch.autograd.grad(layer(x)[0], wanted, gradient)
+
+
+def measure(run: Pass) -> dict[str, float]:
     times: dict[int, list[float]] = {1: [], 2: []}
     for turn in range(REPEATS + 1):
         for threads in times:
@@ -45,15 +62,27 @@ def measure() -> dict[str, float]:
     return {"one_thread_ms": one, "two_threads_ms": two, "two_over_one": two / one}
 
 
+def contenders() -> dict[str, Pass]:
+    case = Case()
+    whole = forward_backward(memory_layer(case, "cpu"), sequence(case, case.input))
+    baseline = torch.nn.LSTM(case.input + case.reading, case.hidden)
+    return {
+        "fused_calls": fused_calls(case),
+        "with_output_layer_and_sum": whole,
+        "torch.nn.LSTM": forward_backward(baseline, sequence(case, case.input + case.reading)),
+    }
+
+
 def main() -> None:
     cores = sorted(os.sched_getaffinity(0))[:2]
     os.sched_setaffinity(0, cores)
-    alone = measure()
+    passes = contenders()
+    alone = {name: measure(run) for name, run in passes.items()}
     busy = multiprocessing.get_context("spawn").Process(target=keep_busy, args=(cores[1],))
     busy.start()
     try:
         time.sleep(1)
-        beside = measure()
+        beside = {name: measure(run) for name, run in passes.items()}
     finally:
         busy.kill()
     result = {

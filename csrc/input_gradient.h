@@ -1,5 +1,5 @@
-// The gradient of x: what reached the gates, times the weights of x. No step needs it, so that it is
-// made after all of them, in runs of rows that threads claim one after the other.
+// The gradient of x: what reached the gates, times the weights of x. No step needs it, so that it
+// is made after all of them, in runs of rows that threads claim one after the other.
 #pragma once
 
 #include <atomic>

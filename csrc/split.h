@@ -40,8 +40,8 @@ int64_t weight_bytes(const Frame<T>& f) {
 
 enum class Division { automatic, rows, columns };
 
-// The rule: by rows where each thread gets enough of them and all weights leave room in a second-level
-// cache, or rows are many. It sees sizes and threads only.
+// The rule: by rows where each thread gets enough of them and all weights leave room in a
+// second-level cache, or rows are many. It sees sizes and threads only.
 template <class T>
 bool by_rows(const Frame<T>& f, int64_t threads) {
   if (threads <= 1) return true;
@@ -76,9 +76,9 @@ inline bool meet(Team& team, int64_t thread, Part& part, int64_t batch) {
   return team.keeps(thread);
 }
 
-// Few weights stay in the nearest cache whatever else passes through it: then the batch entries of a
-// thread go through the sequence a block of rows after the other, so that what a memory keeps of them
-// stays near as well.
+// Few weights stay in the nearest cache whatever else passes through it: then the batch entries of
+// a thread go through the sequence a block of rows after the other, so that what a memory keeps of
+// them stays near as well.
 template <class T, class Body>
 void for_passes(const Frame<T>& f, bool rows, Share entries, Body body) {
   if (!rows || weight_bytes(f) > few_weights) return body(entries);

@@ -23,15 +23,16 @@
 #ifndef UNBOUNDED_SPIN_MICROSECONDS
 #define UNBOUNDED_SPIN_MICROSECONDS 500
 #endif
-// Time asleep in a call after which some thread may be taken to have no core of its own, if it is a
-// good part of the call: shares are never quite equal.
+// Time in a call that went with waits which ended in sleep, after which some thread may be taken to
+// have no core of its own, if it is a good part of the call: shares are never quite equal.
 #ifndef UNBOUNDED_PATIENCE_MICROSECONDS
 #define UNBOUNDED_PATIENCE_MICROSECONDS 2000
 #endif
 
 namespace unbounded {
 
-using ParallelFor = int32_t (*)(int64_t, int64_t, int64_t, void (*)(int64_t, int64_t, void*), void*);
+using ParallelFor = int32_t (*)(int64_t, int64_t, int64_t, void (*)(int64_t, int64_t, void*),
+                                void*);
 
 inline void pause_briefly() {
 #if defined(__x86_64__)
@@ -60,9 +61,9 @@ bool spin_until(Condition met) {
   }
 }
 
-// The threads of one region. They meet at barriers; and where the system lets one of them wait for a
-// core that another process keeps busy, thread 0 goes on alone and the others leave, because waiting
-// for them would take longer than their work. No result depends on who computes it.
+// The threads of one region. They meet at barriers; and where the system lets one of them wait for
+// a core that another process keeps busy, thread 0 goes on alone and the others leave, because
+// waiting for them would take longer than their work. No result depends on who computes it.
 class Team {
  public:
   // `alone_after`: the barrier after which thread 0 goes on alone in any case, or 0.
@@ -105,6 +106,16 @@ class Team {
     wait_for_change(turn_, 0);
   }
 
+  // The end: of thread 0 and of those who left it alone. They sleep so long, and do not go where the
+  // thread pool lets them spin: it may be their core that thread 0 needs.
+  void end(int64_t thread) {
+    if (count_ <= 1 || threads() > 1) return;
+    if (thread == 0) return change(over_, 1);
+    sleepers_.fetch_add(1);
+    while (over_.load() == 0) sleep_while(over_, 0);
+    sleepers_.fetch_sub(1);
+  }
+
  private:
   using Clock = std::chrono::steady_clock;
 
@@ -115,6 +126,7 @@ class Team {
   alignas(64) std::atomic<int64_t> present_{0};
   alignas(64) std::atomic<int64_t> arrived_{0};
   alignas(64) std::atomic<uint32_t> turn_{0};
+  std::atomic<uint32_t> over_{0};
   std::atomic<int32_t> sleepers_{0};
   std::atomic<int64_t> lost_{0};  // microseconds
 
@@ -128,8 +140,8 @@ class Team {
   }
 
   void wait_for_change(std::atomic<uint32_t>& word, uint32_t value) {
-    if (spin_until([&] { return word.load(std::memory_order_acquire) != value; })) return;
     const Clock::time_point begun = Clock::now();
+    if (spin_until([&] { return word.load(std::memory_order_acquire) != value; })) return;
     sleepers_.fetch_add(1);
     while (word.load() == value) sleep_while(word, value);
     sleepers_.fetch_sub(1);
@@ -171,11 +183,12 @@ void region_body(int64_t begin, int64_t end, void* context) {
   if (begin == 0) {
     region.team.open((region.wanted + end - 1) / end);
     region.body(0, region.team);
-    return;
+    return region.team.end(0);
   }
   region.team.join();
   const int64_t each = (region.wanted + region.team.count() - 1) / region.team.count();
   if (region.team.keeps(begin / each)) region.body(begin / each, region.team);
+  region.team.end(begin / each);
 }
 
 // Regions in a row that one thread had to finish alone, or was let do so because of those before:
