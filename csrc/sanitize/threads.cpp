@@ -113,7 +113,7 @@ int main(int count, char**) {
                       structure, controller, int(division), one, three);
           return 1;
         }
-        for (int64_t after = 1; after < 48; after += 3)
+        for (int64_t after = 1; after < 48 && count == 1; after += 3)
           if (run({structure, controller, 3, division, after}) != one) {
             std::printf("structure %d controller %d division %d: not the same from barrier %d on "
                         "alone\n",
