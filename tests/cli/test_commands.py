@@ -210,7 +210,7 @@ def test_a_text_needs_its_folder(
     assert "expected 929589 tokens with <eos>, got 3" in said
     assert not (tmp_path / "runs").exists()
     said = failing(capsys, verb, "anbn", "--data", str(tmp_path))
-    assert "unknown option 'data' of task 'anbn'" in said
+    assert "data: the task 'anbn' reads no corpus" in said
 
 
 def test_sentences_of_a_text(capsys: Capture, tmp_path: Path) -> None:

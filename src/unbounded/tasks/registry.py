@@ -181,7 +181,9 @@ def make_task(name: str, **options: Any) -> Task:
     known = list(inspect.signature(TASKS[name]).parameters)
     faults = []
     for option in options:
-        if option not in known:
+        if option == "data" and option not in known:
+            faults.append(f"data: the task {name!r} reads no corpus; leave it out.")
+        elif option not in known:
             hint = did_you_mean(option, known)
             faults.append(
                 f"unknown option {option!r} of task {name!r}.{hint} Valid: {', '.join(known)}."
