@@ -38,8 +38,13 @@ struct Choice {
   int64_t alone_after = 0;
 };
 
-// Returns a sum over the gradients, which must not depend on the threads or on the division.
-double run(const Choice& choice) {
+// Over the gradients, and over their sizes.
+struct Sum {
+  double value, size;
+};
+
+// Returns a sum that must not depend on the threads or on the division.
+Sum run(const Choice& choice) {
   std::srand(1);
   const bool mixes = choice.structure > 2;
   const int64_t T = 12, B = 5, I = 3, H = 40, M = 24, N0 = mixes ? 3 : 2, S = 5, depth = 2;
@@ -88,14 +93,21 @@ double run(const Choice& choice) {
   c.grad_head_weight = real(K * H), c.grad_head_bias = real(K);
   void* pool = reinterpret_cast<void*>(&with_threads);
   void* session = nullptr;
-  if (unbounded_open(choice.structure, choice.controller, 0, &c, pool, &session)) return NAN;
-  if (unbounded_run(session, &c, pool)) return NAN;
+  if (unbounded_open(choice.structure, choice.controller, 0, &c, pool, &session)) return {NAN, NAN};
+  if (unbounded_run(session, &c, pool)) return {NAN, NAN};
   unbounded_finish(session, &c);
   unbounded_close(session);
-  if (unbounded_backward(choice.structure, choice.controller, 0, &c, pool)) return NAN;
-  double sum = 0;
-  for (int64_t i = 0; i < blocks * H * (I + R); ++i) sum += grad_weight[i] * double(i % 5 + 1);
-  for (int64_t i = 0; i < T * B * I; ++i) sum += grad_x[i] * double(i % 3 + 1);
+  if (unbounded_backward(choice.structure, choice.controller, 0, &c, pool)) return {NAN, NAN};
+  Sum sum{0, 0};
+  auto add = [&](const float* from, int64_t count, int period) {
+    for (int64_t i = 0; i < count; ++i) {
+      const double term = from[i] * double(i % period + 1);
+      sum.value += term;
+      sum.size += std::fabs(term);
+    }
+  };
+  add(grad_weight, blocks * H * (I + R), 5);
+  add(grad_x, T * B * I, 3);
   return sum;
 }
 
@@ -106,21 +118,23 @@ int main(int count, char**) {
   for (int structure = 0; structure < 5; ++structure)
     for (int controller = 0; controller < 5; ++controller)
       for (int64_t division = 1; division <= 2; ++division) {
-        const double one = run({structure, controller, 1, 0});
-        const double three = run({structure, controller, 3, division});
-        if (!(one == three)) {
+        const Sum one = run({structure, controller, 1, 0});
+        const Sum three = run({structure, controller, 3, division});
+        if (!(one.value == three.value)) {
           std::printf("structure %d controller %d division %d: %g with one thread, %g with three\n",
-                      structure, controller, int(division), one, three);
+                      structure, controller, int(division), one.value, three.value);
           return 1;
         }
         for (int64_t after = 1; after < 48 && count == 1; after += 3)
-          if (run({structure, controller, 3, division, after}) != one) {
+          if (run({structure, controller, 3, division, after}).value != one.value) {
             std::printf("structure %d controller %d division %d: not the same from barrier %d on "
                         "alone\n",
                         structure, controller, int(division), int(after));
             return 1;
           }
-        if (count > 1) std::printf("%d %d %d %.9g\n", structure, controller, int(division), one);
+        if (count > 1) 
+          std::printf("%d %d %d %.9g %.9g\n", structure, controller, int(division), one.value,
+                      one.size);
       }
   if (count > 1) return 0;
   std::puts("no data race, by rows and by columns, and one thread equals three, of which two leave or not");
