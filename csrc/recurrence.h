@@ -238,7 +238,7 @@ class RecurrenceBackward {
     }
     team.wait();
     weights_.run(thread, team);
-    input_.run();
+    if (team.keeps(thread)) input_.run();
   }
 
   void begin(int64_t thread, int64_t threads) {

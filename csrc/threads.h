@@ -42,11 +42,11 @@ inline void pause_briefly() {
 #endif
 }
 
-// Spins until `met()`; false if that takes too long.
+// Spins until `met()`; false if that takes longer than `limits` times the limit.
 template <class Condition>
-bool spin_until(Condition met) {
+bool spin_until(Condition met, int64_t limits = 1) {
   using Clock = std::chrono::steady_clock;
-  constexpr std::chrono::microseconds limit{UNBOUNDED_SPIN_MICROSECONDS};
+  const std::chrono::microseconds limit{limits * UNBOUNDED_SPIN_MICROSECONDS};
   Clock::time_point begun{};
   for (bool is_first = true;; is_first = false) {
     for (int spins = 0; spins < 32; ++spins) {
@@ -66,8 +66,11 @@ bool spin_until(Condition met) {
 // waiting for them would take longer than their work. No result depends on who computes it.
 class Team {
  public:
-  // `alone_after`: the barrier after which thread 0 goes on alone in any case, or 0.
-  explicit Team(int64_t alone_after) : alone_after_(alone_after) {}
+  // In a test, which names a division or `alone_after`, all wait for all however long it takes;
+  // `alone_after` is the barrier after which thread 0 goes on alone, or 0.
+  explicit Team(const UnboundedCall& call)
+      : is_test_(call.division != 0 || call.alone_after > 0), alone_after_(call.alone_after) {}
+  bool is_test() const { return is_test_; }
 
   // How many threads share the work from here on; changes only inside `wait`.
   int64_t threads() const { return alone_.load(std::memory_order_relaxed) ? 1 : count_; }
@@ -82,21 +85,26 @@ class Team {
     const uint32_t turn = turn_.load(std::memory_order_relaxed);
     if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == count_) {
       arrived_.store(0, std::memory_order_relaxed);
-      if (loses_too_much() || (alone_after_ > 0 && turn >= alone_after_))
+      if (is_test_ ? alone_after_ > 0 && turn >= alone_after_ : loses_too_much())
         alone_.store(true, std::memory_order_relaxed);
       change(turn_, turn + 1);
       return;
     }
-    wait_for_change(turn_, turn);
+    const int64_t lost = wait_for_change(turn_, turn);
+    if (lost > 0) lost_.fetch_add(lost, std::memory_order_relaxed);
   }
 
-  // For the thread that knows how many there are. Does not wait for long: what has not come then,
-  // need not come.
+  // For the thread that knows how many there are. Does not wait for long, the longer the more there
+  // are: who has not come then, need not come.
   void open(int64_t count) {
     count_ = count;
     begun_ = Clock::now();
-    const bool all = spin_until(
-        [&] { return present_.load(std::memory_order_acquire) == count - 1; });
+    auto all_came = [&] { return present_.load(std::memory_order_acquire) == count - 1; };
+    bool all = spin_until(all_came, (count + 1) / 2);
+    while (!all && is_test_) {
+      std::this_thread::yield();
+      all = spin_until(all_came);
+    }
     alone_.store(!all, std::memory_order_relaxed);
     change(turn_, 1);
   }
@@ -119,6 +127,7 @@ class Team {
  private:
   using Clock = std::chrono::steady_clock;
 
+  const bool is_test_;
   const int64_t alone_after_;
   int64_t count_ = 1;
   Clock::time_point begun_{};
@@ -128,10 +137,10 @@ class Team {
   alignas(64) std::atomic<uint32_t> turn_{0};
   std::atomic<uint32_t> over_{0};
   std::atomic<int32_t> sleepers_{0};
-  std::atomic<int64_t> lost_{0};  // microseconds
+  std::atomic<int64_t> lost_{0};  // microseconds, of all who waited
 
   bool loses_too_much() const {
-    const int64_t lost = lost_.load(std::memory_order_relaxed);
+    const int64_t lost = lost_.load(std::memory_order_relaxed) / (count_ - 1);
     return lost > UNBOUNDED_PATIENCE_MICROSECONDS && 3 * lost > microseconds_since(begun_);
   }
 
@@ -139,13 +148,15 @@ class Team {
     return std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begun).count();
   }
 
-  void wait_for_change(std::atomic<uint32_t>& word, uint32_t value) {
+  // Returns the microseconds that this took, or 0 where spinning was enough.
+  int64_t wait_for_change(std::atomic<uint32_t>& word, uint32_t value) {
     const Clock::time_point begun = Clock::now();
-    if (spin_until([&] { return word.load(std::memory_order_acquire) != value; })) return;
+    if (spin_until([&] { return word.load(std::memory_order_acquire) != value; }))
+      return 0;
     sleepers_.fetch_add(1);
     while (word.load() == value) sleep_while(word, value);
     sleepers_.fetch_sub(1);
-    lost_.fetch_add(microseconds_since(begun), std::memory_order_relaxed);
+    return microseconds_since(begun);
   }
   void change(std::atomic<uint32_t>& word, uint32_t value) {
     word.store(value);
@@ -161,7 +172,9 @@ class Team {
   }
 #else
   static void wake(std::atomic<uint32_t>&) {}
-  static void sleep_while(std::atomic<uint32_t>&, uint32_t) { std::this_thread::yield(); }
+  static void sleep_while(std::atomic<uint32_t>&, uint32_t) {
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
 #endif
 };
 
@@ -202,15 +215,15 @@ inline bool others_may_come() {
 // Calls body(thread, team) in at most `wanted` threads at once.
 template <class Body>
 bool in_parallel(const UnboundedCall& call, int64_t wanted, ParallelFor parallel_for, Body& body) {
-  Region<Body> region{body, wanted, Team(call.alone_after)};
-  const bool is_tried = call.alone_after > 0 || others_may_come();
+  Region<Body> region{body, wanted, Team(call)};
+  const bool is_tried = region.team.is_test() || others_may_come();
   bool ran = true;
   if (wanted <= 1 || !is_tried)
     body(0, region.team);
   else
     ran = parallel_for(0, wanted, 1, region_body<Body>, &region) == 0;
   // A test says nothing about this machine, nor does a region inside another one.
-  if (call.alone_after > 0 || wanted <= 1 || (is_tried && region.team.count() <= 1)) return ran;
+  if (region.team.is_test() || wanted <= 1 || (is_tried && region.team.count() <= 1)) return ran;
   const uint32_t before = alone_in_a_row.load(std::memory_order_relaxed);
   alone_in_a_row.store(region.team.threads() > 1 ? 0 : before + 1, std::memory_order_relaxed);
   return ran;

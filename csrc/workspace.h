@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #if defined(__linux__)
 #include <sys/mman.h>
@@ -36,36 +37,46 @@ class Pieces {
   // At least so many bytes of what may be anything; null if there are none.
   static char* take(int64_t bytes) {
     bytes += header;
+    char* best = nullptr;
     for (auto& slot : slots) {
       char* piece = slot.exchange(nullptr, std::memory_order_acquire);
       if (piece == nullptr) continue;
-      kept.fetch_sub(size_of(piece));
-      if (size_of(piece) >= bytes && size_of(piece) / 4 <= bytes) return piece + header;
-      give_back(piece + header);
+      const bool fits = size_of(piece) >= bytes && size_of(piece) / 4 <= bytes;
+      if (fits && (best == nullptr || size_of(piece) < size_of(best))) std::swap(best, piece);
+      if (piece != nullptr) keep(piece);
     }
-    return fresh(bytes);
+    return best == nullptr ? fresh(bytes) : best + header;
   }
 
   static void give_back(char* data) {
-    if (data == nullptr) return;
-    char* piece = data - header;
-#if !defined(__SANITIZE_ADDRESS__)  // which is to see where each piece ends
-    if (kept.fetch_add(size_of(piece)) + size_of(piece) <= most_kept)
-      for (auto& slot : slots) {
-        char* none = nullptr;
-        if (slot.compare_exchange_strong(none, piece, std::memory_order_release)) return;
-      }
-    kept.fetch_sub(size_of(piece));
-#endif
-    std::free(piece);
+    if (data != nullptr) keep(data - header);
   }
 
  private:
   static constexpr int64_t header = 64;  // holds the size
   static constexpr int64_t large_page = 2 << 20;
-  static constexpr int64_t most_kept = 128 << 20;
+  static constexpr int64_t most_bytes = 64 << 20;  // of a piece that is kept
   static inline std::atomic<char*> slots[4] = {};
-  static inline std::atomic<int64_t> kept{0};  // bytes in the slots
+
+  // Puts a piece into a slot, and lets go of the smallest where none is free.
+  static void keep(char* piece) {
+#if !defined(__SANITIZE_ADDRESS__)  // which is to see where each piece ends
+    for (auto& slot : slots) {
+      char* none = nullptr;
+      if (size_of(piece) > most_bytes) break;
+      if (slot.compare_exchange_strong(none, piece, std::memory_order_release)) return;
+    }
+    for (auto& slot : slots) {
+      if (size_of(piece) > most_bytes) break;
+      char* other = slot.exchange(nullptr, std::memory_order_acquire);
+      if (other != nullptr && size_of(other) < size_of(piece)) std::swap(other, piece);
+      char* none = nullptr;
+      if (other != nullptr && !slot.compare_exchange_strong(none, other, std::memory_order_release))
+        std::free(other);
+    }
+#endif
+    std::free(piece);
+  }
 
   static int64_t size_of(const char* piece) {
     int64_t bytes;

@@ -3,7 +3,7 @@
 # address|undefined|address,undefined|thread [pytest arguments]. Needs GCC, an environment with the
 # development dependencies and the sources on the path. On x86-64 the AVX2 build is tested and, where the processor has it, the AVX-512 build.
 # torch's own thread pool is not instrumented, so that "thread" runs csrc/sanitize/threads.cpp
-# instead of Python; its threads wait for one another however late the sanitizer makes them.
+# instead of Python; its threads spin for so short a time that they sleep at many barriers.
 set -eu
 kind=${1:-address}
 [ $# -gt 0 ] && shift
@@ -18,7 +18,7 @@ run() { # name of the build, pytest arguments...
   shift
   if [ "$kind" = thread ]; then
     ${CXX:-g++} $flags $isa -fsanitize=thread -DUNBOUNDED_ISA_NAME='"sanitized"' -pthread \
-      -DUNBOUNDED_SPIN_MICROSECONDS=1000000 \
+      -DUNBOUNDED_SPIN_MICROSECONDS=20 \
       "$here/threads.cpp" -o "$build/threads_$name"
     echo "$kind, $name"
     "$build/threads_$name"
@@ -32,12 +32,13 @@ run() { # name of the build, pytest arguments...
   [ "$kind" != undefined ] && runtime="$(${CXX:-g++} -print-file-name=libasan.so) \
     $(${CXX:-g++} -print-file-name=libstdc++.so)"
   echo "$kind, $name"
-  # A compiler started by torch.compile would run under the sanitizer too.
+  # A compiler started by torch.compile would run under the sanitizer too. Without optimisation
+  # products and sums are rounded apart, which is less accurate than what is installed.
   LD_PRELOAD="$runtime" ASAN_OPTIONS=detect_leaks=0 UNBOUNDED_REQUIRE_KERNELS=1 \
     UNBOUNDED_KERNELS="$library" python -m pytest -q -s -p no:cacheprovider \
     "$tests/test_recurrence.py" "$tests/test_unroll.py" "$tests/test_division.py" \
     "$tests/test_direct_calls.py" "$tests/test_operators.py" "$tests/test_superposition.py" \
-    "$tests/test_superposition_unroll.py" -k "not inductor" "$@"
+    "$tests/test_superposition_unroll.py" -k "not inductor and not no_less_accurate" "$@"
 }
 
 case $(uname -m) in

@@ -69,7 +69,11 @@ def parse(parser: Parser, arguments: Sequence[str]) -> tuple[Namespace, list[str
     first = next(iter(arguments), "-")
     stand_in = [] if not needed else ["-" if first.startswith("-") else first]
     sound: list[str] = [*stand_in]
-    faults = [f"{needed[0]}: this argument is required; --help has examples"] if stand_in == ["-"] else []
+    faults = (
+        [f"{needed[0]}: this argument is required; --help has examples"]
+        if stand_in == ["-"]
+        else []
+    )
     for group in _groups(arguments):
         try:
             if group != stand_in:

@@ -45,7 +45,7 @@ class Recurrence(torch.autograd.Function):
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
             return (None,) * 4 + through_reference(ctx, lengths, tensors, needs, grads)
         contiguous = [None if grad is None else grad.contiguous() for grad in grads]
-        # The weight gradients are products of torch's: autocast must not make them half precision.
+        # What the operator asks of torch is not for autocast to make half precision.
         with torch.autocast("cpu", enabled=False):
             made = RECURRENCE_BACKWARD(
                 ctx.structure, ctx.controller,

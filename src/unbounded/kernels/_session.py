@@ -14,7 +14,7 @@ from unbounded.kernels._shapes import (
     first_row,
 )
 
-#: Steps whose x part is computed at a time: what a long sequence needs does not grow with it.
+#: Steps of one call, whose gates need room: what a long sequence needs does not grow with it.
 CHUNK_STEPS = 256
 
 
