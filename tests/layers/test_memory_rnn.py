@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import gc
 import pickle
 
 import pytest
@@ -240,6 +241,10 @@ def test_distributed_data_parallel(tmp_path):
         assert torch.equal(output, want)
         output.sum().backward()
         assert all(p.grad is not None for p in wrapped.parameters())
+        # Before the group, whose threads it would otherwise wait for while it holds Python's lock,
+        # which one of them may want: now and then a test never ended.
+        del wrapped, output
+        gc.collect()
     finally:
         dist.destroy_process_group()
 
