@@ -132,11 +132,11 @@ int main(int count, char**) {
                         structure, controller, int(division), int(after));
             return 1;
           }
-        if (count > 1) 
+        if (count > 1)
           std::printf("%d %d %d %.9g %.9g\n", structure, controller, int(division), one.value,
                       one.size);
       }
   if (count > 1) return 0;
-  std::puts("no data race, by rows and by columns, and one thread equals three, of which two leave or not");
+  std::puts("no data race, by rows and by columns; three threads, of which two may leave, equal one");
   return 0;
 }
