@@ -78,6 +78,7 @@ def test_a_kernel_that_is_missing_is_replaced_and_said_so():
     done = run(FIRST_USE, UNBOUNDED_KERNELS="nowhere")
     assert done.returncode == 0, done.stderr
     assert "no compiled kernels" in done.stderr
+    assert "UNBOUNDED_KERNELS names it" in done.stderr
 
 
 @pytest.mark.slow

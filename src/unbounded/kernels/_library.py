@@ -114,9 +114,11 @@ def _load() -> _Loaded:
             library = _open(folder)
             return _Loaded(library, "", str(folder), library.unbounded_instruction_set().decode())
         if not named["baseline"].is_file():
+            hint = " (UNBOUNDED_KERNELS names it; unset that to use the package's own)"
+            where = f"{folder}{hint if os.environ.get('UNBOUNDED_KERNELS') else ''}"
             return _Loaded(
                 None,
-                f"no compiled kernels in {folder}: the package was installed without a C++ "
+                f"no compiled kernels in {where}: the package was installed without a C++ "
                 "compiler (GCC or clang); install one and install the package again",
                 "",
                 "",
