@@ -1,10 +1,9 @@
 // A controller backward: the cells of controllers.h and the products with the transposed weights.
 #pragma once
 
-#include "controller_part.h"
+#include "controller.h"
 #include "controllers.h"
 #include "frame.h"
-#include "live_rows.h"
 #include "products.h"
 
 namespace unbounded {
@@ -16,27 +15,27 @@ class ControllerBackwardOf final : public ControllerBackward<T> {
  public:
   explicit ControllerBackwardOf(const Frame<T>& frame) : f(frame) {}
 
-  void take_parts(Workspace& space, int64_t threads) override {
+  void take_scratch(Workspace& space, int64_t threads) override {
     const int64_t units = f.unit_groups(), columns = f.reading_groups();
-    space.part(head_panels_, units * f.head_count() * panel);
-    space.part(before_panels_, (columns + units) * f.inner() * panel);
-    space.part(products_, threads * std::min(f.c.batch, rows_at_once) * hidden_stride());
-    space.part(grad_reading_, f.c.batch * columns * panel);
-    space.part(grad_hidden_, f.c.batch * units * panel);
-    space.part(carry_, f.c.batch * units * panel);
+    space.take(head_panels_, units * f.head_rows * panel);
+    space.take(before_panels_, (columns + units) * f.inner() * panel);
+    space.take(products_, threads * std::min(f.c.batch, rows_at_once) * hidden_stride());
+    space.take(grad_reading_, f.c.batch * columns * panel);
+    space.take(grad_hidden_, f.c.batch * units * panel);
+    space.take(carry_, f.c.batch * units * panel);
   }
 
   void pack(Share units, Share columns) override {
     const UnboundedCall& c = f.c;
     for (int64_t g = units.begin; g < units.end; ++g)
-      pack_straight(head_panels_ + g * f.head_count() * panel, as<T>(c.head_weight) + g * panel,
-                    c.hidden, f.head_count(), c.hidden - g * panel);
+      pack_straight(head_panels_ + g * f.head_rows * panel, as<T>(c.head_weight) + g * panel,
+                    c.hidden, f.head_rows, c.hidden - g * panel);
     for (int64_t g = columns.begin; g < columns.end; ++g) {
       T* to = before_panels_ + g * f.inner() * panel;
       const int64_t first = (g - f.reading_groups()) * panel;
       if (g < f.reading_groups())
-        pack_straight(to, as<T>(c.weight_ih) + g * panel, c.weight_ih_stride,
-                      Controller::reading_lanes.count * c.hidden, f.reading_size() - g * panel);
+        pack_straight(to, as<T>(c.weight_ih) + c.inputs + g * panel, f.input_columns(),
+                      Controller::reading_lanes.count * c.hidden, f.c.reading - g * panel);
       else if (c.weight_hh)
         pack_straight(to, as<T>(c.weight_hh) + first, c.hidden, hidden_inner(0) + hidden_inner(1),
                       c.hidden - first);
@@ -52,13 +51,13 @@ class ControllerBackwardOf final : public ControllerBackward<T> {
   T* grad_reading(int64_t b) override { return grad_reading_ + b * f.reading_groups() * panel; }
 
   void step(int64_t t, Share groups, Share entries, int64_t thread) override {
-    const int64_t K = f.head_count();
+    const int64_t K = f.head_rows;
     if (groups.count() == 0) return;
-    const T* instructions = f.grad_instructions_at(t);
+    const T* from = f.grad_products_at(t);
     T* products = products_ + thread * std::min(f.c.batch, rows_at_once) * hidden_stride();
     for_chunks(entries, [&](Share chunk) {
-      const Product<T> product{{instructions + chunk.begin * K, K, K},
-                               {instructions, 0, 0},
+      const Product<T> product{{from + chunk.begin * K, K, K},
+                               {from, 0, 0},
                                head_panels_,
                                K * panel,
                                nullptr,
@@ -77,7 +76,7 @@ class ControllerBackwardOf final : public ControllerBackward<T> {
     const Share of_hidden{std::max(groups.begin, readings), std::max(groups.end, readings)};
     auto first_panel = [&](Share share) {
       return share.count() == 0 ? nullptr
-                                : before_panels_ + first_in_sweep(share, t) * f.inner() * panel;
+                                : before_panels_ + first_in_zigzag(share, t) * f.inner() * panel;
     };
     if (t % 2 == 0) before_reading(t, of_reading, entries, first_panel(of_hidden));
     before_hidden(t, of_hidden, entries, t % 2 == 0 ? nullptr : first_panel(of_reading));
@@ -91,7 +90,7 @@ class ControllerBackwardOf final : public ControllerBackward<T> {
     copy_initial(c.grad_hidden0, b, H, grad_hidden_ + own, c.grad_hidden_last);
     if (Controller::has_cell)
       copy_initial(c.grad_cell0, b, H, carry_ + own, c.grad_cell_last);
-    copy_initial(c.grad_reading0, b, f.reading_size(), grad_reading(b), c.grad_reading_last);
+    copy_initial(c.grad_reading0, b, f.c.reading, grad_reading(b), c.grad_reading_last);
   }
 
  private:

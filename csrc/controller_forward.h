@@ -4,10 +4,9 @@
 // buffers are so read and written in long runs.
 #pragma once
 
-#include "controller_part.h"
+#include "controller.h"
 #include "controllers.h"
 #include "frame.h"
-#include "live_rows.h"
 #include "products.h"
 
 namespace unbounded {
@@ -19,11 +18,11 @@ class ControllerForwardOf final : public ControllerForward<T> {
  public:
   explicit ControllerForwardOf(const Frame<T>& frame) : f(frame) {}
 
-  void take_parts(Workspace& space, int64_t threads) override {
-    space.part(panels_, f.unit_groups() * Controller::lane_count * lane_panel());
-    space.part(x_panels_, f.unit_groups() * Controller::reading_lanes.count * x_panel());
-    space.part(starts_, f.unit_groups() * Controller::lane_count * panel);
-    space.part(products_, threads * std::min(f.c.batch, rows_at_once) * row_stride());
+  void take_scratch(Workspace& space, int64_t threads) override {
+    space.take(panels_, f.unit_groups() * Controller::lane_count * lane_panel());
+    space.take(x_panels_, f.unit_groups() * Controller::reading_lanes.count * x_panel());
+    space.take(starts_, f.unit_groups() * Controller::lane_count * panel);
+    space.take(products_, threads * std::min(f.c.batch, rows_at_once) * row_stride());
   }
 
   void pack(Share groups) override {
@@ -40,11 +39,11 @@ class ControllerForwardOf final : public ControllerForward<T> {
           const int64_t first = of_reading * c.hidden + g * panel;
           if (c.bias_ih) add_bias(start, as<T>(c.bias_ih) + first, columns);
           pack_transposed(x_panel_of(g, of_reading),
-                          as<T>(c.weight_ih) - c.inputs + first * c.weight_ih_stride,
-                          c.weight_ih_stride, c.inputs, columns);
-          pack_transposed(to, as<T>(c.weight_ih) + first * c.weight_ih_stride,
-                          c.weight_ih_stride, f.reading_size(), columns);
-          to += f.reading_size() * panel;
+                          as<T>(c.weight_ih) + first * f.input_columns(), f.input_columns(),
+                          c.inputs, columns);
+          pack_transposed(to, as<T>(c.weight_ih) + first * f.input_columns() + c.inputs,
+                          f.input_columns(), c.reading, columns);
+          to += f.c.reading * panel;
         }
         if (of_hidden < 0) continue;
         const int64_t first = of_hidden * c.hidden + g * panel;
@@ -75,11 +74,11 @@ class ControllerForwardOf final : public ControllerForward<T> {
         for (int lane = 0; lane < Controller::lane_count; ++lane)
           multiply_lane(t, lane, groups, chunk, products, nullptr);
       else
-        sweep(groups, t, [&](int64_t g) {
+        zigzag(groups, t, [&](int64_t g) {
           for (int lane = 0; lane < Controller::lane_count; ++lane) {
             const T* after = lane + 1 < Controller::lane_count
                                  ? panel_of(g, lane + 1)
-                                 : panel_of(after_in_sweep(g, groups, t), 0);
+                                 : panel_of(after_in_zigzag(g, groups, t), 0);
             multiply_lane(t, lane, {g, g + 1}, chunk, products, after);
           }
         });
@@ -127,7 +126,7 @@ class ControllerForwardOf final : public ControllerForward<T> {
   // One lane of some groups of units, of all rows.
   void multiply_lane(int64_t t, int lane, Share groups, Share rows, T* products,
                      const T* after) {
-    const int64_t H = f.c.hidden, R = f.reading_size();
+    const int64_t H = f.c.hidden, R = f.c.reading;
     const int64_t from_reading = reading_block<Controller>(lane) >= 0 ? R : 0;
     const int64_t from_hidden = hidden_block<Controller>(lane) >= 0 && f.c.weight_hh ? H : 0;
     const Product<T> product{{f.reading_at(t - 1) + rows.begin * R, R, from_reading},
@@ -149,7 +148,7 @@ class ControllerForwardOf final : public ControllerForward<T> {
     const int width = int(std::min(groups.end * panel, H) - first);
     T* out = as<T>(c.outputs) + t * c.batch * H + at;
     if (t >= f.length_of(b)) return clear_values(out, width);
-    T* cell = const_cast<T*>(f.cell_at(t)) + at;
+    T* cell = f.cell_out(t) + at;
     Controller::forward(UnitsForward<T>{products + first, lane_stride(), H,
                                         f.gates_at(t) + b * f.inner() + first,
                                         f.hidden_at(t - 1) + at, f.cell_at(t - 1) + at, cell,
@@ -172,7 +171,7 @@ class ControllerForwardOf final : public ControllerForward<T> {
     return x_panels_ + (group * Controller::reading_lanes.count + block) * x_panel();
   }
   int64_t x_panel() const { return f.c.inputs * panel; }
-  int64_t lane_panel() const { return (f.reading_size() + f.c.hidden) * panel; }
+  int64_t lane_panel() const { return (f.c.reading + f.c.hidden) * panel; }
 };
 
 }  // namespace unbounded

@@ -6,8 +6,7 @@
 // `hidden_lanes` say. The forward pass leaves in the gates buffer what the backward pass needs.
 #pragma once
 
-#include "functions.h"
-#include "panel.h"
+#include "heads.h"
 
 namespace unbounded {
 
@@ -147,26 +146,6 @@ struct Gru {
       store_first<T>(at.carry + u, dh * update, at.width - u);
     }
   }
-};
-
-struct Tanh {
-  template <class V>
-  static UNBOUNDED_INLINE V value(V x) { return hyperbolic_tangent(x); }
-  template <class V>
-  static UNBOUNDED_INLINE V gradient(V y, V dy) { return dy * (1 - y * y); }
-};
-struct Sigmoid {
-  template <class V>
-  static UNBOUNDED_INLINE V value(V x) { return sigmoid(x); }
-  template <class V>
-  static UNBOUNDED_INLINE V gradient(V y, V dy) { return dy * y * (1 - y); }
-};
-// Written so that a NaN stays one.
-struct Relu {
-  template <class V>
-  static UNBOUNDED_INLINE V value(V x) { return x < 0 ? V{} : x; }
-  template <class V>
-  static UNBOUNDED_INLINE V gradient(V y, V dy) { return y <= 0 ? V{} : dy; }
 };
 
 // h = activation(sum).

@@ -1,6 +1,7 @@
 // A call's buffers with their types, and the sizes that follow from it: what all parts share.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -28,42 +29,36 @@ void clear_values(T* to, int64_t count) {
   if (count > 0) std::memset(to, 0, sizeof(T) * size_t(count));
 }
 
-// What a memory adds to a step: sets of value, push and pop, if it has such; the size of a reading;
-// rows of the heads' linear map.
-struct MemorySizes {
-  int64_t parts, reading, heads;
-};
-
 template <class T>
 struct Frame {
   static constexpr int panel = panel_width<T>;
 
   UnboundedCall c;
-  int64_t parts;       // of the memory
-  int64_t reading;
-  int64_t heads;
-  int64_t lane_count;  // of the controller
+  int64_t lane_count;                   // of the controller; 0 without one
+  int64_t head_rows = 0;                // of the heads' linear map
+  int64_t first_row[most_heads] = {};   // of each head among them
   // Backward, between its parts:
-  T* grad_gates = nullptr;         // [T, B, lanes H]
-  T* grad_instructions = nullptr;  // [T, B, K], before the activations
-  T* grad_values = nullptr;        // [B, N, M], of a memory of rows
+  T* grad_gates = nullptr;     // [T, B, lanes H]
+  T* grad_products = nullptr;  // [T, B, K], before the activations
 
-  Frame(const UnboundedCall& call, MemorySizes memory, int64_t controller_lanes)
-      : c(call),
-        parts(memory.parts),
-        reading(memory.reading),
-        heads(memory.heads),
-        lane_count(controller_lanes) {}
+  Frame(const UnboundedCall& call, int64_t controller_lanes)
+      : c(call), lane_count(controller_lanes) {
+    for (int i = 0; i < c.head_count; ++i) {
+      first_row[i] = head_rows;
+      head_rows += rows_of(i);
+    }
+  }
 
-  int64_t reading_size() const { return reading; }
-  int64_t head_count() const { return heads; }
+  int64_t rows_of(int head) const { return c.heads[head].count * c.heads[head].size; }
   int64_t inner() const { return lane_count * c.hidden; }
+  int64_t input_columns() const { return c.inputs + c.reading; }
   int64_t unit_groups() const { return padded<T>(c.hidden) / panel; }
-  int64_t head_groups() const { return padded<T>(head_count()) / panel; }
-  int64_t reading_groups() const { return padded<T>(reading_size()) / panel; }
-  int64_t rows_in_all() const { return c.initial_rows + parts * c.capacity; }
-  int64_t value_count() const { return parts > 0 ? c.batch * rows_in_all() * c.width : 0; }
-  int64_t length_of(int64_t b) const { return c.lengths ? c.lengths[b] : c.steps; }
+  int64_t head_groups() const { return padded<T>(head_rows) / panel; }
+  int64_t reading_groups() const { return padded<T>(c.reading) / panel; }
+  // Within 0..T whatever was given, so that nothing is read or written elsewhere.
+  int64_t length_of(int64_t b) const {
+    return c.lengths ? std::min(std::max<int64_t>(c.lengths[b], 0), c.steps) : c.steps;
+  }
 
   // Without a backward pass to come, two steps' cells and readings are enough.
   int64_t ring(int64_t t) const { return c.saves ? t : t & 1; }
@@ -72,22 +67,25 @@ struct Frame {
   const T* hidden_at(int64_t t) const {
     return t < 0 ? as<T>(c.hidden0) : as<T>(c.outputs) + t * c.batch * c.hidden;
   }
-  const T* cell_at(int64_t t) const {
-    return t < 0 ? as<T>(c.cell0) : as<T>(c.cells) + ring(t) * c.batch * c.hidden;
-  }
-  const T* reading_at(int64_t t) const {
-    return t < 0 ? as<T>(c.reading0) : as<T>(c.readings) + ring(t) * c.batch * reading_size();
-  }
+  const T* cell_at(int64_t t) const { return t < 0 ? as<T>(c.cell0) : cell_out(t); }
+  const T* reading_at(int64_t t) const { return t < 0 ? as<T>(c.reading0) : reading_out(t); }
+  T* cell_out(int64_t t) const { return as<T>(c.cells) + ring(t) * c.batch * c.hidden; }
+  T* reading_out(int64_t t) const { return as<T>(c.readings) + ring(t) * c.batch * c.reading; }
   T* gates_at(int64_t t) const { return as<T>(c.gates) + t * c.batch * inner(); }
-  T* grad_gates_at(int64_t t) const { return grad_gates + t * c.batch * inner(); }
   T* tanh_cells_at(int64_t t) const {
     return as<T>(c.tanh_cells) + (c.saves ? t * c.batch * c.hidden : 0);
   }
-  T* push_pop_at(int64_t t, int64_t b) const {
-    return as<T>(c.instructions) + ((c.saves ? t : 0) * c.batch + b) * 2 * parts;
+  T* grad_gates_at(int64_t t) const { return grad_gates + t * c.batch * inner(); }
+  T* grad_products_at(int64_t t) const { return grad_products + t * c.batch * head_rows; }
+
+  // Whether the state after step t is kept for the backward pass.
+  bool is_kept(int64_t t) const {
+    return c.saves && c.checkpoint_size > 0 && (t + 1) % c.block == 0 && t + 1 < c.steps;
   }
-  T* grad_instructions_at(int64_t t) const {
-    return grad_instructions + t * c.batch * head_count();
+  // The state of one batch entry before the first step of a block, which is not the first one.
+  T* checkpoint(int64_t b, int64_t block) const {
+    const int64_t blocks = c.steps > 0 ? (c.steps - 1) / c.block : 0;
+    return as<T>(c.checkpoints) + (b * blocks + block - 1) * c.checkpoint_size;
   }
 };
 

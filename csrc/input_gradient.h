@@ -26,14 +26,14 @@ class InputGradient {
     inner_ = f.inner();
     grad_gates_ = {f.grad_gates + lanes_of_x.first * c.hidden, inner_,
                    lanes_of_x.count * c.hidden};
-    weight_ = as<T>(c.weight_ih) - c.inputs;
-    weight_stride_ = c.weight_ih_stride;
+    weight_ = as<T>(c.weight_ih);
+    weight_stride_ = f.input_columns();
     to_ = as<T>(c.grad_x);
   }
 
   int64_t groups() const { return padded<T>(inputs_) / panel; }
 
-  void take_parts(Workspace& space) { space.part(panels_, groups() * grad_gates_.count * panel); }
+  void take_scratch(Workspace& space) { space.take(panels_, groups() * grad_gates_.count * panel); }
 
   void pack(Share groups) {
     for (int64_t g = groups.begin; g < groups.end; ++g)

@@ -1,9 +1,10 @@
-// The C face of the library: sessions forward, one call backward, chosen by three names.
+// The C face of the library: sessions forward, one call backward, chosen by names.
+#include <cstring>
 #include <new>
 
-#include "mixture_part.h"
-#include "mixture_unroll.h"
+#include "push_pop.h"
 #include "recurrence.h"
+#include "superposition.h"
 #include "unroll.h"
 
 namespace unbounded {
@@ -11,39 +12,35 @@ namespace {
 
 enum Status { done = 0, unknown_choice = 1, no_memory = 2 };
 
-// Calls work.template go<T, Controller, Memory>(), or go<T, Memory>() without a controller.
+bool is(const char* name, const char* other) { return std::strcmp(name, other) == 0; }
+
+// Calls work.template go<T, Controller, Memory>() for the memory of a name.
 template <class T, class Controller, class Work>
-int with_memory(int structure, Work& work) {
-  switch (structure) {
-    case 0:
-      return work.template go<T, Controller, Stack>();
-    case 1:
-      return work.template go<T, Controller, Queue>();
-    case 2:
-      return work.template go<T, Controller, Deque>();
-    case 3:
-      return work.template go<T, Controller, SuperpositionStack>();
-    case 4:
-      return work.template go<T, Controller, SuperpositionList>();
-  }
+int with_memory(const char* memory, Work& work) {
+  if (is(memory, "stack")) return work.template go<T, Controller, PushPop<Stack>>();
+  if (is(memory, "queue")) return work.template go<T, Controller, PushPop<Queue>>();
+  if (is(memory, "deque")) return work.template go<T, Controller, PushPop<Deque>>();
+  if (is(memory, "superposition_stack"))
+    return work.template go<T, Controller, Superposition<SuperpositionStack>>();
+  if (is(memory, "superposition_list"))
+    return work.template go<T, Controller, Superposition<SuperpositionList>>();
   return unknown_choice;
 }
 
 template <class T, class Work>
-int with_controller(int structure, int controller, Work& work) {
-  switch (controller) {
-    case 0:
-      return with_memory<T, Lstm>(structure, work);
-    case 1:
-      return with_memory<T, Gru>(structure, work);
-    case 2:
-      return with_memory<T, Elman<Tanh>>(structure, work);
-    case 3:
-      return with_memory<T, Elman<Sigmoid>>(structure, work);
-    case 4:
-      return with_memory<T, Elman<Relu>>(structure, work);
-  }
+int with_controller(const char* memory, const char* controller, Work& work) {
+  if (is(controller, "lstm")) return with_memory<T, Lstm>(memory, work);
+  if (is(controller, "gru")) return with_memory<T, Gru>(memory, work);
+  if (is(controller, "elman_tanh")) return with_memory<T, Elman<Tanh>>(memory, work);
+  if (is(controller, "elman_sigmoid")) return with_memory<T, Elman<Sigmoid>>(memory, work);
+  if (is(controller, "elman_relu")) return with_memory<T, Elman<Relu>>(memory, work);
   return unknown_choice;
+}
+
+template <class Work>
+int with_choice(const char* memory, const char* controller, int value_bytes, Work& work) {
+  return value_bytes == 4 ? with_controller<float>(memory, controller, work)
+                          : with_controller<double>(memory, controller, work);
 }
 
 struct OpenSession {
@@ -70,19 +67,18 @@ struct RunBackward {
 
   template <class T, class Controller, class Memory>
   int go() {
-    Frame<T> frame(call, SizesOf<Memory>::of(call), Controller::lane_count);
+    Frame<T> frame(call, Controller::lane_count);
     Workspace between;
-    auto take_parts = [&] {
+    auto take_scratch = [&] {
       const int64_t rows = call.steps * call.batch;
-      between.part(frame.grad_gates, rows * frame.inner());
-      between.part(frame.grad_instructions, rows * frame.head_count());
-      between.part(frame.grad_values, frame.value_count());
+      between.take(frame.grad_gates, rows * frame.inner());
+      between.take(frame.grad_products, rows * frame.head_rows);
     };
-    take_parts();
+    take_scratch();
     if (!between.allocate()) return no_memory;
-    take_parts();
+    take_scratch();
     ControllerBackwardOf<T, Controller> controller(frame);
-    MemoryBackwardOf<T, Memory> memory(frame);
+    typename Memory::template Backward<T> memory(frame);
     WeightGradients<T> weights;
     weights.template take<Controller>(frame);
     InputGradient<T> input;
@@ -114,7 +110,7 @@ using namespace unbounded;
 
 #define UNBOUNDED_EXPORT extern "C" __attribute__((visibility("default")))
 
-UNBOUNDED_EXPORT int unbounded_interface_version() { return 9; }
+UNBOUNDED_EXPORT int unbounded_interface_version() { return 10; }
 UNBOUNDED_EXPORT int64_t unbounded_call_bytes() { return sizeof(UnboundedCall); }
 UNBOUNDED_EXPORT int64_t unbounded_vector_bytes() { return UNBOUNDED_VECTOR_BYTES; }
 UNBOUNDED_EXPORT const char* unbounded_instruction_set() { return UNBOUNDED_ISA_NAME; }
@@ -131,12 +127,11 @@ UNBOUNDED_EXPORT const char* unbounded_best_instruction_set() {
   return "baseline";
 }
 
-UNBOUNDED_EXPORT int unbounded_open(int structure, int controller, int dtype,
+UNBOUNDED_EXPORT int unbounded_open(const char* memory, const char* controller, int value_bytes,
                                     const UnboundedCall* call, void* parallel_for,
                                     void** session) {
   OpenSession work{*call, parallel(parallel_for)};
-  const int status = dtype == 0 ? with_controller<float>(structure, controller, work)
-                                : with_controller<double>(structure, controller, work);
+  const int status = with_choice(memory, controller, value_bytes, work);
   *session = work.session;
   return status;
 }
@@ -148,16 +143,16 @@ UNBOUNDED_EXPORT void unbounded_finish(void* session, const UnboundedCall* call)
 }
 UNBOUNDED_EXPORT void unbounded_close(void* session) { delete static_cast<Session*>(session); }
 
-UNBOUNDED_EXPORT int unbounded_backward(int structure, int controller, int dtype,
-                                        const UnboundedCall* call, void* parallel_for) {
+UNBOUNDED_EXPORT int unbounded_backward(const char* memory, const char* controller,
+                                        int value_bytes, const UnboundedCall* call,
+                                        void* parallel_for) {
   RunBackward work{*call, parallel(parallel_for)};
-  return dtype == 0 ? with_controller<float>(structure, controller, work)
-                    : with_controller<double>(structure, controller, work);
+  return with_choice(memory, controller, value_bytes, work);
 }
 
-UNBOUNDED_EXPORT int unbounded_unroll(int structure, int is_backward, int dtype,
+UNBOUNDED_EXPORT int unbounded_unroll(const char* memory, int is_backward, int value_bytes,
                                       const UnboundedCall* call, void* parallel_for) {
   RunUnroll work{*call, parallel(parallel_for), is_backward != 0};
-  return dtype == 0 ? with_memory<float, void>(structure, work)
-                    : with_memory<double, void>(structure, work);
+  return value_bytes == 4 ? with_memory<float, void>(memory, work)
+                          : with_memory<double, void>(memory, work);
 }

@@ -52,33 +52,13 @@ struct Graveyard {
   int64_t count = 0;
 };
 
-// What one pop did: how many rows died, and whether (and from which strength) one was lowered.
+// What one pop did: twice the number of rows that died, and 1 more if another one was lowered; and
+// the strength that this one had.
 template <class T>
 struct PopRecord {
-  int32_t* deaths_and_partial;
+  int32_t* change;
   T* kept;
 };
-
-template <class T>
-UNBOUNDED_INLINE void axpy(int64_t count, T factor, const T* x, T* y) {
-  const Vector<T> a = fill(factor);
-  int64_t i = 0;
-  for (; i + lanes<T> <= count; i += lanes<T>) store(y + i, load(y + i) + a * load(x + i));
-  for (; i < count; ++i) y[i] += factor * x[i];
-}
-
-template <class T>
-UNBOUNDED_INLINE T dot(int64_t count, const T* x, const T* y) {
-  Vector<T> even{}, odd{};
-  int64_t i = 0;
-  for (; i + 2 * lanes<T> <= count; i += 2 * lanes<T>) {
-    even += load(x + i) * load(y + i);
-    odd += load(x + i + lanes<T>) * load(y + i + lanes<T>);
-  }
-  T sum = sum_of<T>(even + odd);
-  for (; i < count; ++i) sum += x[i] * y[i];
-  return sum;
-}
 
 // The rows of one batch entry, forward.
 template <class T>
@@ -92,7 +72,7 @@ struct Rows {
   template <End end>
   void pop(T quantity, PopRecord<T> record) {
     double nearer = 0;
-    int32_t deaths = 0, partial = 0;
+    int32_t deaths = 0, lowered = 0;
     while (live.count() > 0) {
       const T rest = quantity - T(nearer);
       if (rest <= 0) break;
@@ -108,11 +88,11 @@ struct Rows {
       } else {
         *record.kept = s;
         live.strength[at] = s - rest;
-        partial = 1;
+        lowered = 1;
         break;
       }
     }
-    *record.deaths_and_partial = 2 * deaths + partial;
+    *record.change = 2 * deaths + lowered;
   }
 
   template <End end>
@@ -124,9 +104,11 @@ struct Rows {
   void take_initial(int64_t first, const T* strengths, int64_t count) {
     for (int64_t i = 0; i < count; ++i) push<End::top>(first + i, strengths[i]);
   }
-  void write_strengths(T* strengths, int64_t count) const {
+  // Of `count` rows, the first one of which is `first`.
+  void write_strengths(T* strengths, int64_t count, int64_t first) const {
     for (int64_t i = 0; i < count; ++i) strengths[i] = 0;
-    for (int64_t at = live.low; at < live.high; ++at) strengths[live.row[at]] = live.strength[at];
+    for (int64_t at = live.low; at < live.high; ++at)
+      strengths[live.row[at] - first] = live.strength[at];
   }
   void write_range(int32_t* range) const {
     range[0] = int32_t(live.low);
@@ -254,16 +236,16 @@ struct RowsBackward {
 
   // Gradient of the pop quantity.
   template <End end>
-  T pop_backward(int32_t deaths_and_partial, T kept) {
+  T pop_backward(int32_t change, T kept) {
     carried = 0;
     lowered = -1;
-    if (deaths_and_partial & 1) {
+    if (change & 1) {
       const int64_t at = live.template position<end>(0);
       live.strength[at] = kept;
       lowered = live.row[at];
       carried = grad_strengths[lowered];
     }
-    for (int32_t n = deaths_and_partial >> 1; n > 0; --n) {
+    for (int32_t n = change >> 1; n > 0; --n) {
       --graves.count;
       const int32_t row = graves.row[graves.count];
       live.template add<end>(row, graves.strength[graves.count]);

@@ -1,23 +1,23 @@
 // Neural stack, queue and deque (Grefenstette et al. 2015) as pops, pushes and reads of live rows.
 //
-// Each is `parts` sets of (value [M], push d, pop u) and as many readings [M]. `row_of` says where
-// the row that a part pushes at step t lies in the final values, so that nothing ever moves.
+// Each has one or two ends with a value [M], push d, pop u and a reading [M] each. `row_of` says where
+// the row that is pushed at an end at step t lies in the final values, so that nothing ever moves.
 #pragma once
 
 #include "live_rows.h"
 
 namespace unbounded {
 
-// One step's instruction of one batch entry, after its activations; by part.
+// One step's instruction of one batch entry, after its activations; by end.
 template <class T>
 struct Strengths {
-  const T* pushes_and_pops;  // push, pop of part 0, push, pop of part 1
-  T push(int part) const { return pushes_and_pops[2 * part]; }
-  T pop(int part) const { return pushes_and_pops[2 * part + 1]; }
+  const T* pushes_and_pops;  // push, pop of end 0, push, pop of end 1
+  T push(int end) const { return pushes_and_pops[2 * end]; }
+  T pop(int end) const { return pushes_and_pops[2 * end + 1]; }
 };
 
 struct Stack {
-  static constexpr int parts = 1;
+  static constexpr int ends = 1;
   static constexpr End first_pop = End::top;
   static int64_t first_row(int64_t) { return 0; }
   static int64_t row_of(int, int64_t t, int64_t, int64_t initial_rows) { return initial_rows + t; }
@@ -38,12 +38,12 @@ struct Stack {
           rows.unseen(pushed[0], grad_reading) - squeezed + rows.carried;
     grad[0] = rows.template push_backward<End::top>(pushed[0], in.push(0));
     grad[1] =
-        rows.template pop_backward<End::top>(*records[0].deaths_and_partial, *records[0].kept);
+        rows.template pop_backward<End::top>(*records[0].change, *records[0].kept);
   }
 };
 
 struct Queue {
-  static constexpr int parts = 1;
+  static constexpr int ends = 1;
   static constexpr End first_pop = End::bottom;
   static int64_t first_row(int64_t) { return 0; }
   static int64_t row_of(int, int64_t t, int64_t, int64_t initial_rows) { return initial_rows + t; }
@@ -63,17 +63,17 @@ struct Queue {
       rows.grad_strengths[pushed[0]] += rows.unseen(pushed[0], grad_reading);
     grad[0] = rows.template push_backward<End::top>(pushed[0], in.push(0));
     grad[1] =
-        rows.template pop_backward<End::bottom>(*records[0].deaths_and_partial, *records[0].kept);
+        rows.template pop_backward<End::bottom>(*records[0].change, *records[0].kept);
   }
 };
 
-// Part 0 is the top, part 1 the bottom.
+// End 0 is the top, end 1 the bottom.
 struct Deque {
-  static constexpr int parts = 2;
+  static constexpr int ends = 2;
   static constexpr End first_pop = End::top;
   static int64_t first_row(int64_t steps) { return steps; }
-  static int64_t row_of(int part, int64_t t, int64_t steps, int64_t initial_rows) {
-    return part == 0 ? steps + initial_rows + t : steps - 1 - t;
+  static int64_t row_of(int end, int64_t t, int64_t steps, int64_t initial_rows) {
+    return end == 0 ? steps + initial_rows + t : steps - 1 - t;
   }
 
   template <class T>
@@ -94,17 +94,17 @@ struct Deque {
     const T squeezed_top = rows.template read_backward<End::top>(grad_reading);
     // The next pop of the top comes first: it cuts a bottom row of strength 0 off from (8).
     const T squeezed[2] = {squeezed_top - rows.carried, squeezed_bottom};
-    for (int part = 0; part < 2; ++part)
-      if (in.push(part) <= 0)
-        rows.grad_strengths[pushed[part]] += rows.unseen(pushed[part], grad_reading) +
-                                             rows.unseen(pushed[part], grad_bottom) -
-                                             squeezed[part];
+    for (int end = 0; end < 2; ++end)
+      if (in.push(end) <= 0)
+        rows.grad_strengths[pushed[end]] += rows.unseen(pushed[end], grad_reading) +
+                                             rows.unseen(pushed[end], grad_bottom) -
+                                             squeezed[end];
     grad[2] = rows.template push_backward<End::bottom>(pushed[1], in.push(1));
     grad[0] = rows.template push_backward<End::top>(pushed[0], in.push(0));
     grad[3] =
-        rows.template pop_backward<End::bottom>(*records[1].deaths_and_partial, *records[1].kept);
+        rows.template pop_backward<End::bottom>(*records[1].change, *records[1].kept);
     grad[1] =
-        rows.template pop_backward<End::top>(*records[0].deaths_and_partial, *records[0].kept);
+        rows.template pop_backward<End::top>(*records[0].change, *records[0].kept);
   }
 };
 

@@ -175,10 +175,10 @@ struct SuperpositionList {
     const Vector<T> keep = keeps ? in.get(3, lane) : Vector<T>{};
     Vector<T> before = from.get(span.begin - 1, lane), here = from.get(span.begin, lane);
     const auto run = [&](Span place, Vector<T> of_after, Vector<T> of_here, Vector<T> added) {
-      const Span part = common(place, span);
-      const int64_t stride = to.stride, count = part.end - part.begin;
-      const T* next = from.at(part.begin + 1) + lane;
-      T* out = to.at(part.begin) + lane;
+      const Span some = common(place, span);
+      const int64_t stride = to.stride, count = some.end - some.begin;
+      const T* next = from.at(some.begin + 1) + lane;
+      T* out = to.at(some.begin) + lane;
       for (int64_t i = 0; i < count; ++i, next += stride, out += stride) {
         const Vector<T> after = load(next);
         store(out, of_after * after + left * before + of_here * here + added);
@@ -204,10 +204,10 @@ struct SuperpositionList {
     Vector<T> before{}, here = grad.get(span.begin, lane);
     grad.put(span.begin - 1, lane, left * here);
     // The gradient of a cell comes from its left neighbour by what that takes of its right one.
-    const auto run = [&](Span part, Vector<T> of_before, Vector<T> of_here, auto also_inserted) {
-      const int64_t stride = grad.stride, count = part.end - part.begin;
-      const T* next = old.at(part.begin + 1) + lane;
-      T* at = grad.at(part.begin) + lane;
+    const auto run = [&](Span some, Vector<T> of_before, Vector<T> of_here, auto also_inserted) {
+      const int64_t stride = grad.stride, count = some.end - some.begin;
+      const T* next = old.at(some.begin + 1) + lane;
+      T* at = grad.at(some.begin) + lane;
       for (int64_t i = 0; i < count; ++i, next += stride, at += stride) {
         const Vector<T> after = load(at + stride), high = load(next);
         of_right += here * high;

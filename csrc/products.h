@@ -1,4 +1,4 @@
-// A product of some rows with a sweep of panels, in the way that suits how many rows there are.
+// A product of some rows with a run of panels, in the way that suits how many rows there are.
 #pragma once
 
 #include "panel.h"
@@ -83,8 +83,8 @@ void multiply(const Product<T>& product, int64_t rows, Share groups, int64_t ste
       const Product<T> some = product.at(0, groups.begin);
       rows == 1 ? panels_rows<T, 1>(some) : panels_rows<T, 2>(some);
     }
-  sweep(groups, step, [&](int64_t g) {
-    const int64_t following = after_in_sweep(g, groups, step);
+  zigzag(groups, step, [&](int64_t g) {
+    const int64_t following = after_in_zigzag(g, groups, step);
     const T* next = following == g && product.after
                         ? product.after
                         : product.panels + following * product.panel_stride;

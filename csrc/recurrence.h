@@ -11,7 +11,7 @@
 #include "controller_backward.h"
 #include "controller_forward.h"
 #include "input_gradient.h"
-#include "memory_part.h"
+#include "memory.h"
 #include "products.h"
 #include "split.h"
 #include "threads.h"
@@ -20,14 +20,14 @@
 
 namespace unbounded {
 
-// A forward pass that can be continued: it packs the weights once and keeps the live rows, so that
+// A forward pass that can be continued: it packs the weights once and keeps the memory, so that
 // generating token by token costs no more a step than a whole sequence does.
 class Session {
  public:
   virtual ~Session() = default;
   // Runs call.steps steps from the state in hidden0, cell0 and reading0 to that in *_last.
   virtual bool run(const UnboundedCall& call, ParallelFor parallel_for) = 0;
-  // Writes the strengths and what the backward pass needs of the live rows.
+  // Writes the last state of the memory and what the backward pass needs of it.
   virtual void finish(const UnboundedCall& call) = 0;
 };
 
@@ -36,21 +36,21 @@ class Recurrence final : public Session {
  public:
   template <class Controller, class Memory>
   static Recurrence* make(const UnboundedCall& call) {
-    auto* made =
-        new (std::nothrow) Recurrence(call, SizesOf<Memory>::of(call), Controller::lane_count);
-    if (made == nullptr) return nullptr;
-    made->controller_.reset(new (std::nothrow) ControllerForwardOf<T, Controller>(made->f));
-    made->memory_.reset(new (std::nothrow) MemoryForwardOf<T, Memory>(made->f));
-    return made;
+    auto* recurrence = new (std::nothrow) Recurrence(call, Controller::lane_count);
+    if (recurrence == nullptr) return nullptr;
+    const Frame<T>& f = recurrence->f;
+    recurrence->controller_.reset(new (std::nothrow) ControllerForwardOf<T, Controller>(f));
+    recurrence->memory_.reset(new (std::nothrow) typename Memory::template Forward<T>(f));
+    return recurrence;
   }
 
   // The first run packs the weights.
   bool open(ParallelFor parallel_for) {
     if (!controller_ || !memory_) return false;
     most_threads_ = threads_for(f.c, parallel_for);
-    take_parts();
+    take_scratch();
     if (!space_.allocate()) return false;
-    take_parts();
+    take_scratch();
     return true;
   }
 
@@ -92,8 +92,7 @@ class Recurrence final : public Session {
   T* head_starts_ = nullptr;  // [head group][panel]: the biases
   T* products_ = nullptr;     // [B][padded head count]
 
-  Recurrence(const UnboundedCall& call, MemorySizes memory, int64_t lane_count)
-      : f(call, memory, lane_count) {}
+  Recurrence(const UnboundedCall& call, int64_t lane_count) : f(call, lane_count) {}
 
   // What a backward pass needs of a large call is fresh memory.
   void expect_results() {
@@ -101,22 +100,21 @@ class Recurrence final : public Session {
     want_large_pages(f.c.gates, bytes * rows * f.inner());
     for (void* of_units : {f.c.outputs, f.c.cells, f.c.tanh_cells})
       want_large_pages(of_units, of_units ? bytes * rows * H : 0);
-    want_large_pages(f.c.readings, bytes * rows * f.reading_size());
-    want_large_pages(f.c.values, bytes * f.value_count());
+    want_large_pages(f.c.readings, bytes * rows * f.c.reading);
   }
 
-  void take_parts() {
-    controller_->take_parts(space_, most_threads_);
-    memory_->take_parts(space_);
-    space_.part(head_panels_, f.head_groups() * f.c.hidden * panel);
-    space_.part(head_starts_, f.head_groups() * panel);
-    space_.part(products_, f.c.batch * f.head_groups() * panel);
+  void take_scratch() {
+    controller_->take_scratch(space_, most_threads_);
+    memory_->take_scratch(space_);
+    space_.take(head_panels_, f.head_groups() * f.c.hidden * panel);
+    space_.take(head_starts_, f.head_groups() * panel);
+    space_.take(products_, f.c.batch * f.head_groups() * panel);
   }
 
   void pack_heads(Share groups) {
     const int64_t H = f.c.hidden;
     for (int64_t g = groups.begin; g < groups.end; ++g) {
-      const int64_t columns = f.head_count() - g * panel;
+      const int64_t columns = f.head_rows - g * panel;
       pack_transposed(head_panels_ + g * H * panel, as<T>(f.c.head_weight) + g * panel * H, H, H,
                       columns);
       clear_values(head_starts_ + g * panel, panel);
@@ -134,41 +132,49 @@ class Recurrence final : public Session {
 
   void run_steps(int64_t thread, Team& team) {
     const bool rows = by_rows(f, team.threads());
-    Part part = part_of(f, thread, team.threads(), rows);
-    const Share own = part.entries;
+    Portion portion = portion_of(f, thread, team.threads(), rows);
+    const Share own = portion.entries;
     for (int64_t b = own.begin; b < own.end; ++b)
       if (f.length_of(b) == 0) {
         controller_->keep_state(b);
-        memory_->keep_state(b);
+        copy_values(reading_last(b), as<T>(f.c.reading0) + b * f.c.reading, f.c.reading);
       }
     bool stays = true;
     for_passes(f, rows, own, [&](Share pass) {
-      if (rows) part.products = part.entries = pass;
-      for (int64_t t = 0; t < f.c.steps && stays; ++t) stays = run_step(t, thread, team, part);
+      if (rows) portion.products = portion.entries = pass;
+      for (int64_t t = 0; t < f.c.steps && stays; ++t) stays = run_step(t, thread, team, portion);
     });
   }
 
-  bool run_step(int64_t t, int64_t thread, Team& team, Part& part) {
-    const Share units = part.of(f.unit_groups());
-    const int64_t ahead = steps_at_once(part.products);
+  bool run_step(int64_t t, int64_t thread, Team& team, Portion& portion) {
+    const Share units = portion.of(f.unit_groups());
+    const int64_t ahead = steps_at_once(portion.products);
     if (t % ahead == 0)
-      controller_->project(t, std::min(ahead, f.c.steps - t), units, part.products);
-    controller_->step(t, units, part.products, thread);
-    if (!meet(team, thread, part, f.c.batch)) return false;
-    multiply_heads(t, part.of(f.head_groups()), part.products);
-    if (!meet(team, thread, part, f.c.batch)) return false;
-    for (int64_t b = part.entries.begin; b < part.entries.end; ++b)
-      if (f.c.skips_memory)
-        read_nothing(t, b);
-      else
-        memory_->step(t, b, products_ + b * f.head_groups() * panel);
-    return meet(team, thread, part, f.c.batch);
+      controller_->project(t, std::min(ahead, f.c.steps - t), units, portion.products);
+    controller_->step(t, units, portion.products, thread);
+    if (!meet(team, thread, portion, f.c.batch)) return false;
+    multiply_heads(t, portion.of(f.head_groups()), portion.products);
+    if (!meet(team, thread, portion, f.c.batch)) return false;
+    for (int64_t b = portion.entries.begin; b < portion.entries.end; ++b)
+      step_memory(t, b);
+    return meet(team, thread, portion, f.c.batch);
   }
 
-  void read_nothing(int64_t t, int64_t b) {
-    const int64_t R = f.reading_size();
-    clear_values(const_cast<T*>(f.reading_at(t)) + b * R, R);
-    clear_values(as<T>(f.c.reading_last) + b * R, R);
+  T* reading_last(int64_t b) const { return as<T>(f.c.reading_last) + b * f.c.reading; }
+
+  void step_memory(int64_t t, int64_t b) {
+    const int64_t R = f.c.reading;
+    T* reading = f.reading_out(t) + b * R;
+    if (f.c.switches.skips_memory) {
+      clear_values(reading, R);
+      return clear_values(reading_last(b), R);
+    }
+    if (t >= f.length_of(b)) {
+      clear_values(reading, R);
+      return memory_->skip(t, b);
+    }
+    carry_out<T>(f, *memory_, t, b, {f, products_ + b * f.head_groups() * panel, 0}, reading);
+    if (t + 1 == f.length_of(b)) copy_values(reading_last(b), reading, R);
   }
 
   void multiply_heads(int64_t t, Share groups, Share entries) {
@@ -196,9 +202,9 @@ class RecurrenceBackward {
 
   bool run(ParallelFor parallel_for) {
     const int64_t threads = threads_for(f.c, parallel_for);
-    take_parts(threads);
+    take_scratch(threads);
     if (!space_.allocate()) return false;
-    take_parts(threads);
+    take_scratch(threads);
     auto steps = [this](int64_t thread, Team& team) { run_steps(thread, team); };
     return in_parallel(f.c, threads, parallel_for, steps);
   }
@@ -211,11 +217,11 @@ class RecurrenceBackward {
   InputGradient<T>& input_;
   Workspace space_;
 
-  void take_parts(int64_t threads) {
-    controller_.take_parts(space_, threads);
-    memory_.take_parts(space_);
-    weights_.take_parts(space_, threads);
-    input_.take_parts(space_);
+  void take_scratch(int64_t threads) {
+    controller_.take_scratch(space_, threads);
+    memory_.take_scratch(space_);
+    weights_.take_scratch(space_, threads);
+    input_.take_scratch(space_);
   }
 
   void run_steps(int64_t thread, Team& team) {
@@ -223,15 +229,15 @@ class RecurrenceBackward {
     team.wait();
     if (!team.keeps(thread)) return;
     const bool rows = by_rows(f, team.threads());
-    Part part = part_of(f, thread, team.threads(), rows);
-    const Share own = part.entries;
+    Portion portion = portion_of(f, thread, team.threads(), rows);
+    const Share own = portion.entries;
     bool stays = true;
     for_passes(f, rows, own, [&](Share pass) {
-      if (rows) part.products = part.entries = pass;
-      for (int64_t t = f.c.steps - 1; t >= 0 && stays; --t) stays = run_step(t, thread, team, part);
+      if (rows) portion.products = portion.entries = pass;
+      for (int64_t t = f.c.steps - 1; t >= 0 && stays; --t) stays = run_step(t, thread, team, portion);
     });
     if (!stays) return;
-    const Share ends = rows ? own : part.entries;
+    const Share ends = rows ? own : portion.entries;
     for (int64_t b = ends.begin; b < ends.end; ++b) {
       controller_.end(b);
       memory_.end(b);
@@ -252,17 +258,25 @@ class RecurrenceBackward {
     }
   }
 
-  bool run_step(int64_t t, int64_t thread, Team& team, Part& part) {
-    for (int64_t b = part.entries.begin; b < part.entries.end; ++b)
-      if (f.c.skips_memory)
-        clear_values(f.grad_instructions_at(t) + b * f.head_count(), f.head_count());
-      else
-        memory_.step(t, b, controller_.grad_reading(b));
-    if (!meet(team, thread, part, f.c.batch)) return false;
-    controller_.step(t, part.of(f.unit_groups()), part.products, thread);
-    if (!meet(team, thread, part, f.c.batch)) return false;
-    controller_.before(t, part.of(f.unit_groups() + f.reading_groups()), part.products);
-    return meet(team, thread, part, f.c.batch);
+  bool run_step(int64_t t, int64_t thread, Team& team, Portion& portion) {
+    for (int64_t b = portion.entries.begin; b < portion.entries.end; ++b)
+      step_memory(t, b);
+    if (!meet(team, thread, portion, f.c.batch)) return false;
+    controller_.step(t, portion.of(f.unit_groups()), portion.products, thread);
+    if (!meet(team, thread, portion, f.c.batch)) return false;
+    controller_.before(t, portion.of(f.unit_groups() + f.reading_groups()), portion.products);
+    return meet(team, thread, portion, f.c.batch);
+  }
+
+  void step_memory(int64_t t, int64_t b) {
+    T* grad = f.grad_products_at(t) + b * f.head_rows;
+    if (t >= f.length_of(b) || f.c.switches.skips_memory) return clear_values(grad, f.head_rows);
+    const int64_t R = f.c.reading;
+    T* grad_reading = controller_.grad_reading(b);
+    if (t + 1 == f.length_of(b) && f.c.grad_reading_last)
+      axpy<T>(R, 1, as<T>(f.c.grad_reading_last) + b * R, grad_reading);
+    memory_.step(t, b, grad_reading);
+    memory_.give(t, b, {f, grad, 0});
   }
 };
 

@@ -35,7 +35,7 @@ constexpr int64_t many_rows_a_thread = 2 * UNBOUNDED_MAX_ROWS;
 template <class T>
 int64_t weight_bytes(const Frame<T>& f) {
   return int64_t(sizeof(T)) *
-         (f.inner() * (f.reading_size() + f.c.hidden) + f.head_count() * f.c.hidden);
+         (f.inner() * (f.c.reading + f.c.hidden) + f.head_rows * f.c.hidden);
 }
 
 enum class Division { automatic, rows, columns };
@@ -45,7 +45,7 @@ enum class Division { automatic, rows, columns };
 template <class T>
 bool by_rows(const Frame<T>& f, int64_t threads) {
   if (threads <= 1) return true;
-  const auto asked = Division(f.c.division);
+  const auto asked = Division(f.c.switches.division);
   if (asked != Division::automatic) return asked == Division::rows;
   const int64_t weights = weight_bytes(f);
   const int64_t fewest = weights <= few_weights ? 1 : fewest_rows_a_thread;
@@ -55,24 +55,24 @@ bool by_rows(const Frame<T>& f, int64_t threads) {
 
 // What one thread does of a step: its columns of `products`' batch entries, and the memory of
 // `entries`.
-struct Part {
+struct Portion {
   int64_t place, sharing;  // between how many threads the columns are divided
   Share products, entries;
   Share of(int64_t columns) const { return share_of(columns, place, sharing); }
 };
 template <class T>
-Part part_of(const Frame<T>& f, int64_t thread, int64_t threads, bool rows) {
+Portion portion_of(const Frame<T>& f, int64_t thread, int64_t threads, bool rows) {
   const Share entries = share_of(f.c.batch, thread, threads);
   if (rows) return {0, 1, entries, entries};
   return {thread, threads, {0, f.c.batch}, entries};
 }
 
 // What follows a phase: where columns are divided, the threads meet. If one is left (threads.h), it
-// takes the parts of all. Returns whether this thread has more to do.
-inline bool meet(Team& team, int64_t thread, Part& part, int64_t batch) {
-  if (part.sharing == 1) return true;
+// takes the portions of all. Returns whether this thread has more to do.
+inline bool meet(Team& team, int64_t thread, Portion& portion, int64_t batch) {
+  if (portion.sharing == 1) return true;
   team.wait();
-  if (team.threads() == 1) part = {0, 1, {0, batch}, {0, batch}};
+  if (team.threads() == 1) portion = {0, 1, {0, batch}, {0, batch}};
   return team.keeps(thread);
 }
 
@@ -86,16 +86,16 @@ void for_passes(const Frame<T>& f, bool rows, Share entries, Body body) {
                  [&](int64_t begin, int count) { body(Share{begin, begin + count}); });
 }
 
-// Every second step sweeps backwards: what was used last is still in the cache, where sweeping
-// always forwards over a little more than fits would miss every time.
-inline int64_t first_in_sweep(Share share, int64_t step) {
+// Every second step goes backwards: what was used last is still in the cache, where going always
+// forwards over a little more than fits would miss every time.
+inline int64_t first_in_zigzag(Share share, int64_t step) {
   return step % 2 == 0 ? share.begin : share.end - 1;
 }
-inline int64_t after_in_sweep(int64_t i, Share share, int64_t step) {
+inline int64_t after_in_zigzag(int64_t i, Share share, int64_t step) {
   return step % 2 == 0 ? std::min(i + 1, share.end - 1) : std::max(i - 1, share.begin);
 }
 template <class Body>
-inline void sweep(Share share, int64_t step, Body body) {
+inline void zigzag(Share share, int64_t step, Body body) {
   if (step % 2 == 0)
     for (int64_t i = share.begin; i < share.end; ++i) body(i);
   else

@@ -69,7 +69,8 @@ class Team {
   // In a test, which names a division or `alone_after`, all wait for all however long it takes;
   // `alone_after` is the barrier after which thread 0 goes on alone, or 0.
   explicit Team(const UnboundedCall& call)
-      : is_test_(call.division != 0 || call.alone_after > 0), alone_after_(call.alone_after) {}
+      : is_test_(call.switches.division != 0 || call.switches.alone_after > 0),
+        alone_after_(call.switches.alone_after) {}
   bool is_test() const { return is_test_; }
 
   // How many threads share the work from here on; changes only inside `wait`.
@@ -194,7 +195,8 @@ template <class Body>
 void region_body(int64_t begin, int64_t end, void* context) {
   auto& region = *static_cast<Region<Body>*>(context);
   if (begin == 0) {
-    region.team.open((region.wanted + end - 1) / end);
+    const int64_t chunk = end;  // of the range, which begins at 0 here
+    region.team.open((region.wanted + chunk - 1) / chunk);
     region.body(0, region.team);
     return region.team.end(0);
   }
@@ -205,7 +207,8 @@ void region_body(int64_t begin, int64_t end, void* context) {
 }
 
 // Regions in a row that one thread had to finish alone, or was let do so because of those before:
-// then only every fourth asks for the others again.
+// then only every fourth asks for the others again. Of the whole process: what keeps the cores busy
+// does so whatever is called.
 inline std::atomic<uint32_t> alone_in_a_row{0};
 inline bool others_may_come() {
   const uint32_t count = alone_in_a_row.load(std::memory_order_relaxed);

@@ -113,11 +113,32 @@ inline void transpose(const T* from, int64_t from_stride, T* to, int64_t to_stri
 template <class T>
 UNBOUNDED_INLINE T sum_of(Vector<T> v) {
   // Pairwise, so that the result does not depend on how the compiler reduces.
-  T parts[lanes<T>];
-  store(parts, v);
+  T halves[lanes<T>];
+  store(halves, v);
   for (int width = lanes<T> / 2; width > 0; width /= 2)
-    for (int i = 0; i < width; ++i) parts[i] += parts[i + width];
-  return parts[0];
+    for (int i = 0; i < width; ++i) halves[i] += halves[i + width];
+  return halves[0];
+}
+
+template <class T>
+UNBOUNDED_INLINE void axpy(int64_t count, T factor, const T* x, T* y) {
+  const Vector<T> a = fill(factor);
+  int64_t i = 0;
+  for (; i + lanes<T> <= count; i += lanes<T>) store(y + i, load(y + i) + a * load(x + i));
+  for (; i < count; ++i) y[i] += factor * x[i];
+}
+
+template <class T>
+UNBOUNDED_INLINE T dot(int64_t count, const T* x, const T* y) {
+  Vector<T> even{}, odd{};
+  int64_t i = 0;
+  for (; i + 2 * lanes<T> <= count; i += 2 * lanes<T>) {
+    even += load(x + i) * load(y + i);
+    odd += load(x + i + lanes<T>) * load(y + i + lanes<T>);
+  }
+  T sum = sum_of<T>(even + odd);
+  for (; i < count; ++i) sum += x[i] * y[i];
+  return sum;
 }
 
 }  // namespace unbounded

@@ -63,7 +63,7 @@ class WeightGradients {
   void take(const Frame<T>& f) {
     const UnboundedCall& c = f.c;
     if (c.grad_head_weight == nullptr || c.steps == 0) return;
-    const int64_t H = c.hidden, R = f.reading_size(), I = c.inputs, row = I + R;
+    const int64_t H = c.hidden, R = f.c.reading, I = c.inputs, row = I + R;
     batch_ = c.batch;
     count_ = c.steps * c.batch;
     seen_[0] = {nullptr, as<T>(c.x), 0, I};
@@ -95,15 +95,15 @@ class WeightGradients {
       }
       lane += lanes_alike;
     }
-    Reached<T>& heads = add({f.grad_instructions, f.head_count(), 0, f.head_count()});
+    Reached<T>& heads = add({f.grad_products, f.head_rows, 0, f.head_rows});
     heads.sums = as<T>(c.grad_head_bias);
     heads.want({2, batch_, as<T>(c.grad_head_weight), H});
   }
 
-  void take_parts(Workspace& space, int64_t threads) {
+  void take_scratch(Workspace& space, int64_t threads) {
     const int64_t rows = std::min(count_, most_at_once);
-    for (int s = 0; s < 3; ++s) space.part(panels_[s], seen_[s].panels() * (rows + batch_) * panel);
-    space.part(blocks_, threads * blocks_at_once * rows * block_stride);
+    for (int s = 0; s < 3; ++s) space.take(panels_[s], seen_[s].panels() * (rows + batch_) * panel);
+    space.take(blocks_, threads * blocks_at_once * rows * block_stride);
   }
 
   // Called by every thread, after all of G is there.

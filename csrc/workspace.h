@@ -1,4 +1,4 @@
-// Aligned scratch memory, taken in one piece and handed out in parts.
+// Aligned scratch memory, taken in one piece and handed out in shares.
 #pragma once
 
 #include <atomic>
@@ -104,7 +104,7 @@ class Workspace {
   Workspace& operator=(const Workspace&) = delete;
   ~Workspace() { Pieces::give_back(block_); }
 
-  // Two passes over the same `part` calls: the first one measures, the second one hands out.
+  // Two passes over the same `take` calls: the first one measures, the second one hands out.
   bool allocate() {
     block_ = Pieces::take(used_);
 #if defined(UNBOUNDED_POISON)  // so that tests see what is read before it is written
@@ -114,7 +114,7 @@ class Workspace {
     return block_ != nullptr;
   }
   template <class X>
-  void part(X*& pointer, int64_t count) {
+  void take(X*& pointer, int64_t count) {
     if (block_ != nullptr) pointer = reinterpret_cast<X*>(block_ + used_);
     used_ += (count * int64_t(sizeof(X)) + 63) / 64 * 64;
   }

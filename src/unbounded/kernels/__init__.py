@@ -1,28 +1,30 @@
-"""The same equations fused over time: tensors and names in, tensors out.
+"""The same equations fused over time: tensors and declarations in, tensors out.
 
-Dispatch in Python, C++ behind a plain C interface (csrc/).
+Dispatch in Python, C++ behind a plain C interface (csrc/). A memory is known to this folder by its
+declaration in `structures/`, and to C++ by its header.
 """
 
-from unbounded.kernels._checks import ControllerWeights
-from unbounded.kernels._dispatch import check_wanted, why_not
-from unbounded.kernels._generation import Stepper
-from unbounded.kernels._library import Availability, available, without_memory
-from unbounded.kernels._recurrence import recurrence
-from unbounded.kernels._shapes import CONTROLLERS, STRUCTURES, SUPERPOSITIONS
-from unbounded.kernels._superposition_shapes import MixtureOptions
-from unbounded.kernels._unroll import unroll
+from unbounded.kernels import structures
+from unbounded.kernels._availability import check_wanted, why_not
+from unbounded.kernels._controllers import CONTROLLERS, ControllerWeights, Weights
+from unbounded.kernels._fused import recurrence, unroll
+from unbounded.kernels._library import Availability, available, switched, without_memory
+from unbounded.kernels._session import Session
+from unbounded.kernels.structures import STRUCTURES, Structure
 
 __all__ = [
     "CONTROLLERS",
     "STRUCTURES",
-    "SUPERPOSITIONS",
     "Availability",
     "ControllerWeights",
-    "MixtureOptions",
-    "Stepper",
+    "Session",
+    "Structure",
+    "Weights",
     "available",
     "check_wanted",
     "recurrence",
+    "structures",
+    "switched",
     "unroll",
     "why_not",
     "without_memory",

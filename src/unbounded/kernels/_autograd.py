@@ -1,4 +1,4 @@
-"""Gradients of the fused recurrence, and the way to the reference where a kernel has none."""
+"""Gradients of both operators, and the way to the reference where a kernel has none."""
 
 from __future__ import annotations
 
@@ -9,101 +9,165 @@ import torch
 from torch import Tensor
 
 from unbounded.errors import BackendError, say_once
-from unbounded.kernels._operators import RECURRENCE
-from unbounded.kernels._operators_backward import RECURRENCE_BACKWARD
+from unbounded.kernels._controllers import CONTROLLERS, Weights
+from unbounded.kernels._recurrence import RECURRENCE, RECURRENCE_BACKWARD, Needs
+from unbounded.kernels._unroll import UNROLL, UNROLL_BACKWARD
+
+#: From the tensors of a call to its results, in plain torch; see `recurrence` and `unroll`.
+Reference = Callable[..., Sequence[Tensor]]
+
+_STATIC = 6  # arguments of RecurrenceFunction before the tensors
 
 
-class Recurrence(torch.autograd.Function):
-    """The operators with their gradients; arguments are those of `unbounded::recurrence`."""
+class RecurrenceFunction(torch.autograd.Function):
+    """`unbounded::recurrence` with its gradients; tensors are x, Weights and the state."""
 
     @staticmethod
     def forward(
         ctx: Any,
-        reference: Callable[..., Any] | None,
+        reference: Reference | None,
         structure: str,
+        options: tuple[int, ...],
+        activations: tuple[str, ...],
         controller: str,
         lengths: Tensor | None,
         *tensors: Tensor | None,
     ) -> tuple[Tensor, ...]:
-        x, weight_ih, weight_hh, bias_ih, bias_hh, head_weight, head_bias, *initial = tensors
+        x, *rest = tensors
+        weights, state = rest[: len(Weights._fields)], rest[len(Weights._fields) :]
         with torch.autocast("cpu", enabled=False):
             results = RECURRENCE(
-                structure, controller, x, lengths, weight_ih, weight_hh, bias_ih, bias_hh,
-                head_weight, head_bias, *initial, True,
-            )  # fmt: skip
-        ctx.reference, ctx.structure, ctx.controller = reference, structure, controller
+                structure, options, activations, controller, x, lengths, weights, state, True
+            )
+        ctx.reference, ctx.call = reference, (structure, options, activations, controller)
+        ctx.tensors = len(tensors)
         ctx.save_for_backward(lengths, *tensors, *results)
         ctx.set_materialize_grads(False)
-        return tuple(results[:6])
+        return tuple(results[: 1 + len(state)])
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        lengths, *saved = ctx.saved_tensors
-        tensors, results = saved[:12], saved[12:]
-        x, weight_ih, weight_hh, _, bias_hh, head_weight, _, *initial = tensors
-        needs = ctx.needs_input_grad[4:]
+        lengths, x, *rest = ctx.saved_tensors
+        tensors, results = rest[: ctx.tensors - 1], rest[ctx.tensors - 1 :]
+        weights = Weights(*tensors[: len(Weights._fields)])
+        state = tensors[len(weights) :]
+        needs_each = ctx.needs_input_grad[_STATIC:]
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
-            return (None,) * 4 + through_reference(ctx, lengths, tensors, needs, grads)
-        contiguous = [None if grad is None else grad.contiguous() for grad in grads]
+            return (None,) * _STATIC + through_reference(
+                "recurrence", ctx.reference, lambda run: run(lengths, x, weights, state),
+                (x, *weights, *state), needs_each, grads,
+            )  # fmt: skip
+        of_weights = needs_each[1 : 1 + len(weights)]
+        needs = Needs(needs_each[0], any(of_weights), any(needs_each[1 + len(weights) :]))
         # What the operator asks of torch is not for autocast to make half precision.
         with torch.autocast("cpu", enabled=False):
             made = RECURRENCE_BACKWARD(
-                ctx.structure, ctx.controller,
-                [x, weight_ih, head_weight, *initial], lengths, weight_hh,
-                results, contiguous, needs[0], any(needs[1:7]),
-            )  # fmt: skip
-        return (None,) * 4 + needed(ctx.controller, bias_hh, made, needs)
+                *ctx.call, x, lengths, weights, state, results, contiguous(grads), list(needs)
+            )
+        return (None,) * _STATIC + _in_order(ctx.call[-1], made, weights, needs, needs_each)
 
 
-def needed(
-    controller: str, bias_hh: Tensor | None, made: list[Tensor], needs: Sequence[bool]
+def _in_order(
+    controller: str,
+    made: list[Tensor],
+    weights: Weights,
+    needs: Needs,
+    needs_each: Sequence[bool],
 ) -> tuple[Tensor | None, ...]:
-    """What a backward operator made, for the tensors that need it.
+    """What the backward operator made, beside the tensors that it is the gradient of."""
+    left = iter(made)
+    of_x = next(left) if needs.x else None
+    of_weights: dict[str, Tensor | None] = dict.fromkeys(Weights._fields)
+    if needs.weights:
+        for name in Weights._fields:
+            is_made = name != "weight_hh" or weights.weight_hh is not None
+            if name == "bias_hh" and not CONTROLLERS[controller].has_two_biases:
+                is_made = False
+            of_weights[name] = next(left) if is_made else None
+        of_bias = of_weights["bias_ih"]
+        if of_weights["bias_hh"] is None and weights.bias_hh is not None and of_bias is not None:
+            # The biases of an LSTM or Elman cell are one sum; their gradients are two tensors.
+            of_weights["bias_hh"] = of_bias.clone()
+    state = len(needs_each) - 1 - len(weights)
+    of_state = [next(left) if needs.state else None for _ in range(state)]
+    grads = (of_x, *of_weights.values(), *of_state)
+    return tuple(g if need else None for g, need in zip(grads, needs_each, strict=True))
 
-    Args:
-        bias_hh: the controller's second bias, if it has one.
-        made: gradients of x, weight_ih, weight_hh, the joint bias, bias_hh of a GRU, head weight,
-            head bias, initial state.
-        needs: of x, weight_ih, weight_hh, bias_ih, bias_hh, head weight and bias, initial state.
-    """
-    *first, of_bias, of_bias_hh = made[:5]
-    if controller != "gru" and bias_hh is not None:
-        # The biases of an LSTM or Elman cell are one sum; their gradients must not be one tensor.
-        of_bias_hh = of_bias.clone()
-    given = (*first, of_bias, of_bias_hh, *made[5:])
-    return tuple(grad if need else None for grad, need in zip(given, needs, strict=True))
+
+class UnrollFunction(torch.autograd.Function):
+    """`unbounded::unroll` with its gradients; tensors are instruction and state."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        reference: Reference | None,
+        structure: str,
+        options: tuple[int, ...],
+        fields: int,
+        *tensors: Tensor,
+    ) -> tuple[Tensor, ...]:
+        instruction, state = tensors[:fields], tensors[fields:]
+        results = UNROLL(structure, options, instruction, state)
+        ctx.reference, ctx.call, ctx.fields = reference, (structure, options), fields
+        ctx.tensors = len(tensors)
+        ctx.save_for_backward(*tensors, *results)
+        ctx.set_materialize_grads(False)
+        return tuple(results[: 1 + len(state)])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        tensors, results = ctx.saved_tensors[: ctx.tensors], ctx.saved_tensors[ctx.tensors :]
+        instruction, state = tensors[: ctx.fields], tensors[ctx.fields :]
+        needs = ctx.needs_input_grad[4:]
+        if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+            return (None,) * 4 + through_reference(
+                "unroll", ctx.reference, lambda run: run(instruction, state), tensors, needs, grads
+            )
+        of_readings, *of_state = contiguous(grads)
+        if of_readings is None:
+            of_readings = torch.zeros_like(results[0])
+        made = UNROLL_BACKWARD(*ctx.call, instruction, state, results, [of_readings, *of_state])
+        return (None,) * 4 + tuple(
+            grad if need else None for grad, need in zip(made, needs, strict=True)
+        )
+
+
+def contiguous(grads: Sequence[Tensor | None]) -> list[Tensor | None]:
+    """The same gradients, contiguous."""
+    return [None if grad is None else grad.contiguous() for grad in grads]
 
 
 def through_reference(
-    ctx: Any,
-    lengths: Tensor | None,
-    tensors: list[Tensor | None],
-    needs: tuple[bool, ...],
-    grads: tuple[Tensor | None, ...],
-) -> tuple[Tensor | None, ...]:
-    """Gradients that can be differentiated again, from the reference in plain torch."""
-    if ctx.reference is None:
-        raise BackendError(
-            "the fused recurrence has no double backward and was given no reference to fall back "
-            "on; use backend='reference'"
-        )
-    say_once(
-        "backward with create_graph=True: the fused recurrence has no double backward, so the "
-        "gradients come from the reference path"
-    )
-    results = ctx.reference(ctx.structure, ctx.controller, lengths, tensors)
-    return differentiate_reference(results, grads, tensors, needs)
-
-
-def differentiate_reference(
-    results: Sequence[Tensor],
-    grads: Sequence[Tensor | None],
+    what: str,
+    reference: Reference | None,
+    call: Callable[[Reference], Sequence[Tensor]],
     tensors: Sequence[Tensor | None],
     needs: Sequence[bool],
+    grads: Sequence[Tensor | None],
 ) -> tuple[Tensor | None, ...]:
-    """Gradients of `tensors` where needed, as functions that can be differentiated again."""
+    """Gradients that can be differentiated again, from the reference in plain torch.
+
+    Args:
+        what: the kernel's name for messages. reference: or None.
+        call: calls the reference with the tensors of the call.
+        tensors: those that gradients are asked for. needs: which of them.
+        grads: of the results, None where there is none.
+    Raises:
+        BackendError: there is no reference.
+    """
+    if reference is None:
+        raise BackendError(
+            f"the fused {what} has no double backward and was given no reference to fall back on; "
+            "use backend='reference'"
+        )
+    say_once(
+        f"backward with create_graph=True: the fused {what} has no double backward, so the "
+        "gradients come from the reference path"
+    )
     pairs = [
-        (result, grad) for result, grad in zip(results, grads, strict=True) if grad is not None
+        (result, grad)
+        for result, grad in zip(call(reference), grads, strict=True)
+        if grad is not None
     ]
     wanted = [t for t, need in zip(tensors, needs, strict=True) if need and t is not None]
     made = iter(

@@ -13,33 +13,10 @@ from typing import Final, NamedTuple
 import torch
 
 from unbounded.errors import BackendError, ChoiceError
+from unbounded.kernels._call import Call, Switches
 
-INTERFACE_VERSION: Final = 9
+INTERFACE_VERSION: Final = 10
 INSTRUCTION_SETS: Final = ("avx512", "avx2", "baseline")
-
-_SIZES: Final = (
-    "steps batch hidden width initial_rows capacity first_step saves threads division "
-    "alone_after skips_memory weight_ih_stride inputs count depth actions limit block"
-)
-_POINTERS: Final = (
-    "lengths weight_ih weight_hh bias_ih bias_hh head_weight head_bias hidden0 cell0 reading0 "
-    "strengths0 gates outputs cells tanh_cells readings values strengths hidden_last cell_last "
-    "reading_last instructions deaths kept grave_rows grave_strengths live_range memory0 "
-    "memory_last planes checkpoints overflow grad_outputs grad_hidden_last grad_cell_last "
-    "grad_reading_last grad_strengths_last grad_values_last grad_values0 grad_values "
-    "grad_instructions grad_hidden0 grad_cell0 grad_reading0 grad_strengths0 x grad_x "
-    "grad_weight_ih grad_weight_hh grad_bias_ih grad_bias_hh grad_head_weight grad_head_bias "
-    "grad_memory_last grad_memory0"
-)
-
-
-class Call(ctypes.Structure):
-    """`UnboundedCall` of csrc/call.h."""
-
-    _fields_ = [(name, ctypes.c_int64) for name in _SIZES.split()] + [
-        (name, ctypes.c_void_p) for name in _POINTERS.split()
-    ]
-
 
 class Availability(NamedTuple):
     """Whether the compiled kernels can be used here, and which."""
@@ -65,7 +42,7 @@ def _open(path: Path) -> ctypes.CDLL:
     library.unbounded_call_bytes.restype = ctypes.c_int64
     library.unbounded_vector_bytes.restype = ctypes.c_int64
     call, pointer = ctypes.POINTER(Call), ctypes.c_void_p
-    names = [ctypes.c_int] * 3
+    names = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int]
     library.unbounded_open.argtypes = [*names, call, pointer, ctypes.POINTER(pointer)]
     library.unbounded_run.argtypes = [pointer, call, pointer]
     library.unbounded_finish.argtypes = [pointer, call]
@@ -73,7 +50,7 @@ def _open(path: Path) -> ctypes.CDLL:
     library.unbounded_close.argtypes = [pointer]
     library.unbounded_close.restype = None
     library.unbounded_backward.argtypes = [*names, call, pointer]
-    library.unbounded_unroll.argtypes = [*names, call, pointer]
+    library.unbounded_unroll.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_int, call, pointer]
     if library.unbounded_interface_version() != INTERFACE_VERSION:
         raise OSError(f"{path.name} was built for another version of this package")
     if library.unbounded_call_bytes() != ctypes.sizeof(Call):
@@ -175,14 +152,8 @@ def _find_parallel_for() -> int | None:
 _PARALLEL_FOR: Final = _find_parallel_for()
 _forked = False
 
-#: How csrc/split.h divides the work between threads: 0 lets its rule decide, 1 by batch rows, 2 by
-#: columns. Tests set it.
-division = 0
-#: The barrier after which the first thread of a call goes on alone, as it does where the others
-#: have no core (csrc/threads.h); 0 for none. Tests set it.
-alone_after = 0
-#: Set by `without_memory`.
-skips_memory = False
+#: Handed on with every call; `switched` sets them for a while.
+_switches = Switches()
 
 
 def _after_fork() -> None:
@@ -223,33 +194,38 @@ def _library() -> ctypes.CDLL:
 def _prepare(call: Call) -> int | None:
     """Sets the threads of a call and returns the address of the parallel region to use."""
     call.threads = threads()
-    call.division, call.alone_after, call.skips_memory = division, alone_after, skips_memory
+    call.switches = _switches
     return _PARALLEL_FOR if call.threads > 1 else None
 
 
 @contextlib.contextmanager
-def without_memory() -> Iterator[None]:
+def switched(**values: int) -> Iterator[None]:
+    """Call the kernels with these switches meanwhile; see `Switches`. Not from several threads."""
+    global _switches
+    before, _switches = _switches, Switches(**values)
+    try:
+        yield
+    finally:
+        _switches = before
+
+
+def without_memory() -> contextlib.AbstractContextManager[None]:
     """Leave the memory's part out of every fused recurrence meanwhile, to measure its share.
 
     What is read is 0 then, and the final memory is undefined. Not for use from several threads.
     """
-    global skips_memory
-    skips_memory = True
-    try:
-        yield
-    finally:
-        skips_memory = False
+    return switched(skips_memory=1)
 
 
 class Handle:
-    """An open forward session: packed weights and live rows on the C++ side."""
+    """An open forward session: packed weights and the memory on the C++ side."""
 
-    def __init__(self, structure: int, controller: int, dtype: int, call: Call) -> None:
+    def __init__(self, structure: str, controller: str, value_bytes: int, call: Call) -> None:
         self._library = _library()
         self._handle = ctypes.c_void_p()
         status = self._library.unbounded_open(
-            structure, controller, dtype, ctypes.byref(call), _prepare(call),
-            ctypes.byref(self._handle),
+            structure.encode(), controller.encode(), value_bytes, ctypes.byref(call),
+            _prepare(call), ctypes.byref(self._handle),
         )  # fmt: skip
         _check(status, "the packed weights of a fused recurrence")
 
@@ -259,7 +235,7 @@ class Handle:
         _check(status, "a fused recurrence")
 
     def finish(self, call: Call) -> None:
-        """Writes the strengths of the rows."""
+        """Writes the last state of the memory."""
         self._library.unbounded_finish(self._handle, ctypes.byref(call))
 
     def __del__(self) -> None:
@@ -267,17 +243,22 @@ class Handle:
             self._library.unbounded_close(self._handle)
 
 
-def run_backward(structure: int, controller: int, dtype: int, call: Call) -> None:
+def run_backward(structure: str, controller: str, value_bytes: int, call: Call) -> None:
     """Runs the backward pass of a forward pass that saved."""
     status = _library().unbounded_backward(
-        structure, controller, dtype, ctypes.byref(call), _prepare(call)
+        structure.encode(), controller.encode(), value_bytes, ctypes.byref(call), _prepare(call)
     )
     _check(status, "the backward pass of a fused recurrence")
 
 
-def run_unroll(structure: int, is_backward: bool, dtype: int, call: Call) -> None:
+def run_unroll(structure: str, is_backward: bool, value_bytes: int, call: Call) -> None:
     """Runs the memory alone, forward or backward."""
     status = _library().unbounded_unroll(
-        structure, is_backward, dtype, ctypes.byref(call), _prepare(call)
+        structure.encode(), is_backward, value_bytes, ctypes.byref(call), _prepare(call)
     )
     _check(status, "a fused unroll")
+
+
+def lanes_of(value_bytes: int) -> int:
+    """Values of so many bytes in a register of the loaded build; 1 without one."""
+    return max(1, VECTOR_BYTES // value_bytes)

@@ -1,105 +1,194 @@
-"""The fused recurrence of controller, heads and memory: its face in Python."""
+"""The fused recurrence as torch operators: `unbounded::recurrence` and its backward pass.
+
+They take contiguous tensors and have no autograd formula; the `autograd.Function` around them is in
+`_autograd`. A backward pass checks the shapes of what the forward pass kept, but a call whose row
+numbers were changed in between is beyond what can be.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
-import torch
 from torch import Tensor
 
-from unbounded.kernels._autograd import Recurrence
-from unbounded.kernels._checks import ControllerWeights, check_recurrence, check_sequence
-from unbounded.kernels._operators import RECURRENCE
-from unbounded.kernels._registry import apply
-from unbounded.kernels._shapes import CONTROLLERS, SUPERPOSITIONS
-from unbounded.kernels._superposition import superposition
-from unbounded.kernels._superposition_shapes import MixtureOptions, refuse_options
+from unbounded.kernels._call import new_call, point, point_array
+from unbounded.kernels._checks import check_dtype, check_lengths, require
+from unbounded.kernels._controllers import Weights
+from unbounded.kernels._library import Handle, lanes_of, run_backward
+from unbounded.kernels._registry import define, implement
+from unbounded.kernels._session import Session
+from unbounded.kernels._sizes import Sizes, new_buffers, sizes_of_recurrence
+from unbounded.kernels.structures import structure_of
+from unbounded.kernels.structures.structure import Shape
 
-Results = tuple[Tensor, tuple[Tensor, ...], Tensor]
+_CALL: Final = (
+    "(str structure, int[] options, str[] activations, str controller, Tensor x, Tensor? lengths, "
+    "Tensor?[] weights, Tensor[] state, "
+)
 
 
-def recurrence(
-    structure: str,
-    controller: str,
-    x: Tensor,
-    lengths: Tensor | None,
-    weights: ControllerWeights,
-    head_weight: Tensor,
-    head_bias: Tensor | None,
-    initial: tuple[Tensor, ...],
-    *,
-    reference: Callable[..., Results] | None = None,
-    options: MixtureOptions | None = None,
-) -> Results:
-    """Controller, heads and memory over a whole sequence, fused.
+class Needs(NamedTuple):
+    """Of what a backward pass makes gradients."""
 
-    Args:
-        structure: "stack", "queue", "deque", "superposition_stack" or "superposition_list".
-        controller: "lstm", "gru", "elman_tanh", "elman_sigmoid" or "elman_relu".
-        x: [T, B, I].
-        lengths: int64 [B] in 0..T, or None; beyond its length a row keeps its state and puts out 0.
-        weights: of the controller, whose input is concat(x_t, r_{t-1}).
-        head_weight: [K, H]; rows in the order of the memory's instruction.
-        head_bias: [K] or None.
-        initial: hidden [B, H], (cell [B, H]), reading [B, R], values [B, N, M], strengths [B, N];
-            strengths are not negative. Superposition stacks and lists have cells [B, S, N] instead
-            of values and strengths; how many actions there are follows from K.
-        reference: the same function in plain torch, with the same arguments and results; used
-            where gradients must themselves be differentiable.
-        options: of a superposition stack or list; None takes the defaults.
+    x: bool
+    weights: bool
+    state: bool
 
-    Returns:
-        hidden [T, B, H], the final state laid out as `initial`, and its values
-        [B, N + T, M] (deque: [B, N + 2T, M]), or its cells.
 
-    Raises:
-        BackendError: the kernels cannot serve the call; the message says why.
-        ShapeError: an axis disagrees; the message names the argument.
-        DTypeError: a dtype disagrees.
-        MemoryOverflowError: a cell was lost, and the options say `strict`.
-    """
-    flat = None if reference is None else _flat_reference(reference)
-    if structure in SUPERPOSITIONS:
-        return superposition(
-            structure, controller, x, lengths, weights, head_weight, head_bias, initial,
-            flat, options or MixtureOptions(),
+class RecurrenceCall(NamedTuple):
+    """What both operators are called with first, in their order."""
+
+    structure: str
+    options: Sequence[int]
+    activations: Sequence[str]
+    controller: str
+    x: Tensor
+    lengths: Tensor | None
+    weights: Sequence[Tensor | None]
+    state: Sequence[Tensor]
+
+    @property
+    def sizes(self) -> Sizes:
+        """The sizes of the call."""
+        return sizes_of_recurrence(
+            structure_of(self.structure, self.options), self.activations, self.controller, self.x,
+            Weights(*self.weights), self.state, lanes_of(self.x.element_size()),
         )  # fmt: skip
-    refuse_options(structure, options)
-    if head_bias is None:
-        head_bias = head_weight.new_zeros(head_weight.shape[0])
-    checked = check_recurrence(structure, controller, weights, head_weight, head_bias, initial)
-    x, lengths = check_sequence(x, lengths, checked)
-    tensors = (x, *checked)
-    if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors):
-        results = apply(
-            Recurrence,
-            flat,
-            structure,
-            controller,
-            lengths,
-            *tensors,
+
+    def inputs(self, sizes: Sizes) -> dict[str, Tensor | None]:
+        """The tensors that come in, by name."""
+        weights = Weights(*self.weights)._asdict()
+        return {"x": self.x, **weights, **dict(zip(sizes.state(), self.state, strict=True))}
+
+    def check(self, sizes: Sizes) -> None:
+        """Raise unless the tensors that come in agree with the sizes."""
+        check_dtype("x", self.x)
+        shapes = {"x": (sizes.steps, sizes.batch, sizes.inputs)}
+        require(self.inputs(sizes), {**shapes, **sizes.weights(), **sizes.state()}, self.x)
+
+
+def results(sizes: Sizes) -> dict[str, Shape]:
+    """Shapes of outputs and last state, the first results of the forward operator."""
+    last = {f"{name}_last": shape for name, shape in sizes.state(sizes.steps).items()}
+    return {"outputs": (sizes.steps, sizes.batch, sizes.hidden)} | last
+
+
+def gradients(sizes: Sizes, has_recurrence: bool, needs: Needs) -> dict[str, Shape]:
+    """Shapes of the backward operator's results."""
+    shapes: dict[str, Shape] = {}
+    if needs.x:
+        shapes["x"] = (sizes.steps, sizes.batch, sizes.inputs)
+    if needs.weights:
+        shapes |= sizes.weights()
+        if not has_recurrence:
+            del shapes["weight_hh"]
+        if sizes.controller is not None and not sizes.controller.has_two_biases:
+            del shapes["bias_hh"]  # that of bias_ih, which is added to the same sum
+    return shapes | (sizes.state() if needs.state else {})
+
+
+def _new_results(sizes: Sizes, like: Tensor, saves: bool) -> dict[str, Tensor]:
+    made = {name: like.new_empty(shape) for name, shape in results(sizes).items()}
+    return made | (new_buffers(sizes.kept(), like) if saves else {})
+
+
+def _forward(*arguments: Any) -> list[Tensor]:
+    op, saves = RecurrenceCall(*arguments[:-1]), arguments[-1]
+    sizes = op.sizes
+    op.check(sizes)
+    check_lengths(op.lengths, sizes.steps, sizes.batch)
+    structure = sizes.structure
+    if not saves:
+        session = Session(
+            structure, op.activations, op.controller, Weights(*op.weights), op.state, sizes.steps
         )
-    else:
-        results = RECURRENCE(structure, controller, x, lengths, *checked, False)
-    outputs, hidden_last, cell_last, reading_last, values, strengths = results[:6]
-    cells = (cell_last,) if CONTROLLERS[controller].has_cell else ()
-    return outputs, (hidden_last, *cells, reading_last, values, strengths), values
+        outputs = session.run(op.x, op.lengths)
+        return [outputs, *session.state()]
+    made = _new_results(sizes, op.x, True)
+    call = new_call(sizes, op.activations)
+    faults = structure.new_faults(op.x, sizes.batch, sizes.rows, sizes.steps)
+    _point_inputs(call, op, sizes)
+    _point_results(call, sizes, made)
+    point(call, {"fault": faults})
+    handle = Handle(op.structure, op.controller, op.x.element_size(), call)
+    handle.run(call)
+    handle.finish(call)
+    structure.check_faults(faults)
+    return list(made.values())
 
 
-def _flat_reference(reference: Callable[..., Results]) -> Callable[..., tuple[Tensor, ...]]:
-    def flat(
-        structure: str, controller: str, lengths: Tensor | None, tensors: list[Tensor]
-    ) -> tuple[Tensor, ...]:
-        x, weight_ih, weight_hh, bias_ih, bias_hh, head_weight, head_bias, *initial = tensors
-        if not CONTROLLERS[controller].has_cell:
-            del initial[1]
-        outputs, final, _ = reference(
-            structure, controller, x, lengths,
-            ControllerWeights(weight_ih, weight_hh, bias_ih, bias_hh),
-            head_weight, head_bias, tuple(initial),
-        )  # fmt: skip
-        if CONTROLLERS[controller].has_cell:
-            return (outputs, *final)
-        return (outputs, final[0], x.new_empty(x.shape[1], 0), *final[1:])
+def _point_inputs(call: Any, op: RecurrenceCall, sizes: Sizes) -> None:
+    fields = {field.name for field in sizes.structure.fields}
+    inputs = op.inputs(sizes)
+    point_array(call, "state0", [inputs.pop(field.name) for field in sizes.structure.fields])
+    carried = {name: inputs.pop(name) for name in sizes.state() if name not in fields}
+    point(call, inputs)
+    point(call, {f"{name}0": tensor for name, tensor in carried.items()})
+    point(call, {"lengths": op.lengths})
 
-    return flat
+
+def _point_results(call: Any, sizes: Sizes, tensors: dict[str, Tensor]) -> None:
+    """Enter the forward pass's results, memory and its buffers into their arrays."""
+    left = dict(tensors)
+    last = [left.pop(f"{field.name}_last") for field in sizes.structure.fields]
+    saved = [left.pop(name) for name in sizes.structure.saved(sizes.of_memory)]
+    point_array(call, "state_last", last)
+    point_array(call, "saved", saved)
+    point(call, left)
+
+
+def _forward_fake(*arguments: Any) -> list[Tensor]:
+    op, saves = RecurrenceCall(*arguments[:-1]), arguments[-1]
+    return list(_new_results(op.sizes, op.x, saves).values())
+
+
+def _backward(*arguments: Any) -> list[Tensor]:
+    op = RecurrenceCall(*arguments[:-3])
+    kept, grads, needs = arguments[-3], arguments[-2], Needs(*arguments[-1])
+    sizes = op.sizes
+    op.check(sizes)
+    shapes = {**results(sizes), **sizes.kept()}
+    tensors = dict(zip(shapes, kept, strict=True))
+    require(tensors, shapes, op.x)
+    of_results = dict(zip(results(sizes), grads, strict=True))
+    require(of_results, shapes, op.x)
+    made = _new_gradients(op, sizes, needs)
+    call = new_call(sizes, op.activations)
+    _point_inputs(call, op, sizes)
+    _point_results(call, sizes, tensors)
+    fields = [field.name for field in sizes.structure.fields]
+    last = [of_results.pop(f"{name}_last") for name in fields]
+    point_array(call, "grad_state_last", last)
+    point(call, {f"grad_{name}": grad for name, grad in of_results.items()})
+    point_array(call, "grad_state0", [made.get(name) for name in fields])
+    carried = {name: shape for name, shape in sizes.state().items() if name not in fields}
+    # These are made in any case.
+    of_carried = {name: made.get(name, op.x.new_empty(s)) for name, s in carried.items()}
+    point(call, {f"grad_{name}0": grad for name, grad in of_carried.items()})
+    weights = {name: grad for name, grad in made.items() if name not in sizes.state()}
+    point(call, {f"grad_{name}": grad for name, grad in weights.items()})
+    run_backward(op.structure, op.controller, op.x.element_size(), call)
+    return list(made.values())
+
+
+def _new_gradients(op: RecurrenceCall, sizes: Sizes, needs: Needs) -> dict[str, Tensor]:
+    shapes = gradients(sizes, Weights(*op.weights).weight_hh is not None, needs)
+    # Without a step or a sequence the sums over them are 0.
+    new = op.x.new_empty if sizes.steps * sizes.batch else op.x.new_zeros
+    return {name: new(shape) for name, shape in shapes.items()}
+
+
+def _backward_fake(*arguments: Any) -> list[Tensor]:
+    op = RecurrenceCall(*arguments[:-3])
+    return list(_new_gradients(op, op.sizes, Needs(*arguments[-1])).values())
+
+
+RECURRENCE = define("recurrence", f"{_CALL}bool saves) -> Tensor[]", _forward_fake)
+RECURRENCE_BACKWARD = define(
+    "recurrence_backward",
+    f"{_CALL}Tensor[] results, Tensor?[] grads, bool[] needs) -> Tensor[]",
+    _backward_fake,
+)
+implement("recurrence", "cpu", _forward)
+implement("recurrence_backward", "cpu", _backward)

@@ -2,129 +2,147 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
 import torch
 from torch import Tensor
 
-from unbounded.kernels._library import Call, Handle
-from unbounded.kernels._shapes import (
-    CONTROLLERS,
-    DTYPES,
-    PARTS,
-    STRUCTURES,
-    first_row,
-)
+from unbounded.kernels._call import Call, new_call, point, point_array
+from unbounded.kernels._checks import check_dtype, check_lengths, require
+from unbounded.kernels._controllers import Weights
+from unbounded.kernels._library import Handle, lanes_of
+from unbounded.kernels._sizes import rows_of, sizes_of_recurrence
+from unbounded.kernels.structures import Structure
 
 #: Steps of one call, whose gates need room: what a long sequence needs does not grow with it.
-CHUNK_STEPS = 256
+_CHUNK_STEPS: Final = 256
 
 
 class Session:
-    """Packed weights, live rows and the controller's state between runs.
+    """A fused recurrence that is run a few steps at a time, without gradients.
 
-    Takes contiguous tensors of one dtype that have been checked. A step costs the live rows that it
-    touches; the buffer of values is enlarged by doubling, so that its copies are amortised.
+    The weights are packed once, when it is made: later changes of a parameter are not seen. A step
+    costs the products and the rows it touches, however long the memory has become.
+
+    Args:
+        structure, activations, controller, weights, initial: as of `recurrence`.
+        room: steps that are expected; more are taken, by doubling the room.
+    Raises:
+        ChoiceError, ShapeError, DTypeError: as of `recurrence`.
     """
 
     def __init__(
         self,
-        structure: str,
+        structure: Structure,
+        activations: Sequence[str],
         controller: str,
-        weights: tuple[Tensor, Tensor | None, Tensor | None, Tensor | None],
-        head_weight: Tensor,
-        head_bias: Tensor,
-        initial: tuple[Tensor, Tensor, Tensor, Tensor, Tensor],
-        capacity: int,
+        weights: Weights,
+        initial: Sequence[Tensor],
+        room: int = 256,
     ) -> None:
-        self._structure = structure
-        self._kind = CONTROLLERS[controller]
-        self._weights, self._head = weights, (head_weight, head_bias)
-        self._open(initial, max(1, capacity))
+        self._controller, self._activations = controller, tuple(activations)
+        self._weights = Weights(*(w if w is None else w.detach().contiguous() for w in weights))
+        state = [tensor.detach().contiguous() for tensor in initial]
+        like = self._weights.weight_ih
+        check_dtype("weight_ih", like)
+        inputs = max(0, like.shape[-1] - structure.reading)
+        no_steps = state[0].new_empty(0, state[0].shape[0], inputs)
+        self._sizes = sizes_of_recurrence(
+            structure, self._activations, controller, no_steps, self._weights, state,
+            lanes_of(like.element_size()),
+        )  # fmt: skip
+        require(self._weights._asdict(), self._sizes.weights(), like)
+        names = self._sizes.state()
+        require(dict(zip(names, state, strict=True)), names, like)
+        self._open(dict(zip(names, state, strict=True)), max(1, room))
 
-    def _open(self, initial: tuple[Tensor, ...], capacity: int) -> None:
-        hidden0, cell0, reading0, values0, strengths0 = initial
-        batch, rows, width = values0.shape
-        parts = PARTS[self._structure]
-        self._capacity, self._initial_rows, self._done = capacity, rows, 0
-        self._hidden, self._cell, self._reading = hidden0, cell0, reading0
-        new = values0.new_empty
-        self._values = new(batch, rows + parts * capacity, width)
-        first = first_row(self._structure, capacity)
-        self._values[:, first : first + rows] = values0
-        self._strengths = new(batch, rows + parts * capacity)
-        self._graves = (
-            new(batch, rows + parts * capacity, dtype=torch.int32),
-            new(batch, rows + parts * capacity),
-            new(batch, 3, dtype=torch.int32),
-        )
-        self._strengths0 = strengths0.contiguous()
-        call = self._call(0, batch)
-        self._handle = Handle(
-            STRUCTURES[self._structure], self._kind.code, DTYPES[values0.dtype], call
-        )
+    def _open(self, state: dict[str, Tensor], room: int) -> None:
+        structure = self._sizes.structure
+        self._memory0 = [state.pop(field.name).contiguous() for field in structure.fields]
+        self._carried, self._room, self._done = state, room, 0
+        self._sizes = self._sizes._replace(rows=rows_of(structure, self._memory0))
+        shapes, like = self._sizes.state(room), self._carried["hidden"]
+        self._live = {
+            field.name: like.new_empty(shapes[field.name])
+            for field in structure.fields
+            if field.is_live
+        }
+        self._handle = Handle(structure.name, self._controller, like.element_size(), self._call(0))
 
-    def _call(self, steps: int, batch: int) -> Call:
-        weight_ih, weight_hh, bias_ih, bias_hh = self._weights
-        head_weight, head_bias = self._head
-        reading_size = self._reading.shape[1]
-        inputs = weight_ih.shape[1] - reading_size
-        call = Call()
-        call.steps, call.batch, call.hidden = steps, batch, self._hidden.shape[1]
-        call.width, call.initial_rows = self._values.shape[2], self._initial_rows
-        call.capacity, call.first_step, call.saves = self._capacity, self._done, 0
-        call.weight_ih_stride, call.inputs = weight_ih.shape[1], inputs
-        call.weight_ih = weight_ih.data_ptr() + inputs * weight_ih.element_size()
-        call.weight_hh = None if weight_hh is None else weight_hh.data_ptr()
-        call.bias_ih = None if bias_ih is None else bias_ih.data_ptr()
-        call.bias_hh = None if bias_hh is None else bias_hh.data_ptr()
-        call.head_weight, call.head_bias = head_weight.data_ptr(), head_bias.data_ptr()
-        call.hidden0, call.cell0 = self._hidden.data_ptr(), self._cell.data_ptr()
-        call.reading0, call.strengths0 = self._reading.data_ptr(), self._strengths0.data_ptr()
-        call.values, call.strengths = self._values.data_ptr(), self._strengths.data_ptr()
-        graves, strengths, live_range = self._graves
-        call.grave_rows, call.grave_strengths = graves.data_ptr(), strengths.data_ptr()
-        call.live_range = live_range.data_ptr()
+    def _call(self, steps: int) -> Call:
+        call = new_call(self._sizes.of_sequence(steps), self._activations)
+        call.saves, call.room, call.first_step = 0, self._room, self._done
+        # Whatever the number of steps: what is kept for a block is made room for once.
+        call.block, call.checkpoint_size = self._sizes.block, 0
+        point(call, self._weights._asdict())
+        point(call, {f"{name}0": tensor for name, tensor in self._carried.items()})
+        point_array(call, "state0", self._memory0)
+        fields = self._sizes.structure.fields
+        point_array(call, "state_last", [self._live.get(field.name) for field in fields])
         return call
 
+    @torch.no_grad()
     def run(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """Run over x [T, B, I] and return h of every step [T, B, H]; `lengths` counts from here."""
+        """Run over x [T, B, I], T may be 1; return h of every step [T, B, H].
+
+        Args:
+            x: the next steps.
+            lengths: int64 [B] in 0..T: beyond it a row keeps its state, and its h is 0.
+        """
         x = x.contiguous()
-        steps, batch, _ = x.shape
-        if self._done + steps > self._capacity:
-            self._open(self.state(), max(2 * self._capacity, 2 * steps))
-        hidden = self._hidden.shape[1]
-        outputs = x.new_empty(steps, batch, hidden)
-        chunk = min(steps, CHUNK_STEPS)
-        gates = x.new_empty(chunk * batch, self._kind.lanes * hidden)
-        cells = x.new_empty(2, *self._cell.shape)
-        readings = x.new_empty(2, *self._reading.shape)
-        push_pop = x.new_empty(batch, 2 * PARTS[self._structure])
-        for begin in range(0, steps, CHUNK_STEPS):
-            part = x[begin : begin + CHUNK_STEPS]
-            call = self._call(len(part), batch)
-            left = None if lengths is None else (lengths - begin).clamp(0, len(part))
-            last = tuple(torch.empty_like(t) for t in (self._hidden, self._cell, self._reading))
-            call.lengths = None if left is None else left.data_ptr()
-            call.x = part.data_ptr()
-            call.gates, call.outputs = gates.data_ptr(), outputs[begin].data_ptr()
-            call.cells, call.readings = cells.data_ptr(), readings.data_ptr()
-            call.instructions = push_pop.data_ptr()
-            call.hidden_last, call.cell_last, call.reading_last = (t.data_ptr() for t in last)
+        sizes, hidden = self._sizes, self._carried["hidden"]
+        steps = len(x)
+        require({"x": x}, {"x": (steps, sizes.batch, sizes.inputs)}, hidden)
+        check_lengths(lengths, steps, sizes.batch)
+        if self._done + steps > self._room:
+            self._open(self._state(), max(2 * self._room, 2 * steps))
+        outputs = x.new_empty(steps, sizes.batch, sizes.hidden)
+        rings = {
+            name: x.new_empty(2, sizes.batch, buffer.shape[-1])
+            for name, buffer in sizes.of_sequence(2).kept().items()
+            if name in ("cells", "readings")
+        }
+        gates = x.new_empty(min(steps, _CHUNK_STEPS), *sizes.of_sequence(1).kept()["gates"].shape)
+        structure = sizes.structure
+        faults = structure.new_faults(x, sizes.batch, sizes.rows, self._done + steps)
+        for begin in range(0, steps, _CHUNK_STEPS):
+            chunk = x[begin : begin + _CHUNK_STEPS]
+            left = None if lengths is None else (lengths - begin).clamp(0, len(chunk))
+            last = {name: torch.empty_like(tensor) for name, tensor in self._carried.items()}
+            call = self._call(len(chunk))
+            point(call, {"x": chunk, "lengths": left, "gates": gates, "fault": faults, **rings})
+            point(call, {"outputs": outputs[begin:]})
+            point(call, {f"{name}_last": tensor for name, tensor in last.items()})
             self._handle.run(call)
-            self._hidden, self._cell, self._reading = last
-            self._done += len(part)
+            self._carried = last
+            self._done += len(chunk)
+        structure.check_faults(faults)
         return outputs
 
-    def state(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """Hidden, cell, reading, values and strengths; only rows that exist by now."""
-        call = self._call(0, self._hidden.shape[0])
+    @torch.no_grad()
+    def state(self) -> tuple[Tensor, ...]:
+        """A copy of the state, laid out as `initial`."""
+        return tuple(tensor.clone() for tensor in self._state().values())
+
+    def _state(self) -> dict[str, Tensor]:
+        """The state by name; its memory has the rows that exist by now."""
+        shapes, structure = self._sizes.state(self._done), self._sizes.structure
+        new = self._carried["hidden"].new_empty
+        last = {f.name: self._live.get(f.name) for f in structure.fields}
+        last = {name: new(shapes[name]) if room is None else room for name, room in last.items()}
+        call = self._call(0)
+        point_array(call, "state_last", list(last.values()))
         self._handle.finish(call)
-        unused = self._capacity - self._done
-        begin = unused if self._structure == "deque" else 0
-        end = self._values.shape[1] - unused
-        return (
-            self._hidden,
-            self._cell,
-            self._reading,
-            self._values[:, begin:end],
-            self._strengths[:, begin:end],
-        )
+        unused_before = structure.growth[0] * (self._room - self._done)
+        memory = {}
+        for field in structure.fields:
+            axis = field.row_axis
+            memory[field.name] = (
+                last[field.name]
+                if axis is None
+                else last[field.name].narrow(
+                    axis, unused_before if field.is_live else 0, shapes[field.name][axis]
+                )
+            )
+        return {**self._carried, **memory}

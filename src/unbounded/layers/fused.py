@@ -15,6 +15,7 @@ from unbounded.layers.controllers import CONTROLLERS, Controller, WeightedContro
 from unbounded.layers.heads import Heads, apply_heads
 from unbounded.layers.recurrence import MemoryRNNState, run_recurrence
 from unbounded.memories import Memory
+from unbounded.memories.base import kernel_of
 
 
 def why_not_fused(
@@ -29,7 +30,7 @@ def why_not_fused(
     exact = type(controller) in CONTROLLERS.values()
     if not isinstance(controller, WeightedController) or not exact:
         return f"no kernel knows the controller {type(controller).__name__}"
-    if "kernel_name" not in vars(type(memory)) or memory.kernel_name is None:
+    if kernel_of(memory) is None:
         return f"no kernel knows the memory {type(memory).__name__}"
     if _has_any_global_hook():
         return "a hook on all modules is registered, and it only runs inside the readable loop"
@@ -57,44 +58,49 @@ def run_fused(
     reference = None
     if not torch.compiler.is_compiling():
         reference = functools.partial(_reference, controller, memory)
-    hidden, final, _ = kernels.recurrence(
-        str(memory.kernel_name),
-        str(controller.kernel_name),
+    hidden, final = kernels.recurrence(
+        *kernel_arguments(controller, memory),
         x,
         lengths,
-        controller.weights,
-        heads.weight,
-        heads.bias,
+        kernel_weights(controller, heads),
         flatten_state(state),
         reference=reference,
-        options=memory.kernel_options,
     )
     return hidden, _unflatten(final, controller.state_size, memory)
+
+
+def kernel_arguments(
+    controller: WeightedController, memory: Memory[Any, Any]
+) -> tuple[kernels.Structure, tuple[str, ...], str]:
+    """What the kernels are told of memory, heads and controller, once `why_not_fused` is None."""
+    activations = tuple(head.activation for head in memory.heads)
+    return memory.kernel, activations, str(controller.kernel_name)
+
+
+def kernel_weights(controller: WeightedController, heads: Heads) -> kernels.Weights:
+    """The weights of controller and heads in the kernels' order."""
+    return kernels.Weights(*controller.weights, heads.weight, heads.bias)
 
 
 def _reference(
     module: WeightedController,
     memory: Memory[Any, Any],
-    structure: str,
-    controller: str,
-    x: Tensor,
     lengths: Tensor | None,
-    weights: ControllerWeights,
-    head_weight: Tensor,
-    head_bias: Tensor | None,
+    x: Tensor,
+    weights: kernels.Weights,
     initial: tuple[Tensor, ...],
-) -> tuple[Tensor, tuple[Tensor, ...], Tensor]:
+) -> tuple[Tensor, ...]:
     """Compute what the kernel computes, in differentiable steps, for gradients of gradients."""
-    del structure, controller  # they name `memory` and `module`
+    *of_controller, head_weight, head_bias = weights
     hidden, state = run_recurrence(
-        lambda inputs, before: module.cell(inputs, before, weights),
+        lambda inputs, before: module.cell(inputs, before, ControllerWeights(*of_controller)),
         lambda h: apply_heads(memory.heads, h, head_weight, head_bias),
         memory,
         x,
         _unflatten(initial, module.state_size, memory),
         lengths,
     )
-    return hidden, flatten_state(state), state.memory[0]
+    return hidden, *flatten_state(state)
 
 
 def flatten_state(state: MemoryRNNState) -> tuple[Tensor, ...]:

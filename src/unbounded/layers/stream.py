@@ -9,7 +9,12 @@ from torch import Tensor, nn
 
 from unbounded import kernels
 from unbounded.layers.controllers import WeightedController
-from unbounded.layers.fused import flatten_state, why_not_fused
+from unbounded.layers.fused import (
+    flatten_state,
+    kernel_arguments,
+    kernel_weights,
+    why_not_fused,
+)
 from unbounded.layers.memory_rnn import MemoryRNN
 from unbounded.memories.base import choose_backend
 
@@ -46,19 +51,15 @@ class _FusedStream:
 
     def __init__(self, layer: MemoryRNN, controller: WeightedController, state: Any) -> None:
         self._layer = layer
-        self._stepper = kernels.Stepper(
-            str(layer.memory.kernel_name),
-            str(controller.kernel_name),
-            controller.weights,
-            layer.heads.weight,
-            layer.heads.bias,
+        self._session = kernels.Session(
+            *kernel_arguments(controller, layer.memory),
+            kernel_weights(controller, layer.heads),
             flatten_state(state),
-            options=layer.memory.kernel_options,
         )
 
     @torch.no_grad()
     def run(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
-        hidden = self._stepper.run(x.transpose(0, 1), lengths)
+        hidden = self._session.run(x.transpose(0, 1), lengths)
         return self._layer.read_out(hidden, lengths).transpose(0, 1)
 
 

@@ -58,12 +58,10 @@ class Memory(ABC, Generic[StateT, InstructionT]):
     empty_value: float = 0.0
     #: Whether the heads have biases; a memory has them for all of its heads or for none.
     head_bias: bool = True
-    #: The kernels' name of this memory; None where no kernel knows it.
-    kernel_name: str | None = None
 
     @property
-    def kernel_options(self) -> kernels.MixtureOptions | None:
-        """What the kernels must know beside the name."""
+    def kernel(self) -> kernels.Structure | None:
+        """What the kernels know of this memory; None where none does."""
         return None
 
     @property
@@ -133,35 +131,27 @@ class Memory(ABC, Generic[StateT, InstructionT]):
         if state is None:
             state = self.initial_state(batch_size, dtype=first.dtype, device=first.device)
         self.check_state(state, batch_size, first)
-        # Exact types: a subclass may compute something else, which no kernel knows of.
-        if "kernel_name" not in vars(type(self)) or self.kernel_name is None:
-            reason: str | None = f"no kernel knows the memory {type(self).__name__}"
-        elif any(bool((field < 0).any()) for field in (*instructions, *state) if field.dim() == 2):
-            reason = "the kernels take strengths, pushes and pops of at least 0"
-        else:
-            reason = kernels.why_not(*instructions, *state)
-        if choose_backend(backend, type(self).__name__, reason):
-            return self._unroll_fused(instructions, state)
+        kernel = kernel_of(self)
+        reason = f"no kernel knows the memory {type(self).__name__}"
+        if kernel is not None:
+            reason = kernels.why_not(*instructions, *state) or _negative(
+                kernel, {**_by_name(instructions), **_by_name(state)}
+            )
+        if choose_backend(backend, type(self).__name__, reason) and kernel is not None:
+            return self._unroll_fused(kernel, instructions, state)
         return self._unroll_reference(instructions, state)
 
-    def _unroll_fused(self, instructions: InstructionT, state: StateT) -> tuple[Tensor, StateT]:
+    def _unroll_fused(
+        self, kernel: kernels.Structure, instructions: InstructionT, state: StateT
+    ) -> tuple[Tensor, StateT]:
         def reference(
-            structure: str, instruction: tuple[Tensor, ...], initial: tuple[Tensor, ...]
-        ) -> Any:
-            del structure  # it names this memory
+            instruction: tuple[Tensor, ...], initial: tuple[Tensor, ...]
+        ) -> tuple[Tensor, ...]:
             start, fields = self.State(*initial), self.Instruction(*instruction)
             readings, final = self._unroll_reference(fields, start)
             return (readings, *final)
 
-        start: Any = tuple(state)
-
-        readings, *final = kernels.unroll(
-            str(self.kernel_name),
-            tuple(instructions),
-            start,
-            reference=reference,
-            options=self.kernel_options,
-        )
+        readings, final = kernels.unroll(kernel, instructions, state, reference=reference)
         return readings, self.State(*final)
 
     def _unroll_reference(self, instructions: InstructionT, state: StateT) -> tuple[Tensor, StateT]:
@@ -239,6 +229,26 @@ class Memory(ABC, Generic[StateT, InstructionT]):
                 for name, field in zip(state._fields, state, strict=True)  # type: ignore[attr-defined]
             )
             raise ShapeError(f"state: its fields must agree in rows N, but {sizes}.")
+
+
+def kernel_of(memory: Memory[Any, Any]) -> kernels.Structure | None:
+    """What the kernels know of a memory, or None.
+
+    Exact types: a subclass may compute something else, which no kernel knows of.
+    """
+    return memory.kernel if "kernel" in vars(type(memory)) else None
+
+
+def _by_name(fields: Any) -> dict[str, Tensor]:
+    named: dict[str, Tensor] = fields._asdict()
+    return named
+
+
+def _negative(kernel: kernels.Structure, fields: Mapping[str, Tensor]) -> str | None:
+    for name in kernel.nonnegative:
+        if bool((fields[name] < 0).any()):
+            return f"the kernels take a {name} of at least 0"
+    return None
 
 
 def check_instruction_type(expected: type[Any], instruction: object) -> None:

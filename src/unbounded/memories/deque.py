@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from unbounded import kernels
 from unbounded.checks import check_positive
 from unbounded.memories.base import Head, Memory, check_batch_size
 from unbounded.memories.strengths import pop_strengths, read_rows, read_weights
@@ -57,7 +58,6 @@ class NeuralDeque(Memory[DequeState, TwoEndedPushPop]):
     Instruction = TwoEndedPushPop
     State = DequeState
     growth = (1, 1)
-    kernel_name = "deque"
 
     def __init__(
         self, width: int, pop_bias: float = -1.0, bottom_push_bias: float | None = None
@@ -72,6 +72,11 @@ class NeuralDeque(Memory[DequeState, TwoEndedPushPop]):
         return f"NeuralDeque(width={self.width}" + (
             ")" if quiet is None else f", bottom_push_bias={quiet})"
         )
+
+    @property
+    def kernel(self) -> kernels.Structure:
+        """The deque of the fused kernels."""
+        return kernels.structures.Deque(self.width)
 
     @property
     def heads(self) -> tuple[Head, ...]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from unbounded import kernels
 from unbounded.memories.push_pop import PushPopMemory
 from unbounded.memories.strengths import (
     PushPop,
@@ -39,8 +40,12 @@ class NeuralQueue(PushPopMemory[QueueState]):
     """
 
     State = QueueState
-    kernel_name = "queue"
     first_read = "bottom"
+
+    @property
+    def kernel(self) -> kernels.Structure:
+        """The queue of the fused kernels."""
+        return kernels.structures.Queue(self.width)
 
     def step(self, state: QueueState, instruction: PushPop) -> tuple[Tensor, QueueState]:
         """Pop, push, then read, for one time step.

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from unbounded import kernels
 from unbounded.memories.push_pop import PushPopMemory
 from unbounded.memories.strengths import (
     PushPop,
@@ -39,8 +40,12 @@ class NeuralStack(PushPopMemory[StackState]):
     """
 
     State = StackState
-    kernel_name = "stack"
     first_read = "top"
+
+    @property
+    def kernel(self) -> kernels.Structure:
+        """The stack of the fused kernels."""
+        return kernels.structures.Stack(self.width)
 
     def step(self, state: StackState, instruction: PushPop) -> tuple[Tensor, StackState]:
         """Pop, push, then read, for one time step.

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from unbounded import kernels
 from unbounded.checks import check_positive
 from unbounded.errors import ChoiceError, ConfigError, MemoryOverflowError, ShapeError
 from unbounded.memories.base import Head, Memory, StateT, check_batch_size
@@ -98,9 +97,9 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
         )
 
     @property
-    def kernel_options(self) -> kernels.MixtureOptions:
-        """Depth, capacity, and whether to raise when a full structure loses a cell."""
-        return kernels.MixtureOptions(self.depth, self.capacity, self.overflow == "error")
+    def _kernel_options(self) -> tuple[int, int, int, int, bool]:
+        is_strict = self.overflow == "error"
+        return self.count, len(self.actions), self.depth, self.capacity or 0, is_strict
 
     @property
     def actions(self) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from unbounded import kernels
 from unbounded.errors import ShapeError
 from unbounded.memories.base import check_batch_size
 from unbounded.memories.superposition import (
@@ -58,7 +59,6 @@ class SuperpositionList(SuperpositionMemory[ListCells]):
     """
 
     State = ListCells
-    kernel_name = "superposition_list"
     basic_actions = ("RIGHT", "LEFT", "INSERT")
     overflows = ("error", "drop_ends")
     growth = (1, 1)
@@ -72,6 +72,11 @@ class SuperpositionList(SuperpositionMemory[ListCells]):
         overflow: str = "error",
     ) -> None:
         super().__init__(count, depth, noop, capacity, overflow)
+
+    @property
+    def kernel(self) -> kernels.Structure:
+        """The list of the fused kernels."""
+        return kernels.structures.SuperpositionList(*self._kernel_options)
 
     @property
     def most_cells(self) -> int | None:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from unbounded import kernels
 from unbounded.memories.base import check_batch_size
 from unbounded.memories.superposition import (
     EMPTY,
@@ -50,7 +51,6 @@ class SuperpositionStack(SuperpositionMemory[StackCells]):
     """
 
     State = StackCells
-    kernel_name = "superposition_stack"
     basic_actions = ("PUSH", "POP")
     overflows = ("error", "drop_bottom")
     growth = (0, 1)
@@ -64,6 +64,11 @@ class SuperpositionStack(SuperpositionMemory[StackCells]):
         overflow: str = "error",
     ) -> None:
         super().__init__(count, depth, noop, capacity, overflow)
+
+    @property
+    def kernel(self) -> kernels.Structure:
+        """The stack of the fused kernels."""
+        return kernels.structures.SuperpositionStack(*self._kernel_options)
 
     @property
     def most_cells(self) -> int | None:

@@ -14,7 +14,7 @@ template <class T>
 class ControllerForward {
  public:
   virtual ~ControllerForward() = default;
-  virtual void take_parts(Workspace& space, int64_t threads) = 0;
+  virtual void take_scratch(Workspace& space, int64_t threads) = 0;
   virtual void pack(Share groups) = 0;
   // The x part of some steps, into the gates buffer.
   virtual void project(int64_t first_step, int64_t steps, Share groups, Share entries) = 0;
@@ -26,7 +26,7 @@ template <class T>
 class ControllerBackward {
  public:
   virtual ~ControllerBackward() = default;
-  virtual void take_parts(Workspace& space, int64_t threads) = 0;
+  virtual void take_scratch(Workspace& space, int64_t threads) = 0;
   virtual void pack(Share units, Share columns) = 0;
   virtual void begin(int64_t b) = 0;
   // From the gradients of the instructions to those of the gates, for groups of units.

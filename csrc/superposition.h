@@ -1,0 +1,315 @@
+// Superposition stacks and lists as memories of the frame: their cells through time.
+//
+// Options: structures, actions, depth, capacity (0 for none), strict. Heads: actions of each structure, values. State: cells
+// [S, N]. Saved: planes [T, B, actions + 1, S padded to whole registers]. Checkpoints: all rows.
+// Faults: 1, 2 where a cell that is not empty was lost at the first, the second end.
+//
+// Forward, cells change in place. Only a cell that a later reading can still hold something of gets a
+// gradient, unless the final cells have one: k + T - t of them at step t. So the backward pass makes
+// the cells of a block again no deeper than it needs.
+#pragma once
+
+#include <limits>
+
+#include "checkpoints.h"
+#include "planes.h"
+
+namespace unbounded {
+
+template <class T>
+constexpr T empty_cell = T(-1);
+
+// Where everything lies, for both directions.
+template <class T, class Places>
+struct MixtureSizes {
+  const Frame<T>& f;
+  int64_t count, depth, actions, capacity, stride, head, rows;
+  bool keeps;
+
+  explicit MixtureSizes(const Frame<T>& frame)
+      : f(frame),
+        count(f.c.heads[0].count),
+        depth(f.c.options[2]),
+        actions(f.c.heads[0].size),
+        capacity(f.c.options[3]),
+        stride((count + lanes<T> - 1) / lanes<T> * lanes<T>),
+        head(Places::head(Places::grown(f.c.rows, f.c.room, capacity), depth)),
+        rows(Places::rows(Places::grown(f.c.rows, f.c.room, capacity), depth)),
+        keeps(actions > Places::basic_actions) {}
+
+  int64_t planes_size() const { return (actions + 1) * stride; }
+  int64_t cells_after(int64_t steps) const { return Places::grown(f.c.rows, steps, capacity); }
+  Span existing(int64_t cells) const { return Places::existing(head, cells); }
+  Span reachable(int64_t later) const { return Places::reachable(head, depth, later); }
+  int64_t read_row(int64_t j) const { return Places::read_row(head, j); }
+  Planes<T> saved_planes(int64_t t, int64_t b) const {
+    return {as<T>(f.c.saved[0]) + (t * f.c.batch + b) * planes_size(), stride};
+  }
+
+  // From [S, N] to rows, those in `wanted` only, and back.
+  void spread(const CellRows<T>& to, const T* from, int64_t cells, Span wanted) const {
+    const Span all = existing(cells), some = common(all, wanted);
+    for (int64_t s = 0; s < count; ++s)
+      for (int64_t row = some.begin; row < some.end; ++row)
+        to.at(row)[s] = from[s * cells + row - all.begin];
+  }
+  void gather(T* to, const CellRows<T>& from, int64_t cells, Span wanted) const {
+    const Span all = existing(cells);
+    for (int64_t s = 0; s < count; ++s)
+      for (int64_t row = all.begin; row < all.end; ++row)
+        to[s * cells + row - all.begin] = wanted.has(row) ? from.at(row)[s] : T(0);
+  }
+
+  void mix(const CellRows<T>& to, const CellRows<T>& from, Span span, const Planes<T>& in) const {
+    for (int64_t lane = 0; lane < stride; lane += lanes<T>)
+      if (keeps)
+        Places::template mix<T, true>(to, from, span, head, in, lane);
+      else
+        Places::template mix<T, false>(to, from, span, head, in, lane);
+  }
+  void unmix(const CellRows<T>& grad, const CellRows<T>& old, Span span, const Planes<T>& in,
+             const Planes<T>& out) const {
+    for (int64_t lane = 0; lane < stride; lane += lanes<T>)
+      if (keeps)
+        Places::template unmix<T, true>(grad, old, span, head, in, out, lane);
+      else
+        Places::template unmix<T, false>(grad, old, span, head, in, out, lane);
+  }
+};
+
+// Cells that no reading of the block can hold anything of wait for its last step, and then take all
+// its steps while they are in the nearest cache. What the nearer cells show them is kept till then.
+template <class T, class Places>
+class SuperpositionForward final : public MemoryForward<T> {
+ public:
+  explicit SuperpositionForward(const Frame<T>& frame) : f(frame), c(frame.c), sizes(frame) {}
+
+  void take_scratch(Workspace& space) override {
+    space.take(cells_, c.batch * sizes.rows * sizes.stride);
+    space.take(edges_, c.batch * c.block * 2 * sizes.stride);
+    space.take(given_, c.batch * f.head_rows);
+    if (!c.saves) space.take(planes_, c.batch * c.block * sizes.planes_size());
+  }
+
+  void begin(int64_t b) override {
+    const CellRows<T> rows = rows_of(b);
+    rows.fill_rows({0, sizes.rows}, empty_cell<T>);
+    sizes.spread(rows, as<T>(c.state0[0]) + b * sizes.count * c.rows, c.rows, {0, sizes.rows});
+  }
+
+  void take(int64_t t, int64_t b, const Instruction<T>& instruction) override {
+    take_planes(instruction, planes_at(t, b), given_ + b * f.head_rows);
+  }
+
+  void step(int64_t t, int64_t b, T* reading) override {
+    const int64_t length = f.length_of(b);
+    const CellRows<T> rows = rows_of(b);
+    const Span all = existing_after(t + 1), near = near_after(t + 1, length);
+    if (c.fault && all.end == existing_after(t).end)
+      look_for_overflow(b, rows, all, planes_at(t, b));
+    if (near.begin > all.begin) copy_values(edge(t, b, 0), rows.at(near.begin), sizes.stride);
+    if (near.end < all.end) copy_values(edge(t, b, 1), rows.at(near.end - 1), sizes.stride);
+    sizes.mix(rows, rows, near, planes_at(t, b));
+    for (int64_t j = 0; j < sizes.depth; ++j) {
+      const T* row = rows.at(sizes.read_row(j));
+      for (int64_t s = 0; s < sizes.count; ++s) reading[s * sizes.depth + j] = row[s];
+    }
+    if (t + 1 == length || (t + 1) % c.block == 0) catch_up(t, b, length);
+  }
+
+  void keep(int64_t b, T* to) override {
+    copy_values(to, rows_of(b).data, sizes.rows * sizes.stride);
+  }
+
+  void finish(int64_t b) override {
+    const int64_t cells = sizes.cells_after(c.first_step + c.steps);
+    sizes.gather(as<T>(c.state_last[0]) + b * sizes.count * cells, rows_of(b), cells,
+                 {0, sizes.rows});
+  }
+
+ private:
+  const Frame<T>& f;
+  const UnboundedCall& c;
+  const MixtureSizes<T, Places> sizes;
+  T* cells_ = nullptr;   // [B][row][structure]
+  T* edges_ = nullptr;   // [B][step of the block][first, last of the near cells][structure]
+  T* given_ = nullptr;   // [B][heads]
+  T* planes_ = nullptr;  // [B][step of the block]: without a backward pass to come
+
+  Planes<T> planes_at(int64_t t, int64_t b) const {
+    if (c.saves) return sizes.saved_planes(t, b);
+    return {planes_ + (b * c.block + t % c.block) * sizes.planes_size(), sizes.stride};
+  }
+
+  CellRows<T> rows_of(int64_t b) const {
+    return {cells_ + b * sizes.rows * sizes.stride, sizes.stride, 0};
+  }
+  T* edge(int64_t t, int64_t b, int end) const {
+    return edges_ + ((b * c.block + t % c.block) * 2 + end) * sizes.stride;
+  }
+  Span existing_after(int64_t steps) const {
+    return sizes.existing(sizes.cells_after(c.first_step + steps));
+  }
+  // Cells after so many steps that a reading of the block can still hold something of. What is lost
+  // must be seen at once if it matters, and then all are near.
+  Span near_after(int64_t steps, int64_t length) const {
+    const Span all = existing_after(steps);
+    const int64_t end = std::min(length, (steps - 1) / c.block * c.block + c.block);
+    return c.fault ? all : common(all, sizes.reachable(end - steps));
+  }
+
+  void catch_up(int64_t last, int64_t b, int64_t length) {
+    for (int64_t t = last / c.block * c.block; t <= last; ++t) {
+      const Span all = existing_after(t + 1), near = near_after(t + 1, length);
+      if (near.begin > all.begin) far_step(t, b, {all.begin, near.begin}, near.begin, edge(t, b, 0));
+      if (near.end < all.end) far_step(t, b, {near.end, all.end}, near.end - 1, edge(t, b, 1));
+    }
+  }
+  // `row` is the near cell beside the far ones; it has gone on, and is what it was for a moment.
+  void far_step(int64_t t, int64_t b, Span far, int64_t row, T* edge) {
+    const CellRows<T> rows = rows_of(b);
+    std::swap_ranges(edge, edge + sizes.stride, rows.at(row));
+    sizes.mix(rows, rows, far, planes_at(t, b));
+    std::swap_ranges(edge, edge + sizes.stride, rows.at(row));
+  }
+
+  void look_for_overflow(int64_t b, const CellRows<T>& rows, Span cells, const Planes<T>& in) {
+    constexpr T rounding = 64 * std::numeric_limits<T>::epsilon();
+    for (int64_t lane = 0; lane < sizes.stride; lane += lanes<T>)
+      Places::lost(cells, in, lane, [&](int64_t row, Vector<T> weight, int end) {
+        const T* held = rows.at(row) + lane;
+        for (int64_t s = 0; s < std::min<int64_t>(lanes<T>, sizes.count - lane); ++s)
+          if (weight[s] > 0 && !(held[s] - empty_cell<T> <= rounding &&
+                                 held[s] - empty_cell<T> >= -rounding))
+            c.fault[b] |= end;
+      });
+  }
+};
+
+template <class T, class Places>
+class SuperpositionBackward final : public MemoryBackward<T> {
+ public:
+  explicit SuperpositionBackward(const Frame<T>& frame)
+      : f(frame),
+        c(frame.c),
+        sizes(frame),
+        window_(window()),
+        cells_(frame, (window_.end - window_.begin) * sizes.stride) {}
+
+  void take_scratch(Workspace& space) override {
+    cells_.take_scratch(space);
+    space.take(grad_, c.batch * window_size());
+    space.take(grad_planes_, c.batch * sizes.planes_size());
+    space.take(given_, c.batch * f.head_rows);
+  }
+
+  void begin(int64_t b) override {
+    const CellRows<T> grad = grad_of(b);
+    grad.fill_rows(window_, T(0));
+    if (c.grad_state_last[0] == nullptr) return;
+    const int64_t cells = sizes.cells_after(c.steps);
+    sizes.spread(grad, as<T>(c.grad_state_last[0]) + b * sizes.count * cells, cells, window_);
+    clear_outside(grad, sizes.cells_after(f.length_of(b)), sizes.existing(cells));
+  }
+
+  void step(int64_t t, int64_t b, const T* grad_reading) override {
+    const int64_t length = f.length_of(b);
+    cells_.go_back_to(
+        t, b, [&](int64_t first, T* to) { load(first, b, length, rows_at(to)); },
+        [&](T* to, const T* from, int64_t at) {
+          go_on(rows_at(to), rows_at(const_cast<T*>(from)), at, b, length);
+        });
+    const CellRows<T> grad = grad_of(b);
+    const int64_t after = sizes.cells_after(t + 1);
+    for (int64_t j = 0; j < sizes.depth; ++j) {
+      const int64_t row = sizes.read_row(j);
+      if (!sizes.existing(after).has(row)) break;
+      T* to = grad.at(row);
+      for (int64_t s = 0; s < sizes.count; ++s) to[s] += grad_reading[s * sizes.depth + j];
+    }
+    const Span span = needed(t + 1, length);
+    sizes.unmix(grad, rows_at(cells_.before(t, b)), span, sizes.saved_planes(t, b),
+                grad_planes(b));
+    clear_outside(grad, sizes.cells_after(t), {span.begin - 1, span.end + 1});
+  }
+
+  void give(int64_t t, int64_t b, const InstructionGradient<T>& gradient) override {
+    give_planes(gradient, sizes.saved_planes(t, b), grad_planes(b), given_ + b * f.head_rows);
+  }
+
+  void end(int64_t b) override {
+    if (c.grad_state0[0])
+      sizes.gather(as<T>(c.grad_state0[0]) + b * sizes.count * c.rows, grad_of(b), c.rows, window_);
+  }
+
+ private:
+  const Frame<T>& f;
+  const UnboundedCall& c;
+  const MixtureSizes<T, Places> sizes;
+  const Span window_;  // rows that the buffers below have
+  Checkpoints<T> cells_;
+  T* grad_ = nullptr;         // [B][row][structure]
+  T* grad_planes_ = nullptr;  // [B][action or value][structure]
+  T* given_ = nullptr;        // [B][heads]
+
+  Span window() const {
+    const Span inside{row_margin, sizes.rows - row_margin};
+    const Span some = c.grad_state_last[0] ? inside : common(inside, sizes.reachable(c.steps));
+    return {some.begin - row_margin, some.end + row_margin};
+  }
+  int64_t window_size() const { return (window_.end - window_.begin) * sizes.stride; }
+  CellRows<T> rows_at(T* data) const { return {data, sizes.stride, window_.begin}; }
+  CellRows<T> grad_of(int64_t b) const { return rows_at(grad_ + b * window_size()); }
+  Planes<T> grad_planes(int64_t b) const {
+    return {grad_planes_ + b * sizes.planes_size(), sizes.stride};
+  }
+
+  // The cells after t steps that can have a gradient.
+  Span needed(int64_t t, int64_t length) const {
+    const Span all = sizes.existing(sizes.cells_after(t));
+    return c.grad_state_last[0] ? all : common(all, sizes.reachable(length - t));
+  }
+
+  // No gradient goes to a cell that did not exist.
+  void clear_outside(const CellRows<T>& grad, int64_t cells, Span touched) const {
+    const Span all = sizes.existing(cells), rows = common(touched, window_);
+    grad.fill_rows({rows.begin, std::max(rows.begin, std::min(all.begin, rows.end))}, T(0));
+    grad.fill_rows({std::min(std::max(all.end, rows.begin), rows.end), rows.end}, T(0));
+  }
+
+  // One step of the cells that are needed; beyond those that exist all are empty, and beyond those
+  // that are needed none is looked at.
+  void go_on(const CellRows<T>& to, const CellRows<T>& from, int64_t t, int64_t b,
+             int64_t length) const {
+    const Span span = needed(t + 1, length);
+    sizes.mix(to, from, span, sizes.saved_planes(t, b));
+    surround(to, span);
+  }
+  void surround(const CellRows<T>& rows, Span span) const {
+    rows.fill_rows({span.begin - row_margin, span.begin}, empty_cell<T>);
+    rows.fill_rows({span.end, span.end + row_margin}, empty_cell<T>);
+  }
+
+  // The cells before the first step of a block.
+  void load(int64_t first, int64_t b, int64_t length, const CellRows<T>& rows) const {
+    const Span span = needed(first, length);
+    if (first == 0) {
+      sizes.spread(rows, as<T>(c.state0[0]) + b * sizes.count * c.rows, c.rows, span);
+    } else {
+      const CellRows<T> kept{f.checkpoint(b, first / c.block), sizes.stride, 0};
+      copy_values(rows.at(span.begin), kept.at(span.begin),
+                  (span.end - span.begin) * sizes.stride);
+    }
+    surround(rows, span);
+  }
+};
+
+template <class Places>
+struct Superposition {
+  template <class T>
+  using Forward = SuperpositionForward<T, Places>;
+  template <class T>
+  using Backward = SuperpositionBackward<T, Places>;
+};
+
+}  // namespace unbounded

@@ -1,0 +1,112 @@
+"""What C++ is handed: the mirror of csrc/call.h, and how it is filled in."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from torch import Tensor
+
+from unbounded.kernels._sizes import Sizes
+from unbounded.kernels.structures import ACTIVATIONS
+
+_OPTIONS: Final = 16
+_HEADS: Final = 24
+_FIELDS: Final = 8
+_SAVED: Final = 12
+
+_SIZES: Final = (
+    "steps batch inputs hidden reading head_count rows room first_step saves threads block "
+    "checkpoint_size"
+)
+#: Pointers in the order of the struct; a number is the length of an array of them.
+_POINTERS: Final = (
+    *"lengths x weight_ih weight_hh bias_ih bias_hh head_weight head_bias".split(),
+    *"hidden0 cell0 reading0".split(),
+    ("state0", _FIELDS),
+    ("instruction", _HEADS),
+    *"gates outputs cells tanh_cells readings hidden_last cell_last reading_last".split(),
+    ("state_last", _FIELDS),
+    "checkpoints",
+    ("saved", _SAVED),
+    *"fault grad_outputs grad_hidden_last grad_cell_last grad_reading_last".split(),
+    ("grad_state_last", _FIELDS),
+    *"grad_x grad_weight_ih grad_weight_hh grad_bias_ih grad_bias_hh".split(),
+    *"grad_head_weight grad_head_bias grad_hidden0 grad_cell0 grad_reading0".split(),
+    ("grad_state0", _FIELDS),
+    ("grad_instruction", _HEADS),
+)
+
+Pointer = ctypes.c_void_p
+
+
+class HeadOfCall(ctypes.Structure):
+    """`UnboundedHead`."""
+
+    _fields_ = [(name, ctypes.c_int64) for name in ("count", "size", "activation")]
+
+
+class Switches(ctypes.Structure):
+    """`UnboundedSwitches`: what tests and measurements ask for, all 0 otherwise.
+
+    Fields:
+        division: how csrc/split.h divides the work between threads: 0 lets its rule decide, 1 by
+            batch rows, 2 by columns.
+        alone_after: the barrier after which the first thread of a call goes on alone, as it does
+            where the others have no core (csrc/threads.h); 0 for none.
+        skips_memory: leaves the memory's part out; what is read is 0 then.
+    """
+
+    _fields_ = [(name, ctypes.c_int64) for name in ("division", "alone_after", "skips_memory")]
+
+
+class Call(ctypes.Structure):
+    """`UnboundedCall`."""
+
+    _fields_ = [
+        *((name, ctypes.c_int64) for name in _SIZES.split()),
+        ("switches", Switches),
+        ("options", ctypes.c_int64 * _OPTIONS),
+        ("heads", HeadOfCall * _HEADS),
+        *((p, Pointer) if isinstance(p, str) else (p[0], Pointer * p[1]) for p in _POINTERS),
+    ]
+
+
+def new_call(sizes: Sizes, activations: Sequence[str] = ()) -> Call:
+    """A call of these sizes that saves what the backward pass needs, without its tensors.
+
+    Args:
+        activations: of the heads, in order; none where the instruction is given.
+    """
+    call, structure = Call(), sizes.structure
+    call.steps, call.batch, call.inputs = sizes.steps, sizes.batch, sizes.inputs
+    call.hidden, call.reading = sizes.hidden, structure.reading
+    call.rows, call.room, call.saves = sizes.rows, sizes.steps, 1
+    call.block, call.checkpoint_size = sizes.block, sizes.checkpoint_size
+    call.options[: len(structure.options)] = structure.options
+    call.head_count = len(structure.heads)
+    for k, shape in enumerate(structure.heads.values()):
+        call.heads[k].size = shape[-1] if shape else 1
+        call.heads[k].count = shape[0] if len(shape) > 1 else 1
+        if activations:
+            call.heads[k].activation = ACTIVATIONS.index(activations[k])
+    return call
+
+
+def point(call: Call, tensors: Mapping[str, Tensor | None]) -> None:
+    """Enter the addresses of tensors under their names."""
+    for name, tensor in tensors.items():
+        setattr(call, name, _address(tensor))
+
+
+def point_array(call: Call, name: str, tensors: Sequence[Tensor | None]) -> None:
+    """Enter the addresses of tensors in an array of them."""
+    array = getattr(call, name)
+    for k, tensor in enumerate(tensors):
+        array[k] = _address(tensor)
+
+
+def _address(tensor: Tensor | None) -> int | None:
+    # An empty tensor stands for what there is none of.
+    return None if tensor is None else tensor.data_ptr() or None

@@ -1,0 +1,70 @@
+"""The controllers that the kernels know, and their weights."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from torch import Tensor
+
+
+class ControllerKind(NamedTuple):
+    """What tells one controller from another outside its C++ file.
+
+    Fields:
+        blocks: row blocks of H in weight_ih and weight_hh.
+        lanes: H-wide sums of products of a step, as in csrc/controllers.h.
+        has_cell: whether the state holds a cell.
+        needs_recurrence: whether it cannot do without weight_hh.
+        has_two_biases: whether bias_hh has a gradient of its own.
+    """
+
+    blocks: int
+    lanes: int
+    has_cell: bool = False
+    needs_recurrence: bool = False
+    has_two_biases: bool = False
+
+    @property
+    def state(self) -> tuple[str, ...]:
+        """The names of the tensors of its state."""
+        return ("hidden", "cell") if self.has_cell else ("hidden",)
+
+
+_ELMAN: Final = ControllerKind(1, 1)
+CONTROLLERS: Final = {
+    "lstm": ControllerKind(4, 4, has_cell=True, needs_recurrence=True),
+    "gru": ControllerKind(3, 4, needs_recurrence=True, has_two_biases=True),
+    "elman_tanh": _ELMAN,
+    "elman_sigmoid": _ELMAN,
+    "elman_relu": _ELMAN,
+}
+
+
+class ControllerWeights(NamedTuple):
+    """The weights of a controller, G gates of H units each.
+
+    Fields:
+        weight_ih: [G * H, I + R]. weight_hh: [G * H, H] or None without recurrence.
+        bias_ih, bias_hh: [G * H] or None.
+    """
+
+    weight_ih: Tensor
+    weight_hh: Tensor | None
+    bias_ih: Tensor | None
+    bias_hh: Tensor | None
+
+
+class Weights(NamedTuple):
+    """The weights of a recurrence: those of its controller and of its heads.
+
+    Fields:
+        weight_ih, weight_hh, bias_ih, bias_hh: as of ControllerWeights.
+        head_weight: [K, H]; rows in the order of the memory's instruction. head_bias: [K] or None.
+    """
+
+    weight_ih: Tensor
+    weight_hh: Tensor | None
+    bias_ih: Tensor | None
+    bias_hh: Tensor | None
+    head_weight: Tensor
+    head_bias: Tensor | None

@@ -1,0 +1,103 @@
+"""The face of the fused kernels: a whole sequence with or without controller and heads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from unbounded.kernels._autograd import (
+    RecurrenceFunction,
+    Reference,
+    UnrollFunction,
+    contiguous,
+)
+from unbounded.kernels._controllers import Weights
+from unbounded.kernels._recurrence import RECURRENCE
+from unbounded.kernels._registry import apply
+from unbounded.kernels._unroll import UNROLL
+from unbounded.kernels.structures import Structure
+
+Results = tuple[Tensor, tuple[Tensor, ...]]
+
+
+def recurrence(
+    structure: Structure,
+    activations: Sequence[str],
+    controller: str,
+    x: Tensor,
+    lengths: Tensor | None,
+    weights: Weights,
+    initial: Sequence[Tensor],
+    *,
+    reference: Reference | None = None,
+) -> Results:
+    """Controller, heads and memory over a whole sequence, fused.
+
+    Args:
+        structure: the memory, for example `structures.Stack(width=256)`.
+        activations: of the heads, in the order of the memory's instruction.
+        controller: "lstm", "gru", "elman_tanh", "elman_sigmoid" or "elman_relu".
+        x: [T, B, I].
+        lengths: int64 [B] in 0..T, or None; beyond its length a row keeps its state and puts out 0.
+        weights: of the controller, whose input is concat(x_t, r_{t-1}), and of the heads.
+        initial: hidden [B, H], (cell [B, H]), reading [B, R] and the fields of the memory's state;
+            what the structure names as not negative is not.
+        reference: maps (lengths, x, weights, initial) to outputs and the final state in plain
+            torch; used where gradients must themselves be differentiable.
+
+    Returns:
+        hidden [T, B, H] and the final state laid out as `initial`.
+
+    Raises:
+        ChoiceError: no such controller or activation.
+        ShapeError, DTypeError: a tensor disagrees with the others; the message names it.
+        MemoryOverflowError: the memory is strict and lost something.
+    """
+    tensors = contiguous((x, *weights, *initial))
+    lengths = None if lengths is None else lengths.contiguous()
+    call = (structure.name, structure.options, tuple(activations), controller)
+    if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors):
+        outputs, *final = apply(RecurrenceFunction, reference, *call, lengths, *tensors)
+    else:
+        count = len(weights)
+        outputs, *final = RECURRENCE(
+            *call, tensors[0], lengths, tensors[1 : 1 + count], tensors[1 + count :], False
+        )
+    return outputs, tuple(final)
+
+
+def unroll(
+    structure: Structure,
+    instruction: Sequence[Tensor],
+    initial: Sequence[Tensor],
+    *,
+    reference: Reference | None = None,
+) -> Results:
+    """Run a memory over a sequence of instructions, fused.
+
+    Args:
+        structure: the memory.
+        instruction: the fields in the memory's order, [B, T, ...].
+        initial: the fields of its state; what the structure names as not negative is not.
+        reference: maps (instruction, initial) to readings and the final state in plain torch; used
+            where gradients must themselves be differentiable.
+
+    Returns:
+        readings [B, T, R] and the final state.
+
+    Raises:
+        ShapeError, DTypeError: a tensor disagrees with the others; the message names it.
+        MemoryOverflowError: the memory is strict and lost something.
+    """
+    tensors = contiguous((*instruction, *initial))
+    fields = len(instruction)
+    if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors):
+        readings, *final = apply(
+            UnrollFunction, reference, structure.name, structure.options, fields, *tensors
+        )
+    else:
+        results = UNROLL(structure.name, structure.options, tensors[:fields], tensors[fields:])
+        readings, *final = results[: 1 + len(structure.fields)]
+    return readings, tuple(final)

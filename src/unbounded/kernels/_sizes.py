@@ -1,0 +1,200 @@
+"""The sizes of a call, and the shapes of all its tensors by name: derived here and nowhere else."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import torch
+from torch import Tensor
+
+from unbounded.errors import ChoiceError, ShapeError
+from unbounded.kernels._controllers import CONTROLLERS, ControllerKind, Weights
+from unbounded.kernels.structures import ACTIVATIONS, Structure
+from unbounded.kernels.structures.structure import Buffer, CallSizes, Shape
+
+#: Blocks of steps between checkpoints: multiples of this (csrc/checkpoints.h), and no fewer than
+#: that many steps.
+_FEW_STEPS: Final = 8
+_LEAST_BLOCK: Final = 64
+
+
+class Sizes(NamedTuple):
+    """The sizes of one call.
+
+    Fields:
+        structure: the memory. controller: None where the memory is alone.
+        steps: T. batch: B. inputs: I. hidden: H. rows: N, of the initial state.
+        lanes: values in a register.
+    """
+
+    structure: Structure
+    controller: ControllerKind | None
+    steps: int
+    batch: int
+    inputs: int
+    hidden: int
+    rows: int
+    lanes: int
+
+    @property
+    def block(self) -> int:
+        """Steps between checkpoints: their number and a block's length grow as sqrt(T)."""
+        root = math.isqrt(max(self.steps - 1, 0)) + 1
+        return max(_LEAST_BLOCK, -(-root // _FEW_STEPS) * _FEW_STEPS)
+
+    @property
+    def of_memory(self) -> CallSizes:
+        """What the memory's buffers depend on."""
+        return CallSizes(self.steps, self.batch, self.rows, self.lanes)
+
+    @property
+    def checkpoint_size(self) -> int:
+        """Values of a checkpoint of one sequence; 0 for none."""
+        return self.structure.checkpoint_size(self.of_memory)
+
+    def of_sequence(self, steps: int) -> Sizes:
+        """The same for another number of steps."""
+        return self._replace(steps=steps)
+
+    def weights(self) -> dict[str, Shape]:
+        """Shapes of the weights."""
+        assert self.controller is not None  # only a recurrence has weights
+        gates, columns = self.controller.blocks * self.hidden, self.inputs + self.structure.reading
+        heads = self.structure.head_rows
+        return {
+            "weight_ih": (gates, columns),
+            "weight_hh": (gates, self.hidden),
+            "bias_ih": (gates,),
+            "bias_hh": (gates,),
+            "head_weight": (heads, self.hidden),
+            "head_bias": (heads,),
+        }
+
+    def state(self, steps: int = 0) -> dict[str, Shape]:
+        """Shapes of the state after so many steps: the controller's, the reading, the memory's."""
+        controller = () if self.controller is None else (*self.controller.state, "reading")
+        widths = dict.fromkeys(controller, self.hidden) | {"reading": self.structure.reading}
+        rows = self.structure.rows_after(self.rows, steps)
+        return {
+            **{name: (self.batch, widths[name]) for name in controller},
+            **{f.name: (self.batch, *f.with_rows(rows)) for f in self.structure.fields},
+        }
+
+    def instruction(self) -> dict[str, Shape]:
+        """Shapes of the instructions of all steps."""
+        leading = (self.batch, self.steps)
+        return {name: (*leading, *shape) for name, shape in self.structure.heads.items()}
+
+    def saved(self) -> dict[str, Buffer]:
+        """What the forward pass of the memory keeps, its checkpoints last."""
+        saved = self.structure.saved(self.of_memory)
+        blocks = (self.steps - 1) // self.block if self.steps and self.checkpoint_size else 0
+        return saved | {"checkpoints": Buffer((self.batch, blocks, self.checkpoint_size))}
+
+    def kept(self) -> dict[str, Buffer]:
+        """What the forward pass of a recurrence keeps, what the memory keeps of it last."""
+        assert self.controller is not None  # only a recurrence has gates
+        sequence = (self.steps, self.batch)
+        widths = {"gates": self.controller.lanes * self.hidden}
+        if self.controller.has_cell:
+            widths |= {"cells": self.hidden, "tanh_cells": self.hidden}
+        widths["readings"] = self.structure.reading
+        of_controller = {name: Buffer((*sequence, width)) for name, width in widths.items()}
+        return of_controller | self.saved()
+
+
+def expect_axes(name: str, tensor: Tensor, axes: str) -> None:
+    """Raise ShapeError unless a tensor has as many axes as are named."""
+    if tensor.dim() != len(axes.split(", ")):
+        raise ShapeError(f"{name}: expected shape [{axes}], got {list(tensor.shape)}.")
+
+
+def sizes_of_recurrence(
+    structure: Structure,
+    activations: Sequence[str],
+    controller: str,
+    x: Tensor,
+    weights: Weights,
+    state: Sequence[Tensor],
+    lanes: int,
+) -> Sizes:
+    """Read the sizes off the tensors that name them all.
+
+    Raises:
+        ChoiceError: no such controller or activation. ShapeError: too few axes or tensors.
+    """
+    if controller not in CONTROLLERS:
+        raise ChoiceError("controller", controller, CONTROLLERS)
+    kind = CONTROLLERS[controller]
+    if kind.needs_recurrence and weights.weight_hh is None:
+        raise ShapeError(f"weight_hh: a controller {controller} needs it, got None.")
+    if len(activations) != len(structure.heads):
+        raise ShapeError(
+            f"activations: expected {len(structure.heads)} for a {structure.name}, got "
+            f"{len(activations)}."
+        )
+    for activation in activations:
+        if activation not in ACTIVATIONS:
+            raise ChoiceError("activation", activation, ACTIVATIONS)
+    wanted = len(kind.state) + 1 + len(structure.fields)
+    if len(state) != wanted:
+        raise ShapeError(
+            f"initial: expected {wanted} tensors for the controller {controller} and a "
+            f"{structure.name}, got {len(state)}."
+        )
+    expect_axes("x", x, "T, B, I")
+    expect_axes("hidden", state[0], "B, H")
+    steps, batch, inputs = x.shape
+    hidden = state[0].shape[1]
+    if hidden == 0:
+        raise ShapeError("hidden: expected H of at least 1, got 0.")
+    rows = rows_of(structure, state[wanted - len(structure.fields) :])
+    return Sizes(structure, kind, steps, batch, inputs, hidden, rows, lanes)
+
+
+def sizes_of_unroll(
+    structure: Structure, instruction: Sequence[Tensor], state: Sequence[Tensor], lanes: int
+) -> Sizes:
+    """As `sizes_of_recurrence`, of a memory alone."""
+    for name, tensors, wanted in (
+        ("instruction", instruction, structure.heads),
+        ("initial", state, structure.fields),
+    ):
+        if len(tensors) != len(wanted):
+            raise ShapeError(
+                f"{name}: expected {len(wanted)} fields for a {structure.name}, got "
+                f"{len(tensors)}."
+            )
+    first = instruction[0]
+    if first.dim() < 2:
+        raise ShapeError(
+            f"{next(iter(structure.heads))}: expected shape [B, T, ...], got {list(first.shape)}."
+        )
+    batch, steps = first.shape[:2]
+    return Sizes(structure, None, steps, batch, 0, 0, rows_of(structure, state), lanes)
+
+
+def rows_of(structure: Structure, fields: Sequence[Tensor]) -> int:
+    """N of a state's fields; 0 where none has rows."""
+    for field, tensor in zip(structure.fields, fields, strict=True):
+        if field.row_axis is not None:
+            if tensor.dim() != 1 + len(field.shape):
+                axes = ["B", *map(str, field.shape)]
+                raise ShapeError(
+                    f"{field.name}: expected shape [{', '.join(axes)}], got {list(tensor.shape)}."
+                )
+            rows = tensor.shape[field.row_axis]
+            structure.check_rows(rows)
+            return rows
+    return 0
+
+
+def new_buffers(buffers: dict[str, Buffer], like: Tensor) -> dict[str, Tensor]:
+    """Make room for what is kept."""
+    room = {}
+    for name, buffer in buffers.items():
+        new = like.new_zeros if buffer.begins_zero else like.new_empty
+        room[name] = new(buffer.shape, dtype=torch.int32 if buffer.is_integer else like.dtype)
+    return room

@@ -1,0 +1,48 @@
+"""What the kernels know of each memory: one file a header of csrc/."""
+
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Final
+
+from unbounded.errors import ChoiceError, ShapeError
+from unbounded.kernels.structures.push_pop import Deque, Queue, Stack
+from unbounded.kernels.structures.structure import ACTIVATIONS, Field, Structure
+from unbounded.kernels.structures.superposition import SuperpositionList, SuperpositionStack
+
+#: Every memory that has a kernel, by the name in csrc/library.cpp.
+STRUCTURES: Final[dict[str, type[Structure]]] = {
+    "stack": Stack,
+    "queue": Queue,
+    "deque": Deque,
+    "superposition_stack": SuperpositionStack,
+    "superposition_list": SuperpositionList,
+}
+
+
+def structure_of(name: str, options: Sequence[int]) -> Structure:
+    """Make a structure from what an operator is called with.
+
+    Raises:
+        ChoiceError: no such structure. ShapeError: not its number of options, or one out of range.
+    """
+    if name not in STRUCTURES:
+        raise ChoiceError("structure", name, STRUCTURES)
+    kind = STRUCTURES[name]
+    names = [option.name for option in fields(kind)]
+    if len(options) != len(names):
+        raise ShapeError(f"options: expected {', '.join(names)} of a {name}, got {options}.")
+    return kind(*options)
+
+
+__all__ = [
+    "ACTIVATIONS",
+    "STRUCTURES",
+    "Deque",
+    "Field",
+    "Queue",
+    "Stack",
+    "Structure",
+    "SuperpositionList",
+    "SuperpositionStack",
+    "structure_of",
+]
