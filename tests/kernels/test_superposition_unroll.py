@@ -26,7 +26,7 @@ def make(memory, steps, batch, before, kind, seed, dtype=torch.float64):
     elif kind == "sharp":
         actions = (20 * actions).softmax(-1)
     state = memory.initial_state(batch, dtype=dtype)
-    cells = memory.pad_rows(state.cells, before)
+    cells = memory.cells_field.padded(state.cells, before)
     cells = (cells + uniform(*cells.shape)).to(dtype)
     fields = (actions.to(dtype), uniform(batch, steps, memory.count).to(dtype))
     return tuple(f.requires_grad_() for f in fields), memory.State(cells.requires_grad_())
