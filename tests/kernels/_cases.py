@@ -1,4 +1,4 @@
-"""Random calls of the recurrence and the reference beside it."""
+"""Random calls of the kernels for every memory, and the reference beside them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,44 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from unbounded.kernels import ControllerWeights, recurrence
+from unbounded.kernels import ControllerWeights, Weights, recurrence
 from unbounded.layers.controllers import elman_cell, gru_cell, lstm_cell
+from unbounded.layers.heads import apply_heads
 from unbounded.layers.parity import relative_error
 from unbounded.layers.recurrence import MemoryRNNState, run_recurrence
-from unbounded.memories import NeuralDeque, NeuralQueue, NeuralStack
+from unbounded.memories import (
+    Memory,
+    NeuralDeque,
+    NeuralQueue,
+    NeuralStack,
+    SuperpositionList,
+    SuperpositionStack,
+)
 
-MEMORIES = {"stack": NeuralStack, "queue": NeuralQueue, "deque": NeuralDeque}
+#: One of each structure.
+MEMORIES: dict[str, Memory[Any, Any]] = {
+    "stack": NeuralStack(6),
+    "queue": NeuralQueue(6),
+    "deque": NeuralDeque(6),
+    "superposition_stack": SuperpositionStack(3),
+    "superposition_list": SuperpositionList(3),
+}
+STRUCTURES = tuple(MEMORIES)
+#: And what their options can do.
+VARIANTS = [
+    NeuralStack(45),
+    NeuralQueue(17),
+    NeuralDeque(33),
+    SuperpositionStack(2, depth=4, noop=True),
+    SuperpositionStack(1, depth=1, noop=True, capacity=1, overflow="drop_bottom"),
+    SuperpositionStack(17, depth=3, capacity=5, overflow="drop_bottom"),
+    SuperpositionStack(4, capacity=400),
+    SuperpositionList(3, noop=False),
+    SuperpositionList(2, depth=4),
+    SuperpositionList(1, depth=1, capacity=1, overflow="drop_ends"),
+    SuperpositionList(17, depth=3, noop=False, capacity=4, overflow="drop_ends"),
+    SuperpositionList(4, capacity=400),
+]
 GATES = {"lstm": 4, "gru": 3, "elman_tanh": 1, "elman_sigmoid": 1, "elman_relu": 1}
 #: Relative error allowed against the reference, by dtype.
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
@@ -25,28 +56,30 @@ MOST = 1e-3
 
 
 class Case(NamedTuple):
-    structure: str
+    """A call of `recurrence`, with the memory in place of its declaration."""
+
+    memory: Memory[Any, Any]
     controller: str
     x: Tensor
     lengths: Tensor | None
-    weights: ControllerWeights
-    head_weight: Tensor
-    head_bias: Tensor
+    weights: Weights
     initial: tuple[Tensor, ...]
 
     def tensors(self) -> list[Tensor]:
-        given = [self.x, *self.weights, self.head_weight, self.head_bias, *self.initial]
-        return [tensor for tensor in given if tensor is not None]
+        return [t for t in (self.x, *self.weights, *self.initial) if t is not None]
+
+    def arguments(self) -> tuple[Any, ...]:
+        activations = tuple(head.activation for head in self.memory.heads)
+        return self.memory.kernel, activations, *self[1:]
 
 
 def make_case(
-    structure: str = "stack",
+    memory: str | Memory[Any, Any] = "stack",
     controller: str = "lstm",
     steps: int = 7,
     batch: int = 3,
     inputs: int = 4,
     hidden: int = 5,
-    width: int = 6,
     rows: int = 2,
     lengths: list[int] | None = None,
     dtype: torch.dtype = torch.float64,
@@ -56,92 +89,108 @@ def make_case(
     recurrent: bool = True,
     bias: bool = True,
 ) -> Case:
+    """A case whose memory holds what some random steps have left."""
+    memory = MEMORIES[memory] if isinstance(memory, str) else memory
     random = torch.Generator().manual_seed(seed)
-    parts = 2 if structure == "deque" else 1
-    reading, gates = parts * width, GATES[controller] * hidden
+    reading, gates = memory.reading_size, GATES[controller] * hidden
 
     def normal(*shape: int, scale: float = 1.0) -> Tensor:
         drawn = torch.randn(*shape, generator=random, dtype=torch.float64) * scale
         return drawn.to(dtype).requires_grad_(grad)
 
     scale = 1 / max(1, inputs + reading + hidden) ** 0.5
-    head_weight = torch.randn(parts * (width + 2), hidden, generator=random, dtype=torch.float64)
-    head_weight = head_weight / hidden**0.5
-    for part in range(parts):
-        head_weight[(width + 2) * part + width : (width + 2) * (part + 1)] *= sharpness
-    strengths = torch.rand(batch, rows, generator=random, dtype=torch.float64).to(dtype)
+    heads = []
+    for head in memory.heads:
+        is_gate = head.activation in ("sigmoid", "softmax")
+        heads.append(normal(head.size, hidden, scale=(sharpness if is_gate else 1) / hidden**0.5))
+    count = sum(head.size for head in memory.heads)
     cells = (normal(batch, hidden),) if controller == "lstm" else ()
     return Case(
-        structure,
+        memory,
         controller,
         normal(steps, batch, inputs),
         None if lengths is None else torch.tensor(lengths),
-        ControllerWeights(
+        Weights(
             normal(gates, inputs + reading, scale=scale),
             normal(gates, hidden, scale=scale) if recurrent else None,
             normal(gates, scale=0.1) if bias else None,
             normal(gates, scale=0.1) if bias and controller == "gru" else None,
+            torch.cat(heads).detach().requires_grad_(grad),
+            normal(count, scale=0.1) if memory.head_bias else None,
         ),
-        head_weight.to(dtype).requires_grad_(grad),
-        normal(parts * (width + 2), scale=0.1),
-        (
-            normal(batch, hidden),
-            *cells,
-            normal(batch, reading),
-            normal(batch, rows, width),
-            strengths.requires_grad_(grad),
-        ),
+        (normal(batch, hidden), *cells, normal(batch, reading), *make_state(memory, rows, batch,
+                                                                           random, dtype, grad)),
     )
 
 
-def reference(
-    structure: str,
-    controller: str,
-    x: Tensor,
-    lengths: Tensor | None,
-    weights: ControllerWeights,
-    head_weight: Tensor,
-    head_bias: Tensor,
-    initial: tuple[Tensor, ...],
-) -> tuple[Tensor, tuple[Tensor, ...], Tensor]:
-    memory = MEMORIES[structure](initial[-2].shape[-1])
-    parts = 2 if structure == "deque" else 1
+def make_state(
+    memory: Memory[Any, Any],
+    steps: int,
+    batch: int,
+    random: torch.Generator,
+    dtype: torch.dtype,
+    grad: bool = True,
+) -> tuple[Tensor, ...]:
+    """A state as some steps leave it, moved off it so that nothing is just empty."""
+    state = memory.initial_state(batch, dtype=torch.float64)
+    fields = []
+    for field, tensor in zip(memory.state_fields, state, strict=True):
+        padded = field.padded(tensor, steps)
+        drawn = torch.rand(padded.shape, generator=random, dtype=torch.float64)
+        moved = padded + (drawn if steps else 0 * drawn)
+        fields.append(moved.to(dtype).requires_grad_(grad))
+    return tuple(fields)
 
-    def heads(hidden: Tensor) -> tuple[Tensor, ...]:
-        raw = torch.nn.functional.linear(hidden, head_weight, head_bias)
-        fields: list[Tensor] = []
-        for part in raw.chunk(parts, -1):
-            fields += [torch.tanh(part[:, :-2]), *torch.sigmoid(part[:, -2:]).unbind(-1)]
-        return tuple(fields)
+
+def reference(case: Case) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """The case in the readable loop."""
+    *of_controller, head_weight, head_bias = case.weights
+    weights = ControllerWeights(*of_controller)
 
     def cell(inputs: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        if controller == "lstm":
+        if case.controller == "lstm":
             return lstm_cell(inputs, state, weights)
-        if controller == "gru":
+        if case.controller == "gru":
             return gru_cell(inputs, state, weights)
-        return elman_cell(inputs, state, weights, controller.removeprefix("elman_"))
+        return elman_cell(inputs, state, weights, case.controller.removeprefix("elman_"))
 
-    *controller_state, reading, values, strengths = initial
-    state = MemoryRNNState(tuple(controller_state), reading, memory.State(values, strengths))
-    outputs, final = run_recurrence(cell, heads, memory, x, state, lengths)
-    return (
-        outputs,
-        (*final.controller, final.reading, final.memory.values, final.memory.strengths),
-        final.memory.values,
+    size = 2 if case.controller == "lstm" else 1
+    state = MemoryRNNState(
+        case.initial[:size], case.initial[size], case.memory.State(*case.initial[size + 1 :])
     )
+    outputs, final = run_recurrence(
+        cell,
+        lambda hidden: apply_heads(case.memory.heads, hidden, head_weight, head_bias),
+        case.memory,
+        case.x,
+        state,
+        case.lengths,
+    )
+    return outputs, (*final.controller, final.reading, *final.memory)
 
 
-def run_and_differentiate(function: Any, case: Case, seed: int = 1) -> tuple[list[Tensor], ...]:
-    """Outputs and final state, and the gradients of a random weighting of them all."""
-    outputs, final, _ = function(*case)
+def fused(case: Case) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """The case in the kernels."""
+    return recurrence(*case.arguments())
+
+
+def run_and_differentiate(
+    function: Any, case: Case, seed: int = 1, chosen: slice = slice(None)
+) -> tuple[list[Tensor], ...]:
+    """Outputs and final state, and the gradients of a random weighting of those that are chosen."""
+    outputs, final = function(case)
     results = [outputs, *final]
+    return results, gradients(results[chosen], case.tensors(), seed)
+
+
+def gradients(results: list[Tensor], wanted: list[Tensor], seed: int = 1) -> list[Tensor]:
+    """The gradients of a random weighting of results."""
     random = torch.Generator().manual_seed(seed)
     weights = [torch.randn(r.shape, generator=random, dtype=torch.float64) for r in results]
     loss = sum((r * w.to(r.dtype)).sum() for r, w in zip(results, weights, strict=True))
-    given = case.tensors()
-    grads = torch.autograd.grad(loss, given, allow_unused=True)
-    grads = [torch.zeros_like(t) if g is None else g for g, t in zip(grads, given, strict=True)]
-    return results, grads
+    return list(
+        torch.autograd.grad(loss, wanted, allow_unused=True, materialize_grads=True)
+    )
 
 
 #: Passes every given tensor through a function and computes the reference again, in float64.
@@ -182,7 +231,9 @@ def rounded_otherwise(seed: int) -> Callable[[Tensor], Tensor]:
 
 
 def truth_of(
-    case: Case, change: Callable[[Tensor], Tensor] = lambda tensor: tensor
+    case: Case,
+    change: Callable[[Tensor], Tensor] = lambda tensor: tensor,
+    chosen: slice = slice(None),
 ) -> list[Tensor]:
     """The reference in float64, after each tensor of the case went through `change`."""
 
@@ -191,21 +242,21 @@ def truth_of(
 
     widened = case._replace(
         x=wide(case.x),
-        weights=ControllerWeights(*map(wide, case.weights)),
-        head_weight=wide(case.head_weight),
-        head_bias=wide(case.head_bias),
+        weights=Weights(*map(wide, case.weights)),
         initial=tuple(map(wide, case.initial)),
     )
-    return results_and_gradients(reference, widened)
+    return results_and_gradients(reference, widened, chosen)
 
 
-def results_and_gradients(function: Any, case: Case) -> list[Tensor]:
-    return list(chain(*run_and_differentiate(function, case)))
+def results_and_gradients(
+    function: Any, case: Case, chosen: slice = slice(None)
+) -> list[Tensor]:
+    return list(chain(*run_and_differentiate(function, case, chosen=chosen)))
 
 
-def assert_parity(case: Case) -> None:
+def assert_parity(case: Case, chosen: slice = slice(None)) -> None:
     assert_equal_up_to_rounding(
-        results_and_gradients(recurrence, case),
-        results_and_gradients(reference, case),
-        partial(truth_of, case),
+        results_and_gradients(fused, case, chosen),
+        results_and_gradients(reference, case, chosen),
+        partial(truth_of, case, chosen=chosen),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from _cases import make_case
+from _cases import MEMORIES, STRUCTURES, make_case, make_state
 from torch import Tensor
 
 from unbounded.errors import UnboundedError
@@ -12,75 +12,36 @@ from unbounded.errors import UnboundedError
 OPERATORS = torch.ops.unbounded
 
 
-def recurrence_arguments(structure="deque", controller="lstm"):
-    case = make_case(structure, controller, lengths=[7, 0, 3], grad=False)
-    bias_hh = torch.zeros_like(case.weights.bias_ih)
-    weights = case.weights._replace(bias_hh=bias_hh)
+def recurrence_arguments(memory, controller="lstm"):
+    case = make_case(memory, controller, lengths=[7, 0, 3], grad=False)
+    weights = list(case.weights)
+    weights[3] = torch.zeros_like(weights[2])
+    structure, activations, *_ = case.arguments()
     return [
-        structure, controller, case.x, case.lengths, *weights, case.head_weight, case.head_bias,
-        *case.initial, True,
+        structure.name, structure.options, activations, controller, case.x, case.lengths, weights,
+        list(case.initial), True,
     ]  # fmt: skip
 
 
-def backward_arguments():
-    _, _, x, lengths, *tensors, _ = arguments = recurrence_arguments()
-    results = OPERATORS.recurrence(*arguments)
-    weight_ih, weight_hh, _, _, head_weight, _, *initial = tensors
-    grads = [torch.randn_like(result) for result in results[:6]]
-    inputs = [x, weight_ih, head_weight, *initial]
-    return ["deque", "lstm", inputs, lengths, weight_hh, results, grads, True, True]
+def backward_arguments(memory):
+    *arguments, _ = recurrence_arguments(memory)
+    results = OPERATORS.recurrence(*arguments, True)
+    grads = [torch.randn_like(result) for result in results[: 1 + len(arguments[-1])]]
+    return [*arguments, results, grads, [True, True, True]]
 
 
-def unroll_arguments():
-    return ["stack", torch.randn(2, 7, 3), torch.rand(2, 5, 2), torch.rand(2, 2)]
+def unroll_arguments(memory):
+    memory, random = MEMORIES[memory], torch.Generator().manual_seed(0)
+    instruction = [torch.rand(2, 5, *head.shape) for head in memory.heads]
+    state = make_state(memory, 2, 2, random, torch.float32, grad=False)
+    return [memory.kernel.name, memory.kernel.options, instruction, list(state)]
 
 
-def unroll_backward_arguments():
-    arguments = unroll_arguments()
-    readings, strengths, *kept = OPERATORS.unroll(*arguments)
-    return [*arguments, strengths, kept, torch.randn_like(readings), torch.randn_like(strengths)]
-
-
-def superposition_arguments():
-    random = torch.Generator().manual_seed(0)
-    count, depth, hidden, inputs, batch = 3, 2, 5, 4, 2
-
-    def normal(*shape):
-        return torch.randn(*shape, generator=random)
-
-    blocks = 4 * hidden
-    return [
-        "superposition_stack", "lstm", normal(6, batch, inputs), torch.tensor([6, 2]),
-        normal(blocks, inputs + count * depth), normal(blocks, hidden), normal(blocks),
-        normal(blocks), normal(3 * count, hidden), normal(3 * count), normal(batch, hidden),
-        normal(batch, hidden), normal(batch, count * depth), normal(batch, count, 4), 0, False,
-        True,
-    ]  # fmt: skip
-
-
-def superposition_backward_arguments():
-    arguments = superposition_arguments()
-    _, _, x, lengths, weight_ih, weight_hh, _, _, head_weight, _, *initial = arguments[:14]
-    results = OPERATORS.superposition(*arguments)
-    grads = [torch.randn_like(result) for result in results[:5]]
-    inputs = [x, weight_ih, head_weight, *initial]
-    return [
-        "superposition_stack", "lstm", inputs, lengths, weight_hh, results, grads, 0, True, True,
-        True,
-    ]  # fmt: skip
-
-
-def superposition_unroll_arguments():
-    return ["superposition_list", torch.rand(2, 5, 12), torch.randn(2, 3, 5), 2, 0, False]
-
-
-def superposition_unroll_backward_arguments():
-    structure, instructions, memory0, depth, capacity, _ = superposition_unroll_arguments()
-    readings, final, *kept = OPERATORS.superposition_unroll(
-        structure, instructions, memory0, depth, capacity, False
-    )
-    grads = torch.randn_like(readings), torch.randn_like(final)
-    return [structure, instructions, memory0, kept, *grads, depth, capacity]
+def unroll_backward_arguments(memory):
+    arguments = unroll_arguments(memory)
+    results = OPERATORS.unroll(*arguments)
+    grads = [torch.randn_like(result) for result in results[: 1 + len(arguments[-1])]]
+    return [*arguments, results, grads]
 
 
 CALLS = {
@@ -88,10 +49,6 @@ CALLS = {
     "recurrence_backward": backward_arguments,
     "unroll": unroll_arguments,
     "unroll_backward": unroll_backward_arguments,
-    "superposition": superposition_arguments,
-    "superposition_backward": superposition_backward_arguments,
-    "superposition_unroll": superposition_unroll_arguments,
-    "superposition_unroll_backward": superposition_unroll_backward_arguments,
 }
 
 
@@ -115,12 +72,8 @@ def spread_out(tensor: Tensor) -> Tensor:
     return torch.stack((tensor, tensor), -1)[..., 0]
 
 
-#: What only makes another call that is right: a memory of fewer columns or cells.
-RIGHT = {
-    ("unroll", narrower, 1),
-    ("superposition", narrower, 13),
-    ("superposition_unroll", narrower, 2),
-}
+#: What only makes another call that is right: fewer cells, or an input less.
+RIGHT = (("superposition_stack", "cells"),)
 FAULTS = (one_axis_too_many, shorter, narrower, other_dtype, spread_out)
 
 
@@ -135,18 +88,18 @@ def places(arguments):
                     yield i, j
 
 
+@pytest.mark.parametrize("memory", STRUCTURES)
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_tensor_that_does_not_fit_is_an_error(name, fault):
+def test_a_tensor_that_does_not_fit_is_an_error(name, memory, fault):
     operator = getattr(OPERATORS, name)
-    arguments = CALLS[name]()
+    arguments = CALLS[name](memory)
     operator(*arguments)
     for i, j in places(arguments):
         right = arguments[i] if j is None else arguments[i][j]
-        if (name, fault, i) in RIGHT:
-            continue
-        if right.numel() == 0:
-            continue
+        is_cells = memory == "superposition_stack" and fault is narrower and right.dim() == 3
+        if right.numel() == 0 or (is_cells and "backward" not in name and j is not None):
+            continue  # fewer cells are another call, which is right
         wrong = list(arguments)
         wrong[i] = fault(right) if j is None else with_tensor(arguments[i], j, fault(right))
         # Sizes are read off some tensors: then the others do not fit, and are named.
@@ -159,8 +112,22 @@ def with_tensor(tensors, place, replacement):
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_an_unknown_name_is_an_error(name):
-    operator = getattr(OPERATORS, name)
-    arguments = CALLS[name]()
+def test_unknown_names_and_options_are_errors(name):
+    operator, arguments = getattr(OPERATORS, name), CALLS[name]("deque")
     with pytest.raises(UnboundedError, match="heap"):
         operator("heap", *arguments[1:])
+    for options in ([], [3, 4], [0]):
+        with pytest.raises(UnboundedError, match=r"options|width"):
+            operator("deque", options, *arguments[2:])
+    if "recurrence" in name:
+        with pytest.raises(UnboundedError, match="activation"):
+            operator(*arguments[:2], ["tanh"], *arguments[3:])
+        with pytest.raises(UnboundedError, match="cubed"):
+            operator(*arguments[:2], ["cubed"] * 6, *arguments[3:])
+
+
+def test_lengths_out_of_range_are_an_error():
+    arguments = recurrence_arguments("stack")
+    for lengths in ([8, 0, 3], [-1, 0, 3]):
+        with pytest.raises(UnboundedError, match="lengths"):
+            OPERATORS.recurrence(*arguments[:5], torch.tensor(lengths), *arguments[6:])

@@ -9,77 +9,71 @@ import threading
 import pytest
 import torch
 from _cases import (
+    MEMORIES,
+    STRUCTURES,
+    VARIANTS,
     assert_parity,
+    fused,
     make_case,
     reference,
     relative_error,
     run_and_differentiate,
 )
+from test_direct_calls import recurrence_arguments, unroll_arguments
 
 from unbounded import errors
 from unbounded.errors import say_once
-from unbounded.kernels import Stepper, available, recurrence, unroll, why_not
+from unbounded.kernels import Session, available, recurrence, why_not
+from unbounded.memories import SuperpositionStack
 
-STRUCTURES = ("stack", "queue", "deque")
-
-
-def operator_arguments(case, saves):
-    cell = () if case.controller == "lstm" else (case.x.new_empty(case.x.shape[1], 0),)
-    hidden, *rest = case.initial
-    return (
-        case.structure, case.controller, case.x, case.lengths, *case.weights, case.head_weight,
-        case.head_bias, hidden, *cell, *rest, saves,
-    )  # fmt: skip
+OPERATORS = torch.ops.unbounded
 
 
-@pytest.mark.parametrize("controller", ["lstm", "gru"])
-@pytest.mark.parametrize("saves", [True, False])
-def test_opcheck_of_forward(controller, saves):
-    case = make_case("deque", controller, grad=False)
-    torch.library.opcheck(torch.ops.unbounded.recurrence.default, operator_arguments(case, saves))
+@pytest.mark.parametrize("memory", [*STRUCTURES, VARIANTS[5]], ids=str)
+@pytest.mark.parametrize("controller", ["lstm", "gru", "elman_sigmoid"])
+def test_opcheck_of_the_recurrence(memory, controller):
+    *call, _ = recurrence_arguments(memory, controller)
+    call[5] = None  # beyond the lengths nothing is written that could be compared
+    for saves in (True, False):
+        torch.library.opcheck(OPERATORS.recurrence.default, (*call, saves))
+    results = OPERATORS.recurrence(*call, True)
+    grads = [torch.randn_like(result) for result in results[: 1 + len(call[-1])]]
+    for needs in ([True] * 3, [False] * 3):
+        torch.library.opcheck(
+            OPERATORS.recurrence_backward.default, (*call, results, grads, needs)
+        )
 
 
-@pytest.mark.parametrize("controller", ["lstm", "gru"])
-def test_opcheck_of_backward(controller):
-    case = make_case("queue", controller, grad=False)
-    arguments = operator_arguments(case, True)
-    results = torch.ops.unbounded.recurrence(*arguments)
-    inputs = [case.x, case.weights.weight_ih, case.head_weight, *arguments[10:15]]
-    grads = [torch.randn_like(result) for result in results[:6]]
-    torch.library.opcheck(
-        torch.ops.unbounded.recurrence_backward.default,
-        ("queue", controller, inputs, None, case.weights.weight_hh, results, grads, True, True),
-    )
+@pytest.mark.parametrize("memory", STRUCTURES)
+def test_opcheck_of_the_unroll(memory):
+    arguments = unroll_arguments(memory)
+    torch.library.opcheck(OPERATORS.unroll.default, arguments)
+    results = OPERATORS.unroll(*arguments)
+    readings, *last = results[: 1 + len(arguments[-1])]
+    for grads in ([torch.randn_like(t) for t in last], [None for _ in last]):
+        torch.library.opcheck(
+            OPERATORS.unroll_backward.default,
+            (*arguments, results, [torch.randn_like(readings), *grads]),
+        )
 
 
-def test_opcheck_of_unroll():
-    values, push_pop = torch.randn(2, 7, 3), torch.rand(2, 5, 2)
-    strengths0 = torch.rand(2, 2)
-    arguments = ("stack", values, push_pop, strengths0)
-    torch.library.opcheck(torch.ops.unbounded.unroll.default, arguments)
-    readings, strengths, *kept = torch.ops.unbounded.unroll(*arguments)
-    torch.library.opcheck(
-        torch.ops.unbounded.unroll_backward.default,
-        ("stack", values, push_pop, strengths0, strengths, kept, torch.randn_like(readings), None),
-    )
-
-
-@pytest.mark.parametrize("structure", STRUCTURES)
+@pytest.mark.parametrize("memory", STRUCTURES)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_compile_around_it(structure):
-    case = make_case(structure)
+def test_compile_around_it(memory):
+    case = make_case(memory)
 
-    def function(*arguments):
-        outputs, final, values = recurrence(*arguments)
-        return outputs * 2, final, values
+    def function(case):
+        outputs, final = fused(case)
+        return outputs * 2, final
 
+    torch.compiler.reset()
     compiled = torch.compile(function, backend="aot_eager", fullgraph=True)
     got = run_and_differentiate(compiled, case)
     wanted = run_and_differentiate(function, case)
     for one, other in zip((*got[0], *got[1]), (*wanted[0], *wanted[1]), strict=True):
         assert relative_error(one, other) <= 1e-12
     with torch.no_grad():
-        torch.testing.assert_close(compiled(*case)[0], function(*case)[0])
+        torch.testing.assert_close(compiled(case)[0], function(case)[0])
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a C++ compiler")
@@ -87,9 +81,9 @@ def test_compile_around_it(structure):
 def test_inductor_around_it():
     case = make_case("queue", dtype=torch.float32)
 
-    def function(*arguments):
-        outputs, final, values = recurrence(*arguments)
-        return torch.tanh(outputs * 2), final, values
+    def function(case):
+        outputs, final = fused(case)
+        return torch.tanh(outputs * 2), final
 
     compiled = torch.compile(function, fullgraph=True)
     got, wanted = (run_and_differentiate(f, case) for f in (compiled, function))
@@ -97,75 +91,100 @@ def test_inductor_around_it():
         assert relative_error(one, other) <= 1e-5
 
 
-@pytest.mark.parametrize("controller", ["lstm", "gru"])
-def test_double_backward_takes_the_reference(controller):
-    case = make_case("stack", controller, steps=3)
+@pytest.mark.parametrize("memory", STRUCTURES)
+@pytest.mark.parametrize("controller", ["lstm", "gru", "elman_sigmoid"])
+def test_double_backward_takes_the_reference(memory, controller):
+    case = make_case(memory, controller, steps=3)
+
+    def plain(lengths, x, weights, initial):
+        changed = case._replace(lengths=lengths, x=x, weights=weights, initial=tuple(initial))
+        outputs, final = reference(changed)
+        return outputs, *final
+
     say_once.cache_clear()
-    wanted = None
-    for function in (
-        lambda *arguments: recurrence(*arguments, reference=reference),
-        reference,
-    ):
-        outputs, _, _ = function(*case)
-        if wanted is None:
-            with pytest.warns(RuntimeWarning, match="reference path"):
-                (first,) = torch.autograd.grad(outputs.square().sum(), case.x, create_graph=True)
-        else:
-            (first,) = torch.autograd.grad(outputs.square().sum(), case.x, create_graph=True)
-        (second,) = torch.autograd.grad(first.square().sum(), case.head_weight)
-        if wanted is None:
-            wanted = second
-    assert relative_error(wanted, second) <= 1e-10
+    outputs, _ = recurrence(*case.arguments(), reference=plain)
+    with pytest.warns(RuntimeWarning, match="reference path"):
+        (first,) = torch.autograd.grad(outputs.square().sum(), case.x, create_graph=True)
+    ours = torch.autograd.grad(first.square().sum(), case.weights.head_weight)
+    outputs, _ = reference(case)
+    (first,) = torch.autograd.grad(outputs.square().sum(), case.x, create_graph=True)
+    theirs = torch.autograd.grad(first.square().sum(), case.weights.head_weight)
+    assert relative_error(*ours, *theirs) <= 1e-10
 
 
 def test_double_backward_without_a_reference_says_so():
     case = make_case()
-    outputs, _, _ = recurrence(*case)
+    outputs, _ = fused(case)
     with pytest.raises(errors.BackendError, match="double backward"):
         torch.autograd.grad(outputs.sum(), case.x, create_graph=True)
 
 
-@pytest.mark.parametrize("structure", STRUCTURES)
+def test_only_what_needs_a_gradient_gets_one():
+    case = make_case("stack", "gru", grad=False)
+    for k, tensor in enumerate(case.tensors()):
+        tensor.requires_grad_()
+        outputs, final = fused(case)
+        loss = outputs.square().sum() + sum(field.square().sum() for field in final)
+        (grad,) = torch.autograd.grad(loss, [tensor])
+        everything = make_case("stack", "gru")
+        outputs, final = fused(everything)
+        loss = outputs.square().sum() + sum(field.square().sum() for field in final)
+        assert torch.equal(grad, torch.autograd.grad(loss, everything.tensors())[k])
+        tensor.requires_grad_(False)
+
+
+@pytest.mark.parametrize("memory", [*STRUCTURES, *VARIANTS], ids=str)
 @pytest.mark.parametrize("controller", ["lstm", "gru", "elman_tanh"])
 @pytest.mark.parametrize("lengths", [None, [9, 0, 4]])
-def test_stepping_equals_a_whole_sequence(structure, controller, lengths):
-    case = make_case(structure, controller, steps=9, grad=False)
-    outputs, final, _ = reference(*case._replace(lengths=lengths and torch.tensor(lengths)))
-    whole, whole_final, _ = recurrence(*case._replace(lengths=lengths and torch.tensor(lengths)))
-    stepper = Stepper(structure, controller, *case[4:], capacity=2)
-    parts = []
-    begin = 0
+def test_stepping_equals_a_whole_sequence(memory, controller, lengths):
+    given = None if lengths is None else torch.tensor(lengths)
+    case = make_case(memory, controller, steps=9, grad=False)._replace(lengths=given)
+    outputs, final = reference(case)
+    structure, activations, name, _, _, weights, initial = case.arguments()
+    session = Session(structure, activations, name, weights, initial, room=2)
+    chunks, begin = [], 0
     for size in (1, 3, 1, 4):
-        left = None
-        if lengths is not None:
-            left = (torch.tensor(lengths) - begin).clamp(0, size)
-        parts.append(stepper.run(case.x[begin : begin + size], left))
+        left = None if given is None else (given - begin).clamp(0, size)
+        chunks.append(session.run(case.x[begin : begin + size], left))
         begin += size
-    for got, state in ((whole, whole_final), (torch.cat(parts), stepper.state())):
+    for got, state in (fused(case), (torch.cat(chunks), session.state())):
         assert relative_error(got, outputs) <= 1e-12
         for one, other in zip(state, final, strict=True):
             assert one.shape == other.shape
             assert relative_error(one, other) <= 1e-12
 
 
-def test_no_steps():
-    case = make_case(grad=False)
-    outputs, final, _ = recurrence(*case._replace(x=case.x[:0]))
-    assert outputs.shape == (0, 3, 5)
-    for one, other in zip(final, case.initial, strict=True):
-        assert torch.equal(one, other)
+def test_stepping_notices_a_lost_cell():
+    case = make_case(SuperpositionStack(2, capacity=4), steps=5, rows=0, grad=False)
+    structure, activations, name, x, _, weights, initial = case.arguments()
+    session = Session(structure, activations, name, weights, initial)
+    session.run(x[:4])
+    with pytest.raises(errors.MemoryOverflowError, match="capacity 4"):
+        session.run(x[4:])
+
+
+@pytest.mark.parametrize("memory", STRUCTURES)
+def test_no_steps(memory):
+    case = make_case(memory)
+    case = case._replace(x=case.x[:0])
+    for grad in (True, False):
+        with torch.set_grad_enabled(grad):
+            outputs, final = fused(case)
+        assert outputs.shape == (0, 3, 5)
+        for one, other in zip(final, case.initial, strict=True):
+            assert torch.equal(one, other)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
-@pytest.mark.parametrize("structure", STRUCTURES)
-def test_threads_and_bit_identical_runs(structure, threads):
+@pytest.mark.parametrize("memory", STRUCTURES)
+def test_threads_and_bit_identical_runs(memory, threads):
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(threads)
-        case = make_case(structure, steps=30, batch=5, hidden=70, width=40, dtype=torch.float32)
-        first = run_and_differentiate(recurrence, case)
+        case = make_case(memory, steps=30, batch=5, hidden=70, dtype=torch.float32)
+        first = run_and_differentiate(fused, case)
         for _ in range(5):
-            again = run_and_differentiate(recurrence, case)
+            again = run_and_differentiate(fused, case)
             for one, other in zip((*first[0], *first[1]), (*again[0], *again[1]), strict=True):
                 assert torch.equal(one, other)
         assert_parity(case)
@@ -175,12 +194,12 @@ def test_threads_and_bit_identical_runs(structure, threads):
 
 def test_calls_from_several_threads_at_once():
     case = make_case(steps=20, hidden=40)
-    wanted = run_and_differentiate(recurrence, case)
+    wanted = run_and_differentiate(fused, case)
     faults = []
 
     def work():
         for _ in range(10):
-            got = run_and_differentiate(recurrence, case)
+            got = run_and_differentiate(fused, case)
             if not all(torch.equal(a, b) for a, b in zip(got[0], wanted[0], strict=True)):
                 faults.append("differs")
 
@@ -194,14 +213,14 @@ def test_calls_from_several_threads_at_once():
 
 def _in_child(queue):
     case = make_case(steps=5, hidden=40, grad=False)
-    queue.put(float(recurrence(*case)[0].sum()))
+    queue.put(float(fused(case)[0].sum()))
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_worker_processes(method):
     case = make_case(steps=5, hidden=40, grad=False)
-    wanted = float(recurrence(*case)[0].sum())
+    wanted = float(fused(case)[0].sum())
     context = multiprocessing.get_context(method)
     queue = context.Queue()
     child = context.Process(target=_in_child, args=(queue,))
@@ -224,7 +243,7 @@ def test_what_it_cannot_serve():
     assert why_not(*case.tensors()) is None
     assert "float16" in why_not(case.x.half())
     assert "meta" in why_not(case.x.to("meta"))
-    assert "one dtype" in why_not(case.x, case.head_bias.float())
+    assert "one dtype" in why_not(case.x, case.weights.head_bias.float())
     with torch.autograd.forward_ad.dual_level():
         dual = torch.autograd.forward_ad.make_dual(case.x.detach(), torch.ones_like(case.x))
         assert "forward-mode" in why_not(dual)
@@ -235,10 +254,13 @@ def _expect_functorch(x):
     assert "torch.func" in why_not(x)
 
 
+def with_weights(case, **weights):
+    return case._replace(weights=case.weights._replace(**weights))
+
+
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        (lambda c: c._replace(structure="stak"), errors.ChoiceError, "stack"),
         (lambda c: c._replace(controller="lstmm"), errors.ChoiceError, "lstm"),
         (lambda c: c._replace(x=c.x[0]), errors.ShapeError, "x"),
         (lambda c: c._replace(x=c.x[:, :2]), errors.ShapeError, "x"),
@@ -246,32 +268,35 @@ def _expect_functorch(x):
         (lambda c: c._replace(lengths=torch.tensor([1, 2, 8])), errors.ShapeError, "lengths"),
         (lambda c: c._replace(lengths=torch.tensor([1, -2, 3])), errors.ShapeError, "lengths"),
         (lambda c: c._replace(lengths=torch.ones(3)), errors.DTypeError, "lengths"),
-        (lambda c: c._replace(head_bias=c.head_bias[:-1]), errors.ShapeError, "head_bias"),
+        (lambda c: with_weights(c, head_bias=torch.ones(7)), errors.ShapeError, "head_bias"),
+        (lambda c: with_weights(c, weight_hh=None), errors.ShapeError, "weight_hh"),
+        (lambda c: with_weights(c, head_bias=torch.ones(8)), errors.DTypeError, "head_bias"),
         (lambda c: c._replace(initial=c.initial[:-1]), errors.ShapeError, "initial"),
         (
             lambda c: c._replace(initial=(*c.initial[:-1], c.initial[-1][:, :1])),
             errors.ShapeError,
             "strengths",
         ),
-        (
-            lambda c: c._replace(weights=c.weights._replace(weight_hh=None)),
-            errors.ShapeError,
-            "weight_hh",
-        ),
-        (lambda c: c._replace(head_bias=c.head_bias.float()), errors.BackendError, "dtype"),
     ],
 )
 def test_bad_input_is_an_error_before_the_call(change, error, message):
     with pytest.raises(error, match=message):
-        recurrence(*change(make_case()))
+        fused(change(make_case()))
 
 
-def test_bad_input_of_unroll():
-    value, push = torch.randn(2, 3, 4), torch.rand(2, 3)
-    empty = (value.new_zeros(2, 0, 4), value.new_zeros(2, 0))
-    with pytest.raises(errors.ShapeError, match="pop"):
-        unroll("stack", (value, push, push[:, :1]), empty)
-    with pytest.raises(errors.ShapeError, match="6 fields"):
-        unroll("deque", (value, push, push), empty)
-    with pytest.raises(errors.ChoiceError):
-        unroll("heap", (value, push, push), empty)
+@pytest.mark.parametrize("memory", [*STRUCTURES, *VARIANTS], ids=str)
+def test_the_declaration_agrees_with_the_memory(memory):
+    memory = MEMORIES[memory] if isinstance(memory, str) else memory
+    kernel = memory.kernel
+    assert dict(kernel.heads) == {head.name: head.shape for head in memory.heads}
+    assert kernel.reading == memory.reading_size
+    names = [field.name for field in memory.state_fields]
+    assert names == [field.name for field in kernel.fields]
+    for ours, theirs in zip(kernel.fields, memory.state_fields, strict=True):
+        assert ours.shape == theirs.shape
+        if theirs.grows:
+            assert kernel.growth == theirs.growth
+            for rows in (theirs.rows, theirs.rows + 2):
+                for steps in (0, 1, 5, 1000):
+                    assert kernel.rows_after(rows, steps) == theirs.rows_after(rows, steps)
+    assert {*names, *kernel.heads} >= {*kernel.nonnegative}

@@ -6,7 +6,10 @@ import pytest
 import torch
 from _cases import (
     GATES,
+    STRUCTURES,
+    VARIANTS,
     assert_parity,
+    fused,
     make_case,
     reference,
     relative_error,
@@ -16,78 +19,176 @@ from _cases import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unbounded.kernels import recurrence
+from unbounded.errors import MemoryOverflowError
+from unbounded.memories import (
+    NeuralDeque,
+    NeuralQueue,
+    NeuralStack,
+    SuperpositionList,
+    SuperpositionStack,
+)
 
-STRUCTURES = ("stack", "queue", "deque")
+ROWS = ("stack", "queue", "deque")
+DTYPES = [torch.float32, torch.float64]
+#: What of (outputs, ..., reading, memory) gets a gradient.
+CHOSEN = {"outputs": slice(1), "controller": slice(2), "everything": slice(None)}
 
 
-@pytest.mark.parametrize("structure", STRUCTURES)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("memory", STRUCTURES)
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("lengths", [None, [7, 0, 3, 1]])
 @pytest.mark.parametrize("sharpness", [1.0, 30.0, 1000.0])
 @pytest.mark.parametrize("rows", [0, 2])
-def test_parity(structure, dtype, lengths, sharpness, rows):
+def test_parity(memory, dtype, lengths, sharpness, rows):
     assert_parity(
-        make_case(structure, batch=4, lengths=lengths, dtype=dtype, sharpness=sharpness, rows=rows)
+        make_case(memory, batch=4, lengths=lengths, dtype=dtype, sharpness=sharpness, rows=rows)
     )
 
 
-@pytest.mark.parametrize("structure", STRUCTURES)
-@pytest.mark.parametrize("batch", [1, 2, 10, 15, 33, 80])
-def test_parity_of_larger_sizes(structure, batch):
-    assert_parity(make_case(structure, steps=20, batch=batch, inputs=9, hidden=70, width=45))
+@pytest.mark.parametrize("memory", VARIANTS, ids=repr)
+@pytest.mark.parametrize("controller", ["lstm", "elman_sigmoid"])
+@pytest.mark.parametrize("batch", [1, 10, 33])
+def test_parity_of_variants_and_larger_sizes(memory, controller, batch):
+    lengths = None if batch == 1 else [(7 * b) % 21 for b in range(batch)]
+    assert_parity(
+        make_case(memory, controller, steps=20, batch=batch, inputs=9, hidden=70, lengths=lengths)
+    )
 
 
-@pytest.mark.parametrize("structure", STRUCTURES)
+@pytest.mark.parametrize("memory", STRUCTURES)
 @pytest.mark.parametrize("controller", ["gru", "elman_tanh", "elman_sigmoid", "elman_relu"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("lengths", [None, [7, 0, 3, 1]])
 @pytest.mark.parametrize("bias", [True, False])
-def test_parity_of_controllers(structure, controller, dtype, lengths, bias):
+def test_parity_of_controllers(memory, controller, dtype, lengths, bias):
     assert_parity(
-        make_case(
-            structure, controller, batch=4, hidden=37, lengths=lengths, dtype=dtype, bias=bias
+        make_case(memory, controller, batch=4, hidden=37, lengths=lengths, dtype=dtype, bias=bias)
+    )
+
+
+@pytest.mark.parametrize("memory", STRUCTURES)
+def test_parity_without_recurrence(memory):
+    assert_parity(make_case(memory, "elman_tanh", recurrent=False))
+
+
+@pytest.mark.parametrize("memory", [*STRUCTURES, *VARIANTS[3:]], ids=str)
+@pytest.mark.parametrize("chosen", CHOSEN)
+@pytest.mark.parametrize("steps", [1, 8, 17, 140])
+def test_parity_over_blocks_of_steps(memory, chosen, steps):
+    lengths = [steps, steps * 2 // 3]
+    case = make_case(memory, "elman_sigmoid", steps, 2, rows=5, lengths=lengths, bias=False)
+    assert_parity(case, CHOSEN[chosen])
+
+
+def some_memory(data):
+    width = data.draw(st.integers(1, 40))
+    depth, noop, room = (
+        data.draw(s) for s in (st.integers(1, 6), st.booleans(), st.none() | st.integers(0, 8))
+    )
+    capacity = None if room is None else depth + room
+
+    def policy(name):
+        return "error" if room is None else name
+
+    return data.draw(
+        st.sampled_from(
+            [
+                NeuralStack(width),
+                NeuralQueue(width),
+                NeuralDeque(width),
+                SuperpositionStack(width // 2 + 1, depth, noop, capacity, policy("drop_bottom")),
+                SuperpositionList(width // 2 + 1, depth, noop, capacity, policy("drop_ends")),
+            ]
         )
     )
 
 
-@pytest.mark.parametrize("structure", STRUCTURES)
-def test_parity_without_recurrence(structure):
-    assert_parity(make_case(structure, "elman_tanh", recurrent=False))
-
-
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
-    structure=st.sampled_from(STRUCTURES),
     controller=st.sampled_from(sorted(GATES)),
-    dtype=st.sampled_from([torch.float32, torch.float64]),
+    dtype=st.sampled_from(DTYPES),
     batch=st.integers(1, 17),
     inputs=st.integers(0, 5),
     hidden=st.integers(1, 40),
-    width=st.integers(1, 40),
     rows=st.integers(0, 3),
+    chosen=st.sampled_from(sorted(CHOSEN)),
     data=st.data(),
 )
-def test_parity_of_random_sizes(
-    structure, controller, dtype, batch, inputs, hidden, width, rows, data
-):
-    steps = data.draw(st.integers(1, 8))
+def test_parity_of_random_sizes(controller, dtype, batch, inputs, hidden, rows, chosen, data):
+    steps = data.draw(st.integers(1, 12))
     lengths = data.draw(st.none() | st.lists(st.integers(0, steps), min_size=batch, max_size=batch))
-    assert_parity(
-        make_case(structure, controller, steps, batch, inputs, hidden, width, rows, lengths, dtype)
-    )
+    memory = some_memory(data)
+    case = make_case(memory, controller, steps, batch, inputs, hidden, rows, lengths, dtype)
+    assert_parity(case, CHOSEN[chosen])
 
 
 def test_no_less_accurate_than_the_reference():
     # Over many small calls, geometric means: one division too coarse would show at once.
     ratios = []
     for seed in range(60):
-        structure, controller = STRUCTURES[seed % 3], sorted(GATES)[seed % 5]
-        case = make_case(structure, controller, seed=seed, dtype=torch.float32)
-        got, wanted = (results_and_gradients(each, case) for each in (recurrence, reference))
+        case = make_case(ROWS[seed % 3], sorted(GATES)[seed % 5], seed=seed, dtype=torch.float32)
+        got, wanted = (results_and_gradients(run, case) for run in (fused, reference))
         for one, other, true in zip(got, wanted, truth_of(case), strict=True):
             ours, theirs = relative_error(one, true), relative_error(other, true)
             if ours > 0 and theirs > 0:
                 ratios.append(ours / theirs)
     assert len(ratios) > 300
     assert torch.tensor(ratios).log().mean().exp() <= 1.1
+
+
+@pytest.mark.parametrize("memory", STRUCTURES)
+def test_chunks_equal_the_whole(memory):
+    case = make_case(memory, steps=40, batch=2, grad=False)
+    outputs, final = fused(case)
+    state, chunks = case.initial, []
+    for chunk in case.x.split([1, 16, 3, 20]):
+        output, state = fused(case._replace(x=chunk, initial=state))
+        chunks.append(output)
+    for one, other in zip((torch.cat(chunks), *state), (outputs, *final), strict=True):
+        assert one.shape == other.shape
+        assert relative_error(one, other) <= 1e-12
+
+
+@pytest.mark.parametrize(
+    "memory", [SuperpositionStack(2, capacity=4), SuperpositionList(2, capacity=4)], ids=repr
+)
+def test_a_lost_cell_is_an_error(memory):
+    case = make_case(memory, "elman_sigmoid", steps=9, batch=2, rows=0)
+    fused(case._replace(x=case.x[:3]))
+    for run in (fused, reference):
+        with pytest.raises(MemoryOverflowError, match="capacity"):
+            run(case)
+    full = make_case(memory, "elman_sigmoid", steps=1, batch=2, rows=4)
+    empty = (*full.initial[:-1], torch.full_like(full.initial[-1], -1))
+    fused(full._replace(initial=empty))
+    with pytest.raises(MemoryOverflowError, match="2 of 2"):
+        fused(full)
+
+
+def test_results_do_not_depend_on_what_their_memory_held(monkeypatch):
+    """Every buffer that the operators make is filled with NaN first."""
+    new_empty, empty_like = torch.Tensor.new_empty, torch.empty_like
+
+    def filled(make):
+        def make_filled(*arguments, **options):
+            tensor = make(*arguments, **options)
+            return tensor.fill_(float("nan")) if tensor.is_floating_point() else tensor
+
+        return make_filled
+
+    monkeypatch.setattr(torch.Tensor, "new_empty", filled(new_empty))
+    monkeypatch.setattr(torch, "empty_like", filled(empty_like))
+    for memory in (*STRUCTURES, *VARIANTS[3:]):
+        for controller in ("elman_sigmoid", "lstm"):
+            assert_parity(make_case(memory, controller, steps=35, batch=2, lengths=[35, 9]))
+
+
+@pytest.mark.parametrize("memory", STRUCTURES)
+def test_nan_comes_through(memory):
+    case = make_case(memory, "elman_sigmoid", steps=4, batch=2, grad=False)
+    case.x[1, 0] = float("nan")
+    output, final = fused(case)
+    assert not output[0].isnan().any()
+    assert output[1:, 0].isnan().all()
+    assert not output[:, 1].isnan().any()
+    assert final[-1][0].isnan().any()

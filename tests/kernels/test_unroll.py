@@ -4,30 +4,37 @@ from __future__ import annotations
 
 import pytest
 import torch
-from _cases import MEMORIES, assert_equal_up_to_rounding, relative_error
+from _cases import (
+    MEMORIES,
+    STRUCTURES,
+    assert_equal_up_to_rounding,
+    gradients,
+    make_state,
+    relative_error,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_recurrence import some_memory
 
-from unbounded.errors import say_once
+from unbounded.errors import BackendError, BackendWarning, MemoryOverflowError, ShapeError, say_once
 from unbounded.kernels import unroll
+from unbounded.memories import NeuralStack, SuperpositionList, SuperpositionStack
 
 
-def reference_unroll(structure, instruction, initial):
-    memory = MEMORIES[structure](initial[0].shape[-1])
-    state = memory.State(*initial)
-    readings = []
-    for t in range(instruction[0].shape[1]):
-        reading, state = memory.step(state, memory.Instruction(*(f[:, t] for f in instruction)))
-        readings.append(reading)
-    return torch.stack(readings, 1), state.values, state.strengths
-
-
-def make(structure, steps, batch, width, rows, kind, seed, dtype=torch.float64):
+def make(memory, steps, batch, before, kind, seed, dtype=torch.float64):
+    """Instructions and a state; weights of actions need not sum to 1 here."""
     random = torch.Generator().manual_seed(seed)
 
-    def strength(*shape):
-        drawn = torch.rand(*shape, generator=random, dtype=torch.float64)
-        if kind == "eighths":
+    def field(head):
+        drawn = torch.rand(batch, steps, *head.shape, generator=random, dtype=torch.float64)
+        if head.activation == "tanh":
+            drawn = 2 * drawn - 1
+        elif head.activation == "softmax":
+            one_hot = torch.nn.functional.one_hot(drawn.argmax(-1), drawn.shape[-1]).double()
+            # Sums above 1 grow exponentially with the steps.
+            is_soft = kind == "soft" and steps <= 12
+            drawn = one_hot if kind == "binary" else drawn if is_soft else (20 * drawn).softmax(-1)
+        elif kind == "eighths":
             drawn = (drawn * 9).floor() / 8
         elif kind == "binary":
             drawn = drawn.round()
@@ -35,59 +42,61 @@ def make(structure, steps, batch, width, rows, kind, seed, dtype=torch.float64):
             drawn = drawn * 0.1
         return drawn.to(dtype).requires_grad_()
 
-    def value(*shape):
-        return torch.randn(*shape, generator=random, dtype=torch.float64).to(dtype).requires_grad_()
-
-    fields = []
-    for _ in range(2 if structure == "deque" else 1):
-        fields += [value(batch, steps, width), strength(batch, steps), strength(batch, steps)]
-    return tuple(fields), (value(batch, rows, width), strength(batch, rows))
+    instruction = memory.Instruction(*map(field, memory.heads))
+    return instruction, memory.State(*make_state(memory, before, batch, random, dtype))
 
 
-def assert_unroll_parity(structure, instruction, initial, seed=0):
-    def run(function, instruction, initial):
-        results = function(structure, instruction, initial)
-        random = torch.Generator().manual_seed(seed)
-        loss = sum(
-            (r * torch.randn(r.shape, generator=random, dtype=torch.float64).to(r.dtype)).sum()
-            for r in results
-        )
-        return [*results, *torch.autograd.grad(loss, [*instruction, *initial])]
+def run(memory, backend, instruction, state, chosen=slice(None)):
+    readings, final = memory.unroll(
+        memory.Instruction(*instruction), memory.State(*state), backend
+    )
+    results = [readings, *final]
+    return [*results, *gradients(results[chosen], [*instruction, *state])]
 
+
+def assert_unroll_parity(memory, instruction, state, chosen=slice(None)):
     def again(change):
         wide = [
             [change(t.detach().double()).requires_grad_() for t in tensors]
-            for tensors in (instruction, initial)
+            for tensors in (instruction, state)
         ]
-        return run(reference_unroll, *wide)
+        return run(memory, "reference", *wide, chosen)
 
-    got, wanted = (run(each, instruction, initial) for each in (unroll, reference_unroll))
+    got, wanted = (run(memory, b, instruction, state, chosen) for b in ("cpu", "reference"))
     assert_equal_up_to_rounding(got, wanted, again)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
-    structure=st.sampled_from(["stack", "queue", "deque"]),
-    steps=st.integers(1, 12),
+    steps=st.integers(1, 40),
     batch=st.integers(1, 4),
-    width=st.integers(1, 40),
     rows=st.integers(0, 4),
-    kind=st.sampled_from(["soft", "eighths", "binary", "small"]),
+    kind=st.sampled_from(["soft", "sharp", "eighths", "binary", "small"]),
+    chosen=st.sampled_from([slice(1), slice(None)]),
     seed=st.integers(0, 10_000),
     dtype=st.sampled_from([torch.float32, torch.float64]),
+    data=st.data(),
 )
-def test_parity(structure, steps, batch, width, rows, kind, seed, dtype):
-    instruction, initial = make(structure, steps, batch, width, rows, kind, seed, dtype)
-    assert_unroll_parity(structure, instruction, initial)
+def test_parity(steps, batch, rows, kind, chosen, seed, dtype, data):
+    memory = some_memory(data)
+    instruction, state = make(memory, steps, batch, rows, kind, seed, dtype)
+    assert_unroll_parity(memory, instruction, state, chosen)
 
 
-@pytest.mark.parametrize("structure", ["stack", "queue", "deque"])
-def test_non_contiguous_input(structure):
-    instruction, initial = make(structure, 6, 3, 4, 2, "soft", 0)
-    turned = tuple(f.detach().transpose(0, 1).contiguous().transpose(0, 1) for f in instruction)
+@pytest.mark.parametrize("memory", STRUCTURES)
+@pytest.mark.parametrize("steps", [17, 140])
+def test_parity_over_blocks_of_steps(memory, steps):
+    instruction, state = make(MEMORIES[memory], steps, 2, 3, "sharp", 0)
+    assert_unroll_parity(MEMORIES[memory], instruction, state)
+
+
+@pytest.mark.parametrize("memory", STRUCTURES)
+def test_non_contiguous_input(memory):
+    instruction, state = make(MEMORIES[memory], 6, 3, 2, "soft", 0)
+    turned = [f.detach().transpose(0, 1).contiguous().transpose(0, 1) for f in instruction]
     for field in turned:
         field.requires_grad_()
-    assert_unroll_parity(structure, turned, initial)
+    assert_unroll_parity(MEMORIES[memory], turned, state)
 
 
 def test_figure_1a_of_the_paper():
@@ -95,39 +104,95 @@ def test_figure_1a_of_the_paper():
     pop = torch.tensor([[0.0, 0.1, 0.9]], dtype=torch.float64)
     value = torch.eye(3, dtype=torch.float64).unsqueeze(0)
     empty = (value.new_zeros(1, 0, 3), value.new_zeros(1, 0))
-    readings, _, strengths = unroll("stack", (value, push, pop), empty)
+    readings, (_, strengths) = unroll(NeuralStack(3).kernel, (value, push, pop), empty)
     torch.testing.assert_close(strengths, value.new_tensor([[0.3, 0.0, 0.9]]))
     torch.testing.assert_close(
         readings[0], value.new_tensor([[0.8, 0, 0], [0.5, 0.5, 0], [0.1, 0, 0.9]])
     )
 
 
-@pytest.mark.parametrize("structure", ["stack", "queue", "deque"])
-def test_double_backward_takes_the_reference(structure):
-    instruction, initial = make(structure, 4, 2, 3, 1, "soft", 0)
+@pytest.mark.parametrize("memory", STRUCTURES)
+def test_double_backward_takes_the_reference(memory):
+    instruction, state = make(MEMORIES[memory], 4, 2, 1, "soft", 0)
     say_once.cache_clear()
-    readings, _, strengths = unroll(structure, instruction, initial, reference=reference_unroll)
-    loss = readings.square().sum() + strengths.square().sum()
-    with pytest.warns(RuntimeWarning, match="reference path"):
-        (first,) = torch.autograd.grad(loss, instruction[1], create_graph=True)
-    (second,) = torch.autograd.grad(first.square().sum(), instruction[0])
-    readings, _, strengths = reference_unroll(structure, instruction, initial)
-    loss = readings.square().sum() + strengths.square().sum()
-    (first,) = torch.autograd.grad(loss, instruction[1], create_graph=True)
-    (wanted,) = torch.autograd.grad(first.square().sum(), instruction[0])
-    assert relative_error(second, wanted) <= 1e-10
+    second = []
+    for backend in ("cpu", "reference"):
+        readings, final = MEMORIES[memory].unroll(instruction, state, backend)
+        loss = readings.square().sum() + final[-1].square().sum()
+        if second:
+            (first,) = torch.autograd.grad(loss, instruction[0], create_graph=True)
+        else:
+            with pytest.warns(RuntimeWarning, match="reference path"):
+                (first,) = torch.autograd.grad(loss, instruction[0], create_graph=True)
+        second += torch.autograd.grad(first.square().sum(), instruction[1])
+    assert relative_error(*second) <= 1e-10
+
+
+def test_double_backward_without_a_reference_says_so():
+    instruction, state = make(MEMORIES["stack"], 4, 2, 1, "soft", 0)
+    readings, _ = unroll(MEMORIES["stack"].kernel, instruction, state)
+    with pytest.raises(BackendError, match="double backward"):
+        torch.autograd.grad(readings.sum(), instruction[0], create_graph=True)
 
 
 def test_nan_comes_through():
-    instruction, initial = make("stack", 4, 2, 3, 0, "soft", 0)
+    memory = MEMORIES["stack"]
+    instruction, initial = make(memory, 4, 2, 0, "soft", 0)
     value = instruction[0].detach().clone()
     value[0, 1] = float("nan")
-    readings, _, _ = unroll("stack", (value, *instruction[1:]), initial)
+    readings, _ = unroll(memory.kernel, (value, *instruction[1:]), initial)
     assert readings[0, 1].isnan().all()
     assert not readings[1].isnan().any()
     for field in (1, 2):
         fields = [f.detach().clone() for f in instruction]
         fields[field][0, 2] = float("nan")
-        readings, _, strengths = unroll("stack", tuple(fields), initial)
+        readings, (_, strengths) = unroll(memory.kernel, fields, initial)
         assert readings[0, 2].isnan().any()
         assert strengths[0].isnan().any()
+
+
+@pytest.mark.parametrize(
+    "memory", [SuperpositionStack(2, capacity=4), SuperpositionList(2, capacity=4)], ids=repr
+)
+def test_a_lost_cell_is_an_error(memory):
+    instruction, state = make(memory, 1, 2, 9, "soft", 0)
+    for backend in ("cpu", "reference"):
+        with pytest.raises(MemoryOverflowError, match="capacity"):
+            memory.unroll(instruction, state, backend)
+    empty = memory.State(torch.full_like(state.cells, -1))
+    memory.unroll(instruction, empty, "cpu")
+
+
+@pytest.mark.parametrize("backend", ["auto", "cpu"])
+@pytest.mark.parametrize("memory", ["stack", "queue", "deque"])
+def test_what_is_below_0_is_not_for_the_kernel(memory, backend):
+    memory = MEMORIES[memory]
+    instruction, state = make(memory, 3, 2, 2, "soft", 0)
+    for name in memory.kernel.nonnegative:
+        pair = (instruction, state)
+        k = int(name in memory.State._fields)
+        wrong = pair[k]._replace(**{name: -getattr(pair[k], name)})
+        call = (wrong, state) if k == 0 else (instruction, wrong)
+        if backend == "cpu":
+            with pytest.raises(BackendError, match=f"{name} of at least 0"):
+                memory.unroll(*call, backend)
+        else:
+            say_once.cache_clear()
+            with pytest.warns(BackendWarning, match=f"{name} of at least 0"):
+                memory.unroll(*call, backend)
+
+
+def test_faults_are_named():
+    actions, values, cells = torch.rand(2, 3, 4, 2), torch.rand(2, 3, 4), torch.rand(2, 4, 1)
+    stack, a_list = SuperpositionStack(4).kernel, SuperpositionList(4).kernel
+    unroll(stack, (actions, values), (cells,))
+    for structure, instruction, state, name in (
+        (a_list, (actions, values), (cells,), "action"),
+        (stack, (actions, values[:, :2]), (cells,), "value"),
+        (stack, (actions, values), (cells[:, :3],), "cells"),
+        (stack, (actions, values), (cells[0],), "cells"),
+        (a_list, (actions, values), (cells.expand(2, 4, 2),), "HEAD in the middle"),
+        (stack, (actions,), (cells,), "2 fields"),
+    ):
+        with pytest.raises(ShapeError, match=name):
+            unroll(structure, instruction, state)

@@ -243,7 +243,7 @@ def test_bad_input(name):
         memory.unroll(told, memory.State(torch.zeros(2, 1, 3, dtype=DOUBLE)))
     small, cells = make(2, noop=False, capacity=2), torch.full((2, 2, 5), -1.0, dtype=DOUBLE)
     most = 2 if name == "stack" else 3
-    with pytest.raises(ShapeError, match=f"state.cells: expected at most {most} cells, the cap"):
+    with pytest.raises(ShapeError, match=f"state.cells: expected at most {most} rows N, the cap"):
         small.unroll(told, small.State(cells))
     if name == "list":
         with pytest.raises(ShapeError, match="expected an odd number of cells"):

@@ -43,15 +43,20 @@ def require(
             raise ShapeError(f"{name}: expected a contiguous tensor on {like.device}.")
 
 
-def check_lengths(lengths: Tensor | None, steps: int, batch: int) -> None:
-    """Raise unless lengths are contiguous int64 [B] and lie in 0..T."""
+def check_lengths(lengths: Tensor | None, batch: int, steps: int | None = None) -> None:
+    """Raise unless lengths are contiguous int64 [B] and lie in 0..T.
+
+    Args:
+        steps: T; None leaves the values alone, which a forward pass has looked at. The kernels keep
+            to 0..T whatever they are.
+    """
     if lengths is None:
         return
     if lengths.dtype != torch.int64:
         raise DTypeError(f"lengths: expected dtype torch.int64, got {lengths.dtype}.")
     if lengths.shape != (batch,) or not lengths.is_contiguous():
         raise ShapeError(f"lengths: expected contiguous [{batch}], got {list(lengths.shape)}.")
-    if bool(((lengths < 0) | (lengths > steps)).any()):
+    if steps is not None and bool(((lengths < 0) | (lengths > steps)).any()):
         raise ShapeError(
             f"lengths: expected 0..{steps} (the time axis of x), got {lengths.tolist()}."
         )

@@ -97,7 +97,7 @@ def _forward(*arguments: Any) -> list[Tensor]:
     op, saves = RecurrenceCall(*arguments[:-1]), arguments[-1]
     sizes = op.sizes
     op.check(sizes)
-    check_lengths(op.lengths, sizes.steps, sizes.batch)
+    check_lengths(op.lengths, sizes.batch, sizes.steps)
     structure = sizes.structure
     if not saves:
         session = Session(
@@ -148,6 +148,7 @@ def _backward(*arguments: Any) -> list[Tensor]:
     kept, grads, needs = arguments[-3], arguments[-2], Needs(*arguments[-1])
     sizes = op.sizes
     op.check(sizes)
+    check_lengths(op.lengths, sizes.batch)
     shapes = {**results(sizes), **sizes.kept()}
     tensors = dict(zip(shapes, kept, strict=True))
     require(tensors, shapes, op.x)

@@ -94,7 +94,7 @@ class Session:
         sizes, hidden = self._sizes, self._carried["hidden"]
         steps = len(x)
         require({"x": x}, {"x": (steps, sizes.batch, sizes.inputs)}, hidden)
-        check_lengths(lengths, steps, sizes.batch)
+        check_lengths(lengths, sizes.batch, steps)
         if self._done + steps > self._room:
             self._open(self._state(), max(2 * self._room, 2 * steps))
         outputs = x.new_empty(steps, sizes.batch, sizes.hidden)

@@ -15,11 +15,12 @@ from unbounded.layers.call import check_call
 from unbounded.layers.controllers import CONTROLLERS, Controller, WeightedController
 from unbounded.layers.fused import run_fused, why_not_fused
 from unbounded.layers.heads import Heads
+from unbounded.layers.initial_memory import InitialMemory
 from unbounded.layers.recurrence import MemoryRNNState, Recorder, run_recurrence
 from unbounded.layers.trace import Trace
 from unbounded.memories import Memory
 from unbounded.memories.base import check_backend, choose_backend
-from unbounded.memories.state import fill_state, map_state
+from unbounded.memories.state import map_state
 
 ControllerFactory = Callable[..., Controller]
 
@@ -41,7 +42,7 @@ class MemoryRNN(nn.Module):
         backend: "auto" takes the fused kernel where one applies, "reference" the readable loop,
             "cpu" the fused CPU kernel or an error.
         learn_initial_state: whether the controller's first state is learned (drawn like its
-            weights) or zero. The paper learns it; the memory and the reading begin empty.
+            weights) or zero. The paper learns it; how memory and reading begin, the memory says.
         device, dtype: of the parameters.
     Source: Grefenstette et al. 2015, arXiv:1506.02516, section 3.4 and Appendix B.
     """
@@ -95,6 +96,9 @@ class MemoryRNN(nn.Module):
             else None
         )
         self._reset_readout_and_initial_state()
+        self.initial_memory = (
+            InitialMemory(memory, device=device, dtype=dtype) if memory.learned_fields else None
+        )
 
     def _reset_readout_and_initial_state(self) -> None:
         if self.readout is not None:
@@ -117,10 +121,11 @@ class MemoryRNN(nn.Module):
             controller = tuple(
                 parameter.expand(batch_size, -1) for parameter in self.initial_controller
             )
+        learned = None if self.initial_memory is None else self.initial_memory.by_name()
         return MemoryRNNState(
             controller,
-            self.memory.initial_reading(batch_size, dtype=like.dtype, device=like.device),
-            self.memory.initial_state(batch_size, dtype=like.dtype, device=like.device),
+            self.memory.initial_reading(batch_size, like.dtype, like.device, learned),
+            self.memory.initial_state(batch_size, like.dtype, like.device, learned),
         )
 
     def empty_memory(
@@ -133,19 +138,18 @@ class MemoryRNN(nn.Module):
             sequences: bool [B], those whose memory is emptied; None empties all, and the memory
                 starts at its first size again.
         Returns:
-            the state with an empty memory, whose reading is the first one's.
+            the state with memory and reading as before the first step, and empty rows behind.
         Raises:
             ShapeError, DTypeError: `sequences` is no bool [B].
         """
-        batch_size = state.reading.shape[0]
-        empty = self.initial_state(batch_size)
+        empty = self.initial_state(state.reading.shape[0])
         if sequences is None:
             return MemoryRNNState(state.controller, empty.reading, empty.memory)
-        check_shape("sequences", sequences, (batch_size,))
+        check_shape("sequences", sequences, tuple(state.reading.shape[:1]))
         if sequences.dtype != torch.bool:
             raise DTypeError(f"sequences: expected dtype bool, got {sequences.dtype}.")
         reading = torch.where(sequences.unsqueeze(-1), empty.reading, state.reading)
-        memory = fill_state(state.memory, sequences, self.memory.empty_value)
+        memory = self.memory.hold(sequences, empty.memory, state.memory)
         return MemoryRNNState(state.controller, reading, memory)
 
     @overload
@@ -231,9 +235,8 @@ class MemoryRNN(nn.Module):
     def _takes_kernel(self, x: Tensor, state: MemoryRNNState, recorder: Recorder | None) -> bool:
         if recorder is not None and self.backend != "cpu":
             return False  # traces are documented to run on the reference: nothing to announce
-        if recorder is not None:
-            reason: str | None = "a trace is recorded step by step"
-        else:
+        reason: str | None = "a trace is recorded step by step"
+        if recorder is None:
             reason = why_not_fused(self.controller, self.heads, self.memory, x, state)
         return choose_backend(self.backend, type(self).__name__, reason)
 
@@ -267,10 +270,9 @@ class MemoryRNN(nn.Module):
                 f"{len(state.controller)}."
             )
         like = self.heads.weight
-        named = [(f"state.controller[{k}]", t) for k, t in enumerate(state.controller)]
-        for name, tensor in named:
-            check_shape(name, tensor, (batch_size, self.hidden_size))
-            check_like(name, tensor, "the layer's parameters", like)
+        for k, tensor in enumerate(state.controller):
+            check_shape(f"state.controller[{k}]", tensor, (batch_size, self.hidden_size))
+            check_like(f"state.controller[{k}]", tensor, "the layer's parameters", like)
         check_shape("state.reading", state.reading, (batch_size, self.memory.reading_size))
         check_like("state.reading", state.reading, "the layer's parameters", like)
         self.memory.check_state(state.memory, batch_size, like)

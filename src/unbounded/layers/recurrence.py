@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from unbounded.errors import ShapeError
 from unbounded.layers.controllers import ControllerState
 from unbounded.memories import Memory
 
@@ -44,19 +45,26 @@ class Recorder:
         """Keep one step."""
         self.instructions.append(instruction)
         self.readings.append(reading)
-        self.observations.append(dict(self._memory.observe(state)))
+        observation = dict(self._memory.observe(state))
+        declared = [field.name for field in self._memory.observed_fields]
+        if list(observation) != declared:
+            raise ShapeError(
+                f"{type(self._memory).__name__}.observe: expected what observed_fields declares, "
+                f"{', '.join(declared)}, got {', '.join(observation)}."
+            )
+        self.observations.append(observation)
 
     def arrays(self) -> dict[str, Tensor]:
-        """Return everything by name, [B, T, ...]; rows that did not exist yet are 0."""
+        """Return everything by name, [B, T, ...]; rows that did not exist yet are empty."""
         arrays = {
             f"instruction.{head.name}": torch.stack([step[k] for step in self.instructions], 1)
             for k, head in enumerate(self._memory.heads)
         }
         steps = len(self.observations)
-        for name in self.observations[0]:
-            arrays[name] = torch.stack(
+        for field in self._memory.observed_fields:
+            arrays[field.name] = torch.stack(
                 [
-                    self._memory.pad_rows(observation[name], steps - 1 - t)
+                    field.padded(observation[field.name], steps - 1 - t)
                     for t, observation in enumerate(self.observations)
                 ],
                 dim=1,

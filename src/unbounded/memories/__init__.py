@@ -2,11 +2,14 @@
 
 from collections.abc import Callable
 
-from unbounded.memories.base import BACKENDS, Head, Memory
+from unbounded.memories.base import BACKENDS, Memory
+from unbounded.memories.beginnings import Beginning, Constant, Drawn, FirstOne, Learned
 from unbounded.memories.deque import DequeState, NeuralDeque, TwoEndedPushPop, quiet_deque
+from unbounded.memories.head import Head
 from unbounded.memories.queue import NeuralQueue, QueueState
 from unbounded.memories.stack import NeuralStack, StackState
 from unbounded.memories.state import detach_state, index_state, move_state
+from unbounded.memories.state_field import StateField
 from unbounded.memories.strengths import PushPop
 from unbounded.memories.superposition import ActionValue, SuperpositionMemory
 from unbounded.memories.superposition_list import ListCells, SuperpositionList
@@ -37,8 +40,13 @@ __all__ = [
     "MEMORIES",
     "SUPERPOSITION_MEMORIES",
     "ActionValue",
+    "Beginning",
+    "Constant",
     "DequeState",
+    "Drawn",
+    "FirstOne",
     "Head",
+    "Learned",
     "ListCells",
     "Memory",
     "NeuralDeque",
@@ -48,6 +56,7 @@ __all__ = [
     "QueueState",
     "StackCells",
     "StackState",
+    "StateField",
     "SuperpositionList",
     "SuperpositionMemory",
     "SuperpositionStack",

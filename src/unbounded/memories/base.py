@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from unbounded import kernels
-from unbounded.checks import check_like, check_positive, check_shape
+from unbounded.checks import check_shape
 from unbounded.errors import BackendError, BackendWarning, ChoiceError, ShapeError, say_once
+from unbounded.memories.beginnings import Beginning, Constant, Device, DType, Learned
+from unbounded.memories.head import Head, check_instruction_type, check_parts
+from unbounded.memories.state_field import StateField, check_fields
 
 StateT = TypeVar("StateT", bound=tuple[Tensor, ...])
 InstructionT = TypeVar("InstructionT", bound=tuple[Tensor, ...])
@@ -20,42 +22,16 @@ InstructionT = TypeVar("InstructionT", bound=tuple[Tensor, ...])
 BACKENDS = ("auto", "reference", "cpu")
 
 
-class Head(NamedTuple):
-    """One part of an instruction, as the controller's linear map has to produce it.
-
-    Fields:
-        name: the field of the memory's Instruction that it fills.
-        shape: axes of that field after the batch; () for a scalar.
-        activation: "identity", "tanh", "sigmoid", "softmax" (over the last axis), "relu", ...
-        bias: initial value of every bias of the head; None keeps the ordinary random draw.
-    """
-
-    name: str
-    shape: tuple[int, ...]
-    activation: str
-    bias: float | None = None
-
-    @property
-    def size(self) -> int:
-        """Rows of the linear map that belong to this head."""
-        return int(torch.Size(self.shape).numel())
-
-
 class Memory(ABC, Generic[StateT, InstructionT]):
     """A differentiable data structure without parameters: `step` maps values to values.
 
-    A memory declares its `heads`; states and instructions are NamedTuples of tensors whose first
-    axis is the batch. Nothing is mutated, so a state can be kept, shared, detached and resumed.
+    A memory declares its `heads` and its `state_fields`; states and instructions are NamedTuples of
+    tensors whose first axis is the batch. Nothing is mutated, so a state can be kept, shared,
+    detached and resumed.
     """
 
     Instruction: type[InstructionT]
     State: type[StateT]
-    #: Rows that each step adds before the first and after the last row of a state.
-    growth: tuple[int, int] = (0, 0)
-    #: The axis of a state's fields, and of what `observe` shows, that counts the rows.
-    row_axis: int = 1
-    #: What stands in a row that holds nothing.
-    empty_value: float = 0.0
     #: Whether the heads have biases; a memory has them for all of its heads or for none.
     head_bias: bool = True
 
@@ -74,24 +50,88 @@ class Memory(ABC, Generic[StateT, InstructionT]):
     def reading_size(self) -> int:
         """R, the width of what one step reads."""
 
+    @property
     @abstractmethod
+    def state_fields(self) -> tuple[StateField, ...]:
+        """The fields of a State, in their order."""
+
+    @property
+    def reading_begin(self) -> Beginning:
+        """What the controller sees as reading before the first step: zeros."""
+        return Constant(0.0)
+
+    @property
+    def reading_field(self) -> StateField:
+        """The first reading, declared as a field of the state is."""
+        return StateField("reading", (self.reading_size,), beginning=self.reading_begin)
+
+    @property
+    def observed_fields(self) -> tuple[StateField, ...]:
+        """What `observe` shows, in its order: the fields of the state."""
+        return self.state_fields
+
+    @property
+    def learned_fields(self) -> tuple[StateField, ...]:
+        """Those of the state fields and the first reading that begin with a parameter."""
+        fields = (*self.state_fields, self.reading_field)
+        return tuple(field for field in fields if isinstance(field.beginning, Learned))
+
     def initial_state(
         self,
         batch_size: int,
-        dtype: torch.dtype | None = None,
-        device: torch.device | str | None = None,
+        dtype: DType = None,
+        device: Device = None,
+        learned: Mapping[str, Tensor] | None = None,
     ) -> StateT:
-        """Return the empty memory for `batch_size` sequences."""
+        """Return the memory before the first step, for `batch_size` sequences.
+
+        Args:
+            batch_size: B.
+            dtype, device: of the state; None takes torch's default.
+            learned: a parameter for each of `learned_fields`, by name; one that is missing is
+                drawn by its rule.
+        Raises:
+            ShapeError: `batch_size`, a parameter, or the names of `state_fields` disagree.
+            ChoiceError: no learned field has such a name. ConfigError: a declaration has faults.
+        """
+        fields = self.state_fields
+        names = tuple(field.name for field in fields)
+        if names != getattr(self.State, "_fields", None) or self.reading_field.name in names:
+            raise ShapeError(
+                f"{type(self).__name__}.state_fields: expected the fields of "
+                f"{self.State.__name__} in their order, none of them called "
+                f"{self.reading_field.name!r}, got {', '.join(names)}."
+            )
+        return self.State(*(self._begin(f, batch_size, dtype, device, learned) for f in fields))
 
     def initial_reading(
         self,
         batch_size: int,
-        dtype: torch.dtype | None = None,
-        device: torch.device | str | None = None,
+        dtype: DType = None,
+        device: Device = None,
+        learned: Mapping[str, Tensor] | None = None,
     ) -> Tensor:
-        """Return r_0, what the controller sees before the first step, [B, R]: zeros."""
-        check_batch_size(batch_size)
-        return torch.zeros(batch_size, self.reading_size, dtype=dtype, device=device)
+        """Return r_0, what the controller sees before the first step, [B, R].
+
+        Arguments and errors are those of `initial_state`; the parameter is called "reading".
+        """
+        return self._begin(self.reading_field, batch_size, dtype, device, learned)
+
+    def _begin(
+        self,
+        field: StateField,
+        batch_size: int,
+        dtype: DType,
+        device: Device,
+        learned: Mapping[str, Tensor] | None,
+    ) -> Tensor:
+        if learned is None:
+            return field.begin(batch_size, dtype, device)
+        known = [each.name for each in self.learned_fields]
+        for name in learned:
+            if name not in known:
+                raise ChoiceError("learned field", name, known)
+        return field.begin(batch_size, dtype, device, learned.get(field.name))
 
     @abstractmethod
     def step(self, state: StateT, instruction: InstructionT) -> tuple[Tensor, StateT]:
@@ -102,9 +142,9 @@ class Memory(ABC, Generic[StateT, InstructionT]):
         carried out as the equations say.
         """
 
-    @abstractmethod
     def observe(self, state: StateT) -> Mapping[str, Tensor]:
-        """Return what a trace shows of a state, by name, each with rows along `row_axis`."""
+        """Return what a trace shows of a state, by name; `observed_fields` declares each."""
+        return {field.name: held for field, held in zip(self.state_fields, state, strict=True)}
 
     def unroll(
         self,
@@ -132,7 +172,7 @@ class Memory(ABC, Generic[StateT, InstructionT]):
             state = self.initial_state(batch_size, dtype=first.dtype, device=first.device)
         self.check_state(state, batch_size, first)
         kernel = kernel_of(self)
-        reason = f"no kernel knows the memory {type(self).__name__}"
+        reason: str | None = f"no kernel knows the memory {type(self).__name__}"
         if kernel is not None:
             reason = kernels.why_not(*instructions, *state) or _negative(
                 kernel, {**_by_name(instructions), **_by_name(state)}
@@ -162,28 +202,20 @@ class Memory(ABC, Generic[StateT, InstructionT]):
             readings.append(reading)
         return torch.stack(readings, dim=1), state
 
-    def pad_rows(self, rows: Tensor, steps: int) -> Tensor:
-        """Give a state's field the empty rows that `steps` more steps would add."""
-        before, after = self.growth
-        return self._with_empty_rows(rows, before * steps, after * steps)
-
-    def _with_empty_rows(self, rows: Tensor, before: int, after: int) -> Tensor:
-        if before == 0 and after == 0:
-            return rows
-        trailing = (0, 0) * (rows.dim() - 1 - self.row_axis)
-        return F.pad(rows, (*trailing, before, after), value=self.empty_value)
-
     def hold(self, active: Tensor, new: StateT, old: StateT) -> StateT:
-        """Keep the old state of the sequences that are not active, in the new state's shape.
+        """Keep the old state of the sequences that are not active.
 
         Args:
             active: bool [B].
-            new: state after a step. old: state before it.
+            new: state of the active ones, such as that after a step, or the initial one.
+            old: state of the others. The one with fewer rows gets empty ones.
         """
         held = []
-        for new_field, old_field in zip(new, old, strict=True):
-            shape = (-1,) + (1,) * (new_field.dim() - 1)
-            held.append(torch.where(active.view(shape), new_field, self.pad_rows(old_field, 1)))
+        for field, after, before in zip(self.state_fields, new, old, strict=True):
+            rows = max(field.rows_of(after), field.rows_of(before))
+            where = active.view(-1, *(1,) * (after.dim() - 1))
+            after, before = field.padded_to(after, rows), field.padded_to(before, rows)
+            held.append(torch.where(where, after, before))
         return self.State(*held)
 
     def check_instructions(self, instructions: InstructionT) -> tuple[int, int]:
@@ -194,19 +226,13 @@ class Memory(ABC, Generic[StateT, InstructionT]):
         batch_size, steps = first.shape[:2]
         if steps == 0:
             raise ShapeError(f"{first_head.name}: expected at least one time step, got T = 0.")
-        self._check_fields(instructions, (batch_size, steps))
+        check_parts(self.heads, instructions, (batch_size, steps))
         return batch_size, steps
 
     def check_instruction(self, instruction: InstructionT, batch_size: int) -> None:
         """Check the fields [B, ...] of the instruction of one step."""
         check_instruction_type(self.Instruction, instruction)
-        self._check_fields(instruction, (batch_size,))
-
-    def _check_fields(self, instruction: InstructionT, leading: tuple[int, ...]) -> None:
-        first_name, first = self.heads[0].name, instruction[0]
-        for head, field in zip(self.heads, instruction, strict=True):
-            check_shape(head.name, field, (*leading, *head.shape))
-            check_like(head.name, field, first_name, first)
+        check_parts(self.heads, instruction, (batch_size,))
 
     def check_state(self, state: StateT, batch_size: int, like: Tensor) -> None:
         """Check that a state is this memory's, of this batch size, and like the instruction."""
@@ -215,20 +241,7 @@ class Memory(ABC, Generic[StateT, InstructionT]):
                 f"state: expected a {self.State.__name__} of {type(self).__name__}, got "
                 f"{type(state).__name__}. Make one with memory.initial_state(batch_size)."
             )
-        empty = self.initial_state(batch_size, dtype=like.dtype, device=like.device)
-        grows = self.growth != (0, 0)
-        for name, field, model in zip(state._fields, state, empty, strict=True):  # type: ignore[attr-defined]
-            shape: tuple[int | str, ...] = tuple(model.shape)
-            if grows:
-                shape = (*shape[: self.row_axis], "N", *shape[self.row_axis + 1 :])
-            check_shape(f"state.{name}", field, shape)
-            check_like(f"state.{name}", field, self.heads[0].name, like)
-        if grows and len({field.shape[self.row_axis] for field in state}) > 1:
-            sizes = ", ".join(
-                f"{name} has {field.shape[self.row_axis]}"
-                for name, field in zip(state._fields, state, strict=True)  # type: ignore[attr-defined]
-            )
-            raise ShapeError(f"state: its fields must agree in rows N, but {sizes}.")
+        check_fields(self.state_fields, state, batch_size, self.heads[0].name, like, self)
 
 
 def kernel_of(memory: Memory[Any, Any]) -> kernels.Structure | None:
@@ -249,15 +262,6 @@ def _negative(kernel: kernels.Structure, fields: Mapping[str, Tensor]) -> str | 
         if bool((fields[name] < 0).any()):
             return f"the kernels take a {name} of at least 0"
     return None
-
-
-def check_instruction_type(expected: type[Any], instruction: object) -> None:
-    """Raise ShapeError unless `instruction` is the NamedTuple that the memory asks for."""
-    if not isinstance(instruction, expected):
-        fields = ", ".join(expected._fields)
-        raise ShapeError(
-            f"instruction: expected memory.Instruction({fields}), got {type(instruction).__name__}."
-        )
 
 
 def choose_backend(backend: str, what: str, reason: str | None) -> bool:
@@ -293,8 +297,3 @@ def check_backend(backend: str) -> None:
     """Raise ChoiceError unless `backend` is one of BACKENDS."""
     if backend not in BACKENDS:
         raise ChoiceError("backend", backend, BACKENDS)
-
-
-def check_batch_size(batch_size: int) -> None:
-    """Raise ShapeError unless `batch_size` is an integer of at least 1."""
-    check_positive("batch_size", batch_size)

@@ -10,8 +10,10 @@ from torch import Tensor
 
 from unbounded import kernels
 from unbounded.checks import check_positive
-from unbounded.memories.base import Head, Memory, check_batch_size
-from unbounded.memories.strengths import pop_strengths, read_rows, read_weights
+from unbounded.memories.base import Memory
+from unbounded.memories.head import Head
+from unbounded.memories.state_field import StateField
+from unbounded.memories.strengths import pop_strengths, read_rows, read_weights, row_fields
 
 
 class TwoEndedPushPop(NamedTuple):
@@ -57,7 +59,6 @@ class NeuralDeque(Memory[DequeState, TwoEndedPushPop]):
 
     Instruction = TwoEndedPushPop
     State = DequeState
-    growth = (1, 1)
 
     def __init__(
         self, width: int, pop_bias: float = -1.0, bottom_push_bias: float | None = None
@@ -96,18 +97,17 @@ class NeuralDeque(Memory[DequeState, TwoEndedPushPop]):
         """2M: what is read at the top, then what is read at the bottom."""
         return 2 * self.width
 
-    def initial_state(
-        self,
-        batch_size: int,
-        dtype: torch.dtype | None = None,
-        device: torch.device | str | None = None,
-    ) -> DequeState:
-        """Return the empty deque: values [B, 0, M], strengths [B, 0]."""
-        check_batch_size(batch_size)
-        return DequeState(
-            torch.zeros(batch_size, 0, self.width, dtype=dtype, device=device),
-            torch.zeros(batch_size, 0, dtype=dtype, device=device),
-        )
+    @property
+    def state_fields(self) -> tuple[StateField, ...]:
+        """Values and strengths, a row more at either end with each step."""
+        return row_fields(self.width, (1, 1))
+
+    @property
+    def observed_fields(self) -> tuple[StateField, ...]:
+        """Strengths, and the read weights of both ends."""
+        _, strengths = self.state_fields
+        names = ("strengths", "read_weights.top", "read_weights.bottom")
+        return tuple(strengths._replace(name=name) for name in names)
 
     def step(self, state: DequeState, instruction: TwoEndedPushPop) -> tuple[Tensor, DequeState]:
         """Pop the top, pop the bottom, push both, then read both, for one time step.

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from unbounded.checks import check_positive
-from unbounded.memories.base import Head, Memory, StateT, check_batch_size
-from unbounded.memories.strengths import End, PushPop, read_weights
+from unbounded.memories.base import Memory, StateT
+from unbounded.memories.head import Head
+from unbounded.memories.state_field import StateField
+from unbounded.memories.strengths import End, PushPop, read_weights, row_fields
 
 
 class PushPopMemory(Memory[StateT, PushPop]):
@@ -21,7 +22,6 @@ class PushPopMemory(Memory[StateT, PushPop]):
     """
 
     Instruction = PushPop
-    growth = (0, 1)
     #: The end that is popped and read first.
     first_read: ClassVar[End]
 
@@ -47,19 +47,16 @@ class PushPopMemory(Memory[StateT, PushPop]):
         """M."""
         return self.width
 
-    def initial_state(
-        self,
-        batch_size: int,
-        dtype: torch.dtype | None = None,
-        device: torch.device | str | None = None,
-    ) -> StateT:
-        """Return the empty memory: values [B, 0, M], strengths [B, 0]."""
-        check_batch_size(batch_size)
-        empty: tuple[Tensor, ...] = (
-            torch.zeros(batch_size, 0, self.width, dtype=dtype, device=device),
-            torch.zeros(batch_size, 0, dtype=dtype, device=device),
-        )
-        return self.State(*empty)
+    @property
+    def state_fields(self) -> tuple[StateField, ...]:
+        """Values and strengths, a row more at the end with each step."""
+        return row_fields(self.width, (0, 1))
+
+    @property
+    def observed_fields(self) -> tuple[StateField, ...]:
+        """Strengths and read weights."""
+        _, strengths = self.state_fields
+        return strengths, strengths._replace(name="read_weights")
 
     def observe(self, state: StateT) -> Mapping[str, Tensor]:
         """Return the strengths and the read weights, each [B, N]."""

@@ -39,20 +39,6 @@ def move_state(
     return map_state(lambda tensor: tensor.to(device=device, dtype=dtype), state)
 
 
-def fill_state(state: StateT, sequences: Tensor, value: float) -> StateT:
-    """Put one value into every place of some sequences' states.
-
-    Args:
-        state: every tensor [B, ...].
-        sequences: which, bool [B].
-        value: what they get.
-    """
-    return map_state(
-        lambda tensor: tensor.masked_fill(sequences.view(-1, *[1] * (tensor.dim() - 1)), value),
-        state,
-    )
-
-
 def index_state(state: StateT, rows: Tensor | slice | list[int]) -> StateT:
     """Pick sequences out of a batch of states.
 

@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from unbounded.memories.state_field import StateField
+
 End = Literal["top", "bottom"]
 
 
@@ -23,6 +25,14 @@ class PushPop(NamedTuple):
     value: Tensor
     push: Tensor
     pop: Tensor
+
+
+def row_fields(width: int, growth: tuple[int, int]) -> tuple[StateField, StateField]:
+    """Declare values [B, N, M] and strengths [B, N], without a row before the first step."""
+    return (
+        StateField("values", ("N", width), growth),
+        StateField("strengths", ("N",), growth),
+    )
 
 
 def strength_nearer(strengths: Tensor, end: End) -> Tensor:

@@ -6,7 +6,6 @@ Source: Joulin & Mikolov 2015, arXiv:1503.01007, section 3.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -14,8 +13,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from unbounded.checks import check_positive
-from unbounded.errors import ChoiceError, ConfigError, MemoryOverflowError, ShapeError
-from unbounded.memories.base import Head, Memory, StateT, check_batch_size
+from unbounded.errors import ChoiceError, ConfigError, MemoryOverflowError
+from unbounded.memories.base import Memory, StateT
+from unbounded.memories.beginnings import Constant
+from unbounded.memories.head import Head
+from unbounded.memories.state_field import StateField
 
 #: What an empty cell holds.
 EMPTY = -1.0
@@ -58,8 +60,6 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
     """
 
     Instruction = ActionValue
-    row_axis = 2
-    empty_value = EMPTY
     head_bias = False
     #: The actions without NO-OP, in the order of their weights.
     basic_actions: ClassVar[tuple[str, ...]]
@@ -119,38 +119,24 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
         """S k."""
         return self.count * self.depth
 
-    def initial_reading(
-        self,
-        batch_size: int,
-        dtype: torch.dtype | None = None,
-        device: torch.device | str | None = None,
-    ) -> Tensor:
-        """Return what the empty memory reads, [B, S k]: -1 everywhere."""
-        check_batch_size(batch_size)
-        return torch.full((batch_size, self.reading_size), EMPTY, dtype=dtype, device=device)
+    @property
+    def reading_begin(self) -> Constant:
+        """What empty cells read, -1 everywhere."""
+        return Constant(EMPTY)
 
     @property
     @abstractmethod
-    def most_cells(self) -> int | None:
-        """The largest N of a state; None without a capacity."""
+    def cells_field(self) -> StateField:
+        """The field `cells`: where it grows, and how far."""
 
-    def check_state(self, state: StateT, batch_size: int, like: Tensor) -> None:
-        """As `Memory.check_state`; there are no more cells than the capacity allows."""
-        super().check_state(state, batch_size, like)
-        cells = state[0].shape[-1]
-        if self.most_cells is not None and cells > self.most_cells:
-            raise ShapeError(
-                f"state.cells: expected at most {self.most_cells} cells, the capacity of "
-                f"{self!r}, got {cells}."
-            )
+    @property
+    def state_fields(self) -> tuple[StateField, ...]:
+        """The cells alone."""
+        return (self.cells_field,)
 
     @abstractmethod
     def read(self, cells: Tensor) -> Tensor:
         """Read k cells of each structure, [B, S k], structure by structure, from [B, S, N]."""
-
-    def observe(self, state: StateT) -> Mapping[str, Tensor]:
-        """Return the cells, [B, S, N]."""
-        return {"cells": state[0]}
 
     def _check_step(self, state: StateT, instruction: ActionValue) -> None:
         batch_size = instruction.action.shape[0]

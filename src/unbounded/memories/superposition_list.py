@@ -10,7 +10,8 @@ from torch.nn import functional as F
 
 from unbounded import kernels
 from unbounded.errors import ShapeError
-from unbounded.memories.base import check_batch_size
+from unbounded.memories.beginnings import Constant
+from unbounded.memories.state_field import StateField
 from unbounded.memories.superposition import (
     EMPTY,
     ActionValue,
@@ -61,7 +62,6 @@ class SuperpositionList(SuperpositionMemory[ListCells]):
     State = ListCells
     basic_actions = ("RIGHT", "LEFT", "INSERT")
     overflows = ("error", "drop_ends")
-    growth = (1, 1)
 
     def __init__(
         self,
@@ -79,25 +79,11 @@ class SuperpositionList(SuperpositionMemory[ListCells]):
         return kernels.structures.SuperpositionList(*self._kernel_options)
 
     @property
-    def most_cells(self) -> int | None:
-        """HEAD and capacity - 1 cells on either side."""
-        return None if self.capacity is None else 2 * self.capacity - 1
-
-    def initial_state(
-        self,
-        batch_size: int,
-        dtype: torch.dtype | None = None,
-        device: torch.device | str | None = None,
-    ) -> ListCells:
-        """Return lists with the cell at HEAD alone, which is empty: [B, S, 1]."""
-        check_batch_size(batch_size)
-        return ListCells(torch.full((batch_size, self.count, 1), EMPTY, dtype=dtype, device=device))
-
-    def pad_rows(self, rows: Tensor, steps: int) -> Tensor:
-        """Give cells the empty ones that `steps` more steps would add at both ends."""
-        if self.capacity is not None:
-            steps = max(0, min(steps, self.capacity - 1 - rows.shape[self.row_axis] // 2))
-        return self._with_empty_rows(rows, steps, steps)
+    def cells_field(self) -> StateField:
+        """HEAD alone at first; a cell more at both ends a step, to capacity - 1 beside HEAD."""
+        most = None if self.capacity is None else 2 * self.capacity - 1
+        shape, begin = (self.count, "N"), Constant(EMPTY)
+        return StateField("cells", shape, (1, 1), 1, most, empty=EMPTY, beginning=begin)
 
     def check_state(self, state: ListCells, batch_size: int, like: Tensor) -> None:
         """As `Memory.check_state`; the cells must have a middle."""
@@ -129,7 +115,7 @@ class SuperpositionList(SuperpositionMemory[ListCells]):
         self._check_step(state, instruction)
         weights = [weight.unsqueeze(-1) for weight in instruction.action.unbind(-1)]
         right, left, insert, *keep = weights
-        old = self.pad_rows(state.cells, 1)
+        old = self.cells_field.padded(state.cells, 1)
         if old.shape == state.cells.shape:
             by_right, by_left, by_insert = instruction.action[..., :3].unbind(-1)
             self._lose(old[..., 0], by_right + by_insert, "the leftmost cell of a full list")

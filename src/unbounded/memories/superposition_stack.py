@@ -9,7 +9,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from unbounded import kernels
-from unbounded.memories.base import check_batch_size
+from unbounded.memories.beginnings import Constant
+from unbounded.memories.state_field import StateField
 from unbounded.memories.superposition import (
     EMPTY,
     ActionValue,
@@ -53,7 +54,6 @@ class SuperpositionStack(SuperpositionMemory[StackCells]):
     State = StackCells
     basic_actions = ("PUSH", "POP")
     overflows = ("error", "drop_bottom")
-    growth = (0, 1)
 
     def __init__(
         self,
@@ -71,25 +71,10 @@ class SuperpositionStack(SuperpositionMemory[StackCells]):
         return kernels.structures.SuperpositionStack(*self._kernel_options)
 
     @property
-    def most_cells(self) -> int | None:
-        """The capacity."""
-        return self.capacity
-
-    def initial_state(
-        self,
-        batch_size: int,
-        dtype: torch.dtype | None = None,
-        device: torch.device | str | None = None,
-    ) -> StackCells:
-        """Return stacks without a cell, [B, S, 0]."""
-        check_batch_size(batch_size)
-        return StackCells(torch.zeros(batch_size, self.count, 0, dtype=dtype, device=device))
-
-    def pad_rows(self, rows: Tensor, steps: int) -> Tensor:
-        """Give cells the empty ones that `steps` more steps would add at the bottom."""
-        if self.capacity is not None:
-            steps = max(0, min(steps, self.capacity - rows.shape[self.row_axis]))
-        return self._with_empty_rows(rows, 0, steps)
+    def cells_field(self) -> StateField:
+        """No cell at first; one more at the bottom a step, up to the capacity."""
+        shape, begin = (self.count, "N"), Constant(EMPTY)
+        return StateField("cells", shape, (0, 1), 0, self.capacity, empty=EMPTY, beginning=begin)
 
     def step(self, state: StackCells, instruction: ActionValue) -> tuple[Tensor, StackCells]:
         """Push, pop and keep at once, each to its weight, then read the top.
@@ -111,7 +96,7 @@ class SuperpositionStack(SuperpositionMemory[StackCells]):
         self._check_step(state, instruction)
         weights = [weight.unsqueeze(-1) for weight in instruction.action.unbind(-1)]
         push, pop, *keep = weights
-        old = self.pad_rows(state.cells, 1)
+        old = self.cells_field.padded(state.cells, 1)
         if old.shape == state.cells.shape:
             self._lose(old[..., -1], instruction.action[..., 0], "the bottom cell of a full stack")
         pushed = torch.cat([instruction.value.unsqueeze(-1), old[..., :-1]], dim=-1)

@@ -10,6 +10,7 @@ from torch import nn
 from unbounded.errors import ConfigError
 from unbounded.layers.controllers import WeightedController
 from unbounded.layers.heads import Heads
+from unbounded.layers.initial_memory import InitialMemory
 
 #: How the matrices of a transduction model begin: as its layers draw them, or as PyTorch's would.
 INITIALIZATIONS = ("glorot", "torch")
@@ -45,6 +46,8 @@ def draw_as_torch(module: nn.Module) -> None:
 def draw_sums(module: nn.Module, bound: float = 0.1, terms: int = 3) -> None:
     """Draw each entry of each parameter as a sum of uniform numbers, nearly N(0, terms bound^2/3).
 
+    How a memory begins is drawn by the rule that it declares, and stays.
+
     Args:
         module: whose parameters are drawn, in their order, from torch's generator.
         bound: each term is uniform in (-bound, bound); above 0.
@@ -60,7 +63,15 @@ def draw_sums(module: nn.Module, bound: float = 0.1, terms: int = 3) -> None:
         faults.append(f"terms: expected an integer >= 1, got {terms!r}")
     if faults:
         raise ConfigError(faults)
+    declared = {
+        id(parameter)
+        for part in module.modules()
+        if isinstance(part, InitialMemory)
+        for parameter in part.parameters()
+    }
     with torch.no_grad():
         for parameter in module.parameters():
+            if id(parameter) in declared:
+                continue
             drawn = torch.rand(terms, *parameter.shape, dtype=parameter.dtype)
             parameter.copy_((bound * (2 * drawn - 1)).sum(dim=0))

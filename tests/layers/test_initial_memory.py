@@ -1,0 +1,245 @@
+"""A layer whose memory learns how it begins: parameters, gradients, emptying, traces."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import pickle
+
+import pytest
+import torch
+
+import unbounded as ub
+from tests.memories.toy import EVERY, LIBRARY, TOYS, Toy
+from tests.tolerances import assert_close
+from unbounded import kernels
+from unbounded.errors import ShapeError
+from unbounded.layers.stream import open_stream
+from unbounded.memories import Drawn
+from unbounded.memories.state import map_state
+from unbounded.models.initialization import draw_as_torch, draw_sums
+
+DOUBLE = torch.float64
+LEARNED = {
+    "toy": {"cells": (3, 2), "centre": (2,), "reading": (2,)},
+    "full_toy": {"cells": (3, 2), "centre": (2,), "reading": (2,)},
+    "learned_stack": {"values": (2, 3), "strengths": (2,)},
+    "learned_cells": {"cells": (2, 4), "reading": (4,)},
+}
+#: Of these a kernel knows the memory, and must pass the gradient on to how it begins.
+WITH_KERNEL = ["learned_stack", "learned_cells"]
+needs_kernels = pytest.mark.skipif(not kernels.available().ok, reason=kernels.available().reason)
+
+
+class Deterministic(Toy):
+    """The toy with noise that is always the same, so that two runs can be compared."""
+
+    @property
+    def state_fields(self):
+        *fields, noise = super().state_fields
+        return (*fields, noise._replace(beginning=Drawn(fill_half)))
+
+
+def fill_half(tensor):
+    return tensor.fill_(0.5)
+
+
+def make(name="toy", controller="elman", backend="reference", **options):
+    torch.manual_seed(0)
+    memory = Deterministic() if name == "toy" else EVERY[name]()
+    return ub.MemoryRNN(3, 5, memory, controller, backend=backend, dtype=DOUBLE, **options)
+
+
+def inputs(*shape, seed=1):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=DOUBLE)
+
+
+def flat(state):
+    tensors = []
+    map_state(lambda tensor: tensors.append(tensor) or tensor, state)
+    return tensors
+
+
+def drawn(layer):
+    return {name: p.detach().clone() for name, p in layer.initial_memory.named_parameters()}
+
+
+@pytest.mark.parametrize("name", LIBRARY)
+def test_memories_that_learn_nothing_have_no_parameters(name):
+    layer = make(name)
+    assert layer.initial_memory is None
+    names = {"controller.weight_ih", "controller.weight_hh", "heads.weight"}
+    assert {n for n in layer.state_dict() if "bias" not in n} == names
+
+
+@pytest.mark.parametrize("name", TOYS)
+def test_what_is_declared_as_learned_is_a_parameter_drawn_by_its_rule(name):
+    torch.manual_seed(0)
+    layer = ub.MemoryRNN(3, 5, TOYS[name]())
+    first = drawn(layer)
+    assert {key: tuple(value.shape) for key, value in first.items()} == LEARNED[name]
+    assert {f"initial_memory.{key}" for key in first} <= set(layer.state_dict())
+    assert "strengths[2]" in repr(layer) or name != "learned_stack"
+    for field in layer.memory.learned_fields:
+        spread = 10 if field.beginning.rule.keywords.get("std") else 0.25
+        assert (first[field.name] - 0.5).abs().max() <= spread
+    layer.initial_memory.reset_parameters()
+    assert all((drawn(layer)[key] != value).all() for key, value in first.items())
+    state = layer.initial_state(4)
+    for field, tensor in zip(
+        (*layer.memory.state_fields, layer.memory.reading_field),
+        (*state.memory, state.reading),
+        strict=True,
+    ):
+        if field.name in first:
+            parameter = layer.initial_memory.get_parameter(field.name)
+            assert torch.equal(tensor, field.beginning.of(parameter, 4))
+
+
+@pytest.mark.parametrize("draw", [draw_as_torch, functools.partial(draw_sums, bound=100.0)])
+def test_first_weights_of_a_paper_leave_how_the_memory_begins(draw):
+    layer = make()
+    first, weight = drawn(layer), layer.controller.weight_ih.detach().clone()
+    draw(layer)
+    assert not torch.equal(layer.controller.weight_ih, weight)
+    assert all(torch.equal(drawn(layer)[key], value) for key, value in first.items())
+
+
+def test_copies_and_state_dicts_keep_what_is_learned():
+    layer = ub.MemoryRNN(3, 5, EVERY["learned_stack"](), dtype=DOUBLE)
+    x = inputs(4, 2, 3)
+    other = ub.MemoryRNN(3, 5, EVERY["learned_stack"](), dtype=DOUBLE)
+    assert not torch.equal(other(x)[0], layer(x)[0])
+    other.load_state_dict(layer.state_dict())
+    for same in (other, copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+        assert torch.equal(same(x)[0], layer(x)[0])
+    narrow = copy.deepcopy(layer).float()
+    assert {tensor.dtype for tensor in flat(narrow.initial_state(2))} == {torch.float32}
+
+
+@pytest.mark.parametrize("name", LEARNED)
+def test_the_gradient_arrives(name):
+    layer = make(name, learn_initial_state=True)
+    output, state = layer(inputs(3, 2, 3))
+    (output.sum() + state.reading.sum()).backward()
+    for key, parameter in layer.initial_memory.named_parameters():
+        assert parameter.grad.abs().sum() > 0, key
+
+
+@pytest.mark.parametrize("name", ["toy", *WITH_KERNEL])
+def test_gradcheck(name):
+    layer = make(name)
+    x = inputs(3, 2, 3).requires_grad_()
+    names = [key for key, _ in layer.named_parameters()]
+
+    def run(x, *parameters):
+        output, state = torch.func.functional_call(
+            layer, dict(zip(names, parameters, strict=True)), (x,)
+        )
+        return output, state.reading, *state.memory
+
+    assert torch.autograd.gradcheck(run, (x, *layer.parameters()))
+
+
+@needs_kernels
+@pytest.mark.parametrize("name", WITH_KERNEL)
+@pytest.mark.parametrize("controller", ["lstm", "gru", "elman"])
+@pytest.mark.parametrize("lengths", [None, [6, 2, 0]])
+def test_kernels_agree_and_pass_the_gradient_on(name, controller, lengths):
+    results = []
+    for backend in ("cpu", "reference"):
+        layer = make(name, controller, backend, output_size=2)
+        x = inputs(6, 3, 3).requires_grad_()
+        output, state = layer(x, lengths=None if lengths is None else torch.tensor(lengths))
+        state = layer.empty_memory(state, torch.tensor([True, False, False]))
+        more, state = layer(x, state)
+        parts = [output, more, *flat(state)]
+        loss = sum(part.sin().sum() for part in parts)
+        results.append([*parts, *torch.autograd.grad(loss, [x, *layer.parameters()])])
+    for position, (fused, reference) in enumerate(zip(*results, strict=True)):
+        assert_close(fused, reference, f"tensor {position}")
+
+
+@needs_kernels
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's own making, while tracing
+@pytest.mark.parametrize("name", WITH_KERNEL)
+def test_torch_compile_and_a_stream(name):
+    layer = make(name, "lstm", "cpu", batch_first=True)
+    x = inputs(2, 5, 3)
+    want, _ = layer(x)
+    compiled = torch.compile(lambda x: layer(x)[0], backend="aot_eager", fullgraph=True)
+    assert_close(compiled(x), want, "compiled")
+    stream = open_stream(layer, 2, x)
+    pieces = [stream.run(piece) for piece in x.split(2, dim=1)]
+    assert_close(torch.cat(pieces, dim=1), want, "stream")
+
+
+@pytest.mark.parametrize("name", LEARNED)
+def test_emptying_puts_each_field_back_and_keeps_the_gradient(name):
+    layer = make(name)
+    _, state = layer(inputs(4, 3, 3))
+    sequences = torch.tensor([True, False, True])
+    emptied = layer.empty_memory(ub.detach_state(state), sequences)
+    begun = layer.initial_state(3)
+    pairs = zip(layer.memory.state_fields, emptied.memory, state.memory, begun.memory, strict=True)
+    for field, got, before, fresh in pairs:
+        assert torch.equal(got[1], before[1])
+        if field.name != "noise" or name == "toy":
+            assert torch.equal(got[sequences], field.padded(fresh, 4)[sequences])
+    assert torch.equal(emptied.reading[sequences], begun.reading[sequences])
+    assert torch.equal(emptied.controller[0], state.controller[0])
+    if "toy" in name:
+        assert (emptied.memory.head[0] == torch.eye(5)[0]).all()
+        assert not (emptied.memory.head[1] == torch.eye(5)[0]).all()
+    sum(tensor.sum() for tensor in (*emptied.memory, emptied.reading)).backward()
+    for key, parameter in layer.initial_memory.named_parameters():
+        assert parameter.grad.abs().sum() > 0, key
+    every = layer.empty_memory(state)
+    assert [t.shape for t in every.memory] == [t.shape for t in begun.memory]
+
+
+@pytest.mark.parametrize("name", ["toy", *WITH_KERNEL])
+def test_padded_equals_unpadded_and_chunks_equal_the_whole(name):
+    layer = make(name)
+    x, lengths = inputs(6, 3, 3), torch.tensor([6, 0, 3])
+    output, state = layer(x, lengths=lengths)
+    for b in (0, 2):
+        alone, alone_state = layer(x[: lengths[b], b : b + 1])
+        assert_close(output[: lengths[b], b], alone[:, 0], f"output of sequence {b}")
+        mine = ub.index_state(state, [b])
+        assert_close(mine.reading, alone_state.reading, "reading")
+        missing = 6 - int(lengths[b])
+        for field, got, want in zip(
+            layer.memory.state_fields, mine.memory, alone_state.memory, strict=True
+        ):
+            assert_close(got, field.padded(want, missing), field.name)
+    assert torch.equal(state.reading[1], layer.initial_state(3).reading[1])
+    first, middle = layer(x[:2])
+    second, _ = layer(x[2:], middle)
+    assert_close(torch.cat([first, second]), layer(x)[0], "chunks")
+
+
+def test_a_trace_pads_each_array_by_its_own_declaration():
+    layer = make()
+    _, state, trace = layer(inputs(4, 2, 3), return_trace=True)
+    marks, sums, head = (trace.arrays[name] for name in ("marks", "sums", "head"))
+    assert (marks.shape, sums.shape, head.shape) == ((2, 4, 5), (2, 4, 11), (2, 4, 2, 5))
+    assert (marks[:, 0, 2:] == 0.5).all()
+    assert torch.equal(marks[:, -1], state.memory.marks)
+    assert torch.equal(sums[:, -1], state.memory.cells.sum(-1))
+    for t in range(4):
+        outside = torch.cat([sums[:, t, : 3 - t], sums[:, t, 11 - 3 + t :]], dim=1)
+        assert (outside == -1).all()
+    assert torch.equal(head[:, -1], state.memory.head)
+
+
+class Silent(Deterministic):
+    def observe(self, state):
+        return {"head": state.head}
+
+
+def test_a_trace_of_what_is_not_declared():
+    layer = ub.MemoryRNN(3, 5, Silent(), dtype=DOUBLE)
+    expected = r"Silent.observe: expected what observed_fields declares, marks, sums, head, got hea"
+    with pytest.raises(ShapeError, match=expected):
+        layer(inputs(2, 2, 3), return_trace=True)

@@ -1,0 +1,158 @@
+"""A memory with every kind of field, and memories that learn how they begin."""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+import unbounded as ub
+from unbounded.layers.heads import HEAD_ACTIVATIONS
+from unbounded.memories import Constant, Drawn, FirstOne, Head, Learned, Memory, StateField
+
+UNIFORM = functools.partial(nn.init.uniform_, a=0.25, b=0.75)
+NORMAL = functools.partial(nn.init.normal_, std=0.5)
+
+
+class ToyInstruction(NamedTuple):
+    value: Tensor
+    move: Tensor
+
+
+class ToyState(NamedTuple):
+    """cells [B, N, 2], marks [B, N'], head [B, 2, 5], centre [B, 2], noise [B, 3]."""
+
+    cells: Tensor
+    marks: Tensor
+    head: Tensor
+    centre: Tensor
+    noise: Tensor
+
+
+class Toy(Memory[ToyState, ToyInstruction]):
+    """Two fields that grow, each in its own way, and three of a fixed size."""
+
+    Instruction = ToyInstruction
+    State = ToyState
+
+    def __init__(self, capacity=None):
+        self.capacity = capacity
+
+    def __repr__(self):
+        return f"Toy(capacity={self.capacity})"
+
+    @property
+    def heads(self):
+        return Head("value", (2,), "tanh"), Head("move", (), "sigmoid")
+
+    @property
+    def reading_size(self):
+        return 2
+
+    @property
+    def reading_begin(self):
+        return Learned(UNIFORM)
+
+    @property
+    def state_fields(self):
+        rows = Learned(NORMAL, torch.tanh)
+        return (
+            StateField("cells", ("N", 2), (1, 1), 3, self.capacity, -1.0, rows),
+            StateField("marks", ("N",), (0, 1), 1, empty=0.5, beginning=Constant(2)),
+            StateField("head", (2, 5), beginning=FirstOne()),
+            StateField("centre", (2,), beginning=Learned(UNIFORM)),
+            StateField("noise", (3,), beginning=Drawn(NORMAL)),
+        )
+
+    @property
+    def observed_fields(self):
+        cells, marks, head, _, _ = self.state_fields
+        return marks, cells._replace(name="sums", shape=("N",)), head
+
+    def observe(self, state):
+        return {"marks": state.marks, "sums": state.cells.sum(-1), "head": state.head}
+
+    def step(self, state, instruction):
+        batch_size = instruction.value.shape[0]
+        self.check_instruction(instruction, batch_size)
+        self.check_state(state, batch_size, instruction.value)
+        move = instruction.move[:, None, None]
+        cells = self.state_fields[0].padded(state.cells, 1) * 0.5 + instruction.value[:, None]
+        marks = torch.cat([state.marks, instruction.move[:, None]], dim=1)
+        head = move * state.head.roll(1, -1) + (1 - move) * state.head
+        centre = state.centre * 0.9 + instruction.value
+        reading = cells.mean(1) + centre * head[:, 0, :1] + state.noise.sum(1, keepdim=True)
+        return reading, ToyState(cells, marks, head, centre, state.noise)
+
+
+class LearnedStack(ub.NeuralStack):
+    """A stack that begins with two rows, a parameter each; its kernel is that of any stack."""
+
+    kernel_name = "stack"
+
+    @property
+    def state_fields(self):
+        values = Learned(NORMAL, torch.tanh)
+        return (
+            StateField("values", ("N", self.width), (0, 1), 2, beginning=values),
+            StateField("strengths", ("N",), (0, 1), 2, beginning=Learned(UNIFORM)),
+        )
+
+
+class LearnedCells(ub.SuperpositionStack):
+    """Superposition stacks of which four cells, and what is read first, are learned."""
+
+    kernel_name = "superposition_stack"
+
+    @property
+    def reading_begin(self):
+        return Learned(NORMAL)
+
+    @property
+    def cells_field(self):
+        rows = Learned(UNIFORM)
+        return StateField("cells", (self.count, "N"), (0, 1), 4, empty=-1.0, beginning=rows)
+
+
+LIBRARY = {
+    "stack": functools.partial(ub.NeuralStack, 3),
+    "queue": functools.partial(ub.NeuralQueue, 3),
+    "deque": functools.partial(ub.NeuralDeque, 3),
+    "superposition_stack": functools.partial(ub.SuperpositionStack, 2),
+    "full_superposition_stack": functools.partial(
+        ub.SuperpositionStack, 2, capacity=4, overflow="drop_bottom"
+    ),
+    "superposition_list": functools.partial(ub.SuperpositionList, 2),
+    "full_superposition_list": functools.partial(
+        ub.SuperpositionList, 2, capacity=3, overflow="drop_ends"
+    ),
+}
+TOYS = {
+    "toy": Toy,
+    "full_toy": functools.partial(Toy, 8),
+    "learned_stack": functools.partial(LearnedStack, 3),
+    "learned_cells": functools.partial(LearnedCells, 2),
+}
+EVERY = {**LIBRARY, **TOYS}
+
+
+def told(memory, batch, steps, seed=0, dtype=torch.float64):
+    """Instructions [B, T, ...] as a controller's heads could give them."""
+    generator = torch.Generator().manual_seed(seed)
+    return memory.Instruction(
+        *(
+            HEAD_ACTIVATIONS[head.activation](
+                torch.randn(batch, steps, *head.shape, generator=generator, dtype=dtype)
+            )
+            for head in memory.heads
+        )
+    )
+
+
+def run(memory, state, instructions):
+    """The readings and the state after some instructions; none if T = 0."""
+    if instructions[0].shape[1] == 0:
+        return None, state
+    return memory.unroll(instructions, state, backend="reference")
