@@ -20,6 +20,8 @@ StateT = TypeVar("StateT", bound=tuple[Tensor, ...])
 InstructionT = TypeVar("InstructionT", bound=tuple[Tensor, ...])
 
 BACKENDS = ("auto", "reference", "cpu")
+#: What the first reading is called among the parameters, and what no field may be called.
+READING = "reading"
 
 
 class Memory(ABC, Generic[StateT, InstructionT]):
@@ -63,7 +65,7 @@ class Memory(ABC, Generic[StateT, InstructionT]):
     @property
     def reading_field(self) -> StateField:
         """The first reading, declared as a field of the state is."""
-        return StateField("reading", (self.reading_size,), beginning=self.reading_begin)
+        return StateField(READING, (self.reading_size,), beginning=self.reading_begin)
 
     @property
     def observed_fields(self) -> tuple[StateField, ...]:
@@ -96,11 +98,11 @@ class Memory(ABC, Generic[StateT, InstructionT]):
         """
         fields = self.state_fields
         names = tuple(field.name for field in fields)
-        if names != getattr(self.State, "_fields", None) or self.reading_field.name in names:
+        if names != getattr(self.State, "_fields", None) or READING in names:
             raise ShapeError(
                 f"{type(self).__name__}.state_fields: expected the fields of "
-                f"{self.State.__name__} in their order, none of them called "
-                f"{self.reading_field.name!r}, got {', '.join(names)}."
+                f"{self.State.__name__} in their order, none of them called {READING!r}, got "
+                f"{', '.join(names)}."
             )
         return self.State(*(self._begin(f, batch_size, dtype, device, learned) for f in fields))
 
