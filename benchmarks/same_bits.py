@@ -32,9 +32,7 @@ MEMORIES = {
     "wide_deque": lambda: ub.NeuralDeque(33),
     "superposition_stack": lambda: ub.SuperpositionStack(3),
     "noop_stack": lambda: ub.SuperpositionStack(2, depth=4, noop=True),
-    "full_stack": lambda: ub.SuperpositionStack(
-        17, depth=3, capacity=5, overflow="drop_bottom"
-    ),
+    "full_stack": lambda: ub.SuperpositionStack(17, depth=3, capacity=5, overflow="drop_bottom"),
     "roomy_stack": lambda: ub.SuperpositionStack(4, capacity=200, overflow="drop_bottom"),
     "superposition_list": lambda: ub.SuperpositionList(3, noop=False),
     "noop_list": lambda: ub.SuperpositionList(2, depth=4),
@@ -162,8 +160,9 @@ def cases():
         for batch, threads, lengths in ((33, 2, rows), (10, 3, None)):
             sizes = (memory, controller, dtype, batch, 20, lengths, 70, threads, 1.0)
             yield f"layer {sizes}", partial(run_layer, *sizes)
-        yield f"stream {memory, controller, dtype}", partial(
-            run_stream, memory, controller, dtype, 2
+        yield (
+            f"stream {memory, controller, dtype}",
+            partial(run_stream, memory, controller, dtype, 2),
         )
     for memory, dtype in itertools.product(MEMORIES, DTYPES):
         for sharpness in (30.0, 1000.0):
@@ -172,8 +171,9 @@ def cases():
         sizes = (memory, "lstm", dtype, 2, 300, rows[:2], 8, 2, 1.0)
         yield f"layer {sizes}", partial(run_layer, *sizes)
         for steps, kind in ((1, "soft"), (12, "soft"), (12, "eighths"), (150, "soft")):
-            yield f"unroll {memory, dtype, steps, kind}", partial(
-                run_unroll, memory, dtype, 3, steps, kind
+            yield (
+                f"unroll {memory, dtype, steps, kind}",
+                partial(run_unroll, memory, dtype, 3, steps, kind),
             )
 
 

@@ -24,8 +24,8 @@ import torch
 
 import unbounded as ub
 from unbounded.evaluation.provenance import provenance
-from unbounded.kernels import Stepper
-from unbounded.layers.fused import flatten_state
+from unbounded.kernels import Session
+from unbounded.layers.fused import flatten_state, kernel_arguments, kernel_weights
 from unbounded.memories import MEMORIES
 
 REPEATS = 3
@@ -68,19 +68,16 @@ def one_session(name: str) -> dict[str, float]:
     first, last = [], []
     with torch.no_grad():
         for turn in range(REPEATS + 1):
-            stepper = Stepper(
-                name,
-                "lstm",
-                layer.controller.weights,
-                layer.heads.weight,
-                layer.heads.bias,
+            session = Session(
+                *kernel_arguments(layer.controller, layer.memory),
+                kernel_weights(layer.controller, layer.heads),
                 flatten_state(layer.initial_state(10)),
-                capacity=len(x),
+                room=len(x),
             )
             times = []
             for begin in range(0, len(x), 200):
                 start = time.perf_counter()
-                stepper.run(x[begin : begin + 200])
+                session.run(x[begin : begin + 200])
                 times.append(1e3 * (time.perf_counter() - start) / 200)
             if turn:
                 first += times[1:4]  # the very first chunk touches fresh memory

@@ -33,10 +33,14 @@ struct Buffers {
 };
 
 struct Choice {
-  int structure, controller;
+  int memory, controller;
   int64_t threads, division;
   int64_t alone_after = 0;
 };
+
+const char* const memories[] = {"stack", "queue", "deque", "superposition_stack",
+                                "superposition_list"};
+const char* const controllers[] = {"lstm", "gru", "elman_tanh", "elman_sigmoid", "elman_relu"};
 
 // Over the gradients, and over their sizes.
 struct Sum {
@@ -46,23 +50,25 @@ struct Sum {
 // Returns a sum that must not depend on the threads or on the division.
 Sum run(const Choice& choice) {
   std::srand(1);
-  const bool mixes = choice.structure > 2;
+  const bool mixes = choice.memory > 2;
   const int64_t T = 12, B = 5, I = 3, H = 40, M = 24, N0 = mixes ? 3 : 2, S = 5, depth = 2;
-  const int64_t actions = 3, padded_count = 16;  // of the widest register
-  const int64_t parts = choice.structure == 2 ? 2 : 1;
-  const int64_t R = mixes ? S * depth : parts * M, K = mixes ? S * (actions + 1) : parts * (M + 2);
+  const int64_t actions = choice.memory == 4 ? 4 : 3, padded_count = 16;  // of the widest register
+  const int64_t ends = choice.memory == 2 ? 2 : 1;
+  const int64_t R = mixes ? S * depth : ends * M, K = mixes ? S * (actions + 1) : ends * (M + 2);
   const int64_t blocks = choice.controller == 0 ? 4 : choice.controller == 1 ? 3 : 1;
   const int64_t lanes = choice.controller < 2 ? 4 : 1;
-  const int64_t N = N0 + (choice.structure == 4 ? 2 : parts) * T;
+  const int64_t N = N0 + (choice.memory == 4 ? 2 : ends) * T;
+  const auto head = [](int64_t count, int64_t size, unbounded::Activation activation) {
+    return UnboundedHead{count, size, int64_t(activation)};
+  };
   Buffers buffers;
   auto real = [&](int64_t count) { return buffers.real(count); };
   UnboundedCall c{};
-  c.steps = c.capacity = T, c.batch = B, c.inputs = I, c.hidden = H, c.width = M;
-  c.initial_rows = N0, c.saves = 1, c.threads = choice.threads, c.division = choice.division;
-  c.alone_after = choice.alone_after;
+  c.steps = c.room = T, c.batch = B, c.inputs = I, c.hidden = H, c.reading = R, c.rows = N0;
+  c.saves = 1, c.threads = choice.threads, c.block = 64;
+  c.switches.division = choice.division, c.switches.alone_after = choice.alone_after;
   unbounded::alone_in_a_row = 0;  // even if this machine is busy
-  c.weight_ih_stride = I + R;
-  c.weight_ih = real(blocks * H * (I + R)) + I, c.weight_hh = real(blocks * H * H);
+  c.weight_ih = real(blocks * H * (I + R)), c.weight_hh = real(blocks * H * H);
   c.bias_ih = real(blocks * H), c.bias_hh = real(blocks * H);
   c.head_weight = real(K * H), c.head_bias = real(K);
   c.hidden0 = real(B * H), c.cell0 = real(B * H), c.reading0 = real(B * R);
@@ -72,32 +78,44 @@ Sum run(const Choice& choice) {
   c.grad_outputs = real(T * B * H);
   c.grad_hidden0 = real(B * H), c.grad_cell0 = real(B * H), c.grad_reading0 = real(B * R);
   if (mixes) {
-    c.count = S, c.depth = depth, c.actions = actions, c.block = 64;
-    c.memory0 = real(B * S * N0), c.memory_last = real(B * S * N);
-    c.planes = real(T * B * (actions + 1) * padded_count);
-    c.grad_memory0 = real(B * S * N0);
+    const int64_t options[] = {S, actions, depth, 0, 0};
+    std::copy(options, options + 5, c.options);
+    c.heads[0] = head(S, actions, unbounded::Activation::softmax);
+    c.heads[1] = head(1, S, unbounded::Activation::sigmoid);
+    c.head_count = 2;
+    c.state0[0] = real(B * S * N0), c.state_last[0] = real(B * S * N);
+    c.saved[0] = real(T * B * (actions + 1) * padded_count);
+    c.grad_state0[0] = real(B * S * N0);
   } else {
+    c.options[0] = M;
+    for (int end = 0; end < ends; ++end) {
+      c.heads[3 * end] = head(1, M, unbounded::Activation::tanh);
+      c.heads[3 * end + 1] = c.heads[3 * end + 2] = head(1, 1, unbounded::Activation::sigmoid);
+    }
+    c.head_count = 3 * ends;
     float* strengths0 = real(B * N0);
     for (int64_t i = 0; i < B * N0; ++i) strengths0[i] = std::fabs(strengths0[i]);
-    c.strengths0 = strengths0, c.values = real(B * N * M), c.strengths = real(B * N);
-    c.instructions = real(T * B * 2 * parts);
-    c.deaths = buffers.integer(B * T * parts), c.kept = real(B * T * parts);
-    c.grave_rows = buffers.integer(B * N), c.grave_strengths = real(B * N);
-    c.live_range = buffers.integer(3 * B);
-    c.grad_values0 = real(B * N0 * M), c.grad_strengths0 = real(B * N0);
+    c.state0[0] = real(B * N0 * M), c.state0[1] = strengths0;
+    c.state_last[0] = real(B * N * M), c.state_last[1] = real(B * N);
+    c.saved[0] = real(T * B * 2 * ends);
+    c.saved[1] = buffers.integer(B * T * ends), c.saved[2] = real(B * T * ends);
+    c.saved[3] = buffers.integer(B * N), c.saved[4] = real(B * N);
+    c.saved[5] = buffers.integer(3 * B);
+    c.grad_state0[0] = real(B * N0 * M), c.grad_state0[1] = real(B * N0);
   }
   float *grad_x = real(T * B * I), *grad_weight = real(blocks * H * (I + R));
   c.x = real(T * B * I), c.grad_x = grad_x;
   c.grad_weight_ih = grad_weight, c.grad_weight_hh = real(blocks * H * H);
   c.grad_bias_ih = real(blocks * H), c.grad_bias_hh = real(blocks * H);
   c.grad_head_weight = real(K * H), c.grad_head_bias = real(K);
+  const char *memory = memories[choice.memory], *controller = controllers[choice.controller];
   void* pool = reinterpret_cast<void*>(&with_threads);
   void* session = nullptr;
-  if (unbounded_open(choice.structure, choice.controller, 0, &c, pool, &session)) return {NAN, NAN};
+  if (unbounded_open(memory, controller, 4, &c, pool, &session)) return {NAN, NAN};
   if (unbounded_run(session, &c, pool)) return {NAN, NAN};
   unbounded_finish(session, &c);
   unbounded_close(session);
-  if (unbounded_backward(choice.structure, choice.controller, 0, &c, pool)) return {NAN, NAN};
+  if (unbounded_backward(memory, controller, 4, &c, pool)) return {NAN, NAN};
   Sum sum{0, 0};
   auto add = [&](const float* from, int64_t count, int period) {
     for (int64_t i = 0; i < count; ++i) {
@@ -115,25 +133,25 @@ Sum run(const Choice& choice) {
 
 // With an argument the sums are printed, for arm64.sh to compare.
 int main(int count, char**) {
-  for (int structure = 0; structure < 5; ++structure)
+  for (int memory = 0; memory < 5; ++memory)
     for (int controller = 0; controller < 5; ++controller)
       for (int64_t division = 1; division <= 2; ++division) {
-        const Sum one = run({structure, controller, 1, 0});
-        const Sum three = run({structure, controller, 3, division});
+        const Sum one = run({memory, controller, 1, 0});
+        const Sum three = run({memory, controller, 3, division});
         if (!(one.value == three.value)) {
-          std::printf("structure %d controller %d division %d: %g with one thread, %g with three\n",
-                      structure, controller, int(division), one.value, three.value);
+          std::printf("memory %d controller %d division %d: %g with one thread, %g with three\n",
+                      memory, controller, int(division), one.value, three.value);
           return 1;
         }
         for (int64_t after = 1; after < 48 && count == 1; after += 3)
-          if (run({structure, controller, 3, division, after}).value != one.value) {
-            std::printf("structure %d controller %d division %d: not the same from barrier %d on "
+          if (run({memory, controller, 3, division, after}).value != one.value) {
+            std::printf("memory %d controller %d division %d: not the same from barrier %d on "
                         "alone\n",
-                        structure, controller, int(division), int(after));
+                        memory, controller, int(division), int(after));
             return 1;
           }
         if (count > 1)
-          std::printf("%d %d %d %.9g %.9g\n", structure, controller, int(division), one.value,
+          std::printf("%d %d %d %.9g %.9g\n", memory, controller, int(division), one.value,
                       one.size);
       }
   if (count > 1) return 0;

@@ -118,8 +118,12 @@ def make_case(
             torch.cat(heads).detach().requires_grad_(grad),
             normal(count, scale=0.1) if memory.head_bias else None,
         ),
-        (normal(batch, hidden), *cells, normal(batch, reading), *make_state(memory, rows, batch,
-                                                                           random, dtype, grad)),
+        (
+            normal(batch, hidden),
+            *cells,
+            normal(batch, reading),
+            *make_state(memory, rows, batch, random, dtype, grad),
+        ),
     )
 
 
@@ -188,9 +192,7 @@ def gradients(results: list[Tensor], wanted: list[Tensor], seed: int = 1) -> lis
     random = torch.Generator().manual_seed(seed)
     weights = [torch.randn(r.shape, generator=random, dtype=torch.float64) for r in results]
     loss = sum((r * w.to(r.dtype)).sum() for r, w in zip(results, weights, strict=True))
-    return list(
-        torch.autograd.grad(loss, wanted, allow_unused=True, materialize_grads=True)
-    )
+    return list(torch.autograd.grad(loss, wanted, allow_unused=True, materialize_grads=True))
 
 
 #: Passes every given tensor through a function and computes the reference again, in float64.
@@ -248,9 +250,7 @@ def truth_of(
     return results_and_gradients(reference, widened, chosen)
 
 
-def results_and_gradients(
-    function: Any, case: Case, chosen: slice = slice(None)
-) -> list[Tensor]:
+def results_and_gradients(function: Any, case: Case, chosen: slice = slice(None)) -> list[Tensor]:
     return list(chain(*run_and_differentiate(function, case, chosen=chosen)))
 
 

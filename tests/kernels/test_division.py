@@ -6,7 +6,14 @@ import itertools
 
 import pytest
 import torch
-from _cases import STRUCTURES, assert_parity, fused, make_case, relative_error, results_and_gradients
+from _cases import (
+    STRUCTURES,
+    assert_parity,
+    fused,
+    make_case,
+    relative_error,
+    results_and_gradients,
+)
 
 from unbounded.kernels import ControllerWeights, switched, without_memory
 from unbounded.layers.controllers import lstm_cell

@@ -39,9 +39,7 @@ def test_opcheck_of_the_recurrence(memory, controller):
     results = OPERATORS.recurrence(*call, True)
     grads = [torch.randn_like(result) for result in results[: 1 + len(call[-1])]]
     for needs in ([True] * 3, [False] * 3):
-        torch.library.opcheck(
-            OPERATORS.recurrence_backward.default, (*call, results, grads, needs)
-        )
+        torch.library.opcheck(OPERATORS.recurrence_backward.default, (*call, results, grads, needs))
 
 
 @pytest.mark.parametrize("memory", STRUCTURES)

@@ -47,9 +47,7 @@ def make(memory, steps, batch, before, kind, seed, dtype=torch.float64):
 
 
 def run(memory, backend, instruction, state, chosen=slice(None)):
-    readings, final = memory.unroll(
-        memory.Instruction(*instruction), memory.State(*state), backend
-    )
+    readings, final = memory.unroll(memory.Instruction(*instruction), memory.State(*state), backend)
     results = [readings, *final]
     return [*results, *gradients(results[chosen], [*instruction, *state])]
 

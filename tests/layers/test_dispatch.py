@@ -37,7 +37,8 @@ def fused_calls(monkeypatch):
     original = kernels.recurrence
 
     def recorded(*args, **kwargs):
-        calls.append(args[:2])
+        structure, _, controller, *_ = args
+        calls.append((structure.name, controller))
         return original(*args, **kwargs)
 
     monkeypatch.setattr(kernels, "recurrence", recorded)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import unbounded as ub
+from unbounded import kernels
 from unbounded.layers.heads import HEAD_ACTIVATIONS
 from unbounded.memories import Constant, Drawn, FirstOne, Head, Learned, Memory, StateField
 
@@ -90,7 +91,9 @@ class Toy(Memory[ToyState, ToyInstruction]):
 class LearnedStack(ub.NeuralStack):
     """A stack that begins with two rows, a parameter each; its kernel is that of any stack."""
 
-    kernel_name = "stack"
+    @property
+    def kernel(self):
+        return kernels.structures.Stack(self.width)
 
     @property
     def state_fields(self):
@@ -104,7 +107,9 @@ class LearnedStack(ub.NeuralStack):
 class LearnedCells(ub.SuperpositionStack):
     """Superposition stacks of which four cells, and what is read first, are learned."""
 
-    kernel_name = "superposition_stack"
+    @property
+    def kernel(self):
+        return kernels.structures.SuperpositionStack(*self._kernel_options)
 
     @property
     def reading_begin(self):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from torch import Tensor
 
@@ -20,20 +20,48 @@ _SIZES: Final = (
     "steps batch inputs hidden reading head_count rows room first_step saves threads block "
     "checkpoint_size"
 )
-#: Pointers in the order of the struct; a number is the length of an array of them.
-_POINTERS: Final = (
-    *"lengths x weight_ih weight_hh bias_ih bias_hh head_weight head_bias".split(),
-    *"hidden0 cell0 reading0".split(),
+#: Pointers in the order of the struct; a pair of a name and a length is an array of them.
+_POINTERS: Final[tuple[str | tuple[str, int], ...]] = (
+    "lengths",
+    "x",
+    "weight_ih",
+    "weight_hh",
+    "bias_ih",
+    "bias_hh",
+    "head_weight",
+    "head_bias",
+    "hidden0",
+    "cell0",
+    "reading0",
     ("state0", _FIELDS),
     ("instruction", _HEADS),
-    *"gates outputs cells tanh_cells readings hidden_last cell_last reading_last".split(),
+    "gates",
+    "outputs",
+    "cells",
+    "tanh_cells",
+    "readings",
+    "hidden_last",
+    "cell_last",
+    "reading_last",
     ("state_last", _FIELDS),
     "checkpoints",
     ("saved", _SAVED),
-    *"fault grad_outputs grad_hidden_last grad_cell_last grad_reading_last".split(),
+    "fault",
+    "grad_outputs",
+    "grad_hidden_last",
+    "grad_cell_last",
+    "grad_reading_last",
     ("grad_state_last", _FIELDS),
-    *"grad_x grad_weight_ih grad_weight_hh grad_bias_ih grad_bias_hh".split(),
-    *"grad_head_weight grad_head_bias grad_hidden0 grad_cell0 grad_reading0".split(),
+    "grad_x",
+    "grad_weight_ih",
+    "grad_weight_hh",
+    "grad_bias_ih",
+    "grad_bias_hh",
+    "grad_head_weight",
+    "grad_head_bias",
+    "grad_hidden0",
+    "grad_cell0",
+    "grad_reading0",
     ("grad_state0", _FIELDS),
     ("grad_instruction", _HEADS),
 )
@@ -61,6 +89,10 @@ class Switches(ctypes.Structure):
     _fields_ = [(name, ctypes.c_int64) for name in ("division", "alone_after", "skips_memory")]
 
 
+def _pointer(entry: str | tuple[str, int]) -> tuple[str, Any]:
+    return (entry, Pointer) if isinstance(entry, str) else (entry[0], Pointer * entry[1])
+
+
 class Call(ctypes.Structure):
     """`UnboundedCall`."""
 
@@ -69,7 +101,7 @@ class Call(ctypes.Structure):
         ("switches", Switches),
         ("options", ctypes.c_int64 * _OPTIONS),
         ("heads", HeadOfCall * _HEADS),
-        *((p, Pointer) if isinstance(p, str) else (p[0], Pointer * p[1]) for p in _POINTERS),
+        *map(_pointer, _POINTERS),
     ]
 
 

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import torch
 
@@ -17,6 +17,7 @@ from unbounded.kernels._call import Call, Switches
 
 INTERFACE_VERSION: Final = 10
 INSTRUCTION_SETS: Final = ("avx512", "avx2", "baseline")
+
 
 class Availability(NamedTuple):
     """Whether the compiled kernels can be used here, and which."""
@@ -42,7 +43,7 @@ def _open(path: Path) -> ctypes.CDLL:
     library.unbounded_call_bytes.restype = ctypes.c_int64
     library.unbounded_vector_bytes.restype = ctypes.c_int64
     call, pointer = ctypes.POINTER(Call), ctypes.c_void_p
-    names = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int]
+    names: list[Any] = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int]
     library.unbounded_open.argtypes = [*names, call, pointer, ctypes.POINTER(pointer)]
     library.unbounded_run.argtypes = [pointer, call, pointer]
     library.unbounded_finish.argtypes = [pointer, call]

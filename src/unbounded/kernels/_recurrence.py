@@ -20,7 +20,7 @@ from unbounded.kernels._registry import define, implement
 from unbounded.kernels._session import Session
 from unbounded.kernels._sizes import Sizes, new_buffers, sizes_of_recurrence
 from unbounded.kernels.structures import structure_of
-from unbounded.kernels.structures.structure import Shape
+from unbounded.kernels.structures.structure import Buffer, Shape
 
 _CALL: Final = (
     "(str structure, int[] options, str[] activations, str controller, Tensor x, Tensor? lengths, "
@@ -53,12 +53,12 @@ class RecurrenceCall(NamedTuple):
         """The sizes of the call."""
         return sizes_of_recurrence(
             structure_of(self.structure, self.options), self.activations, self.controller, self.x,
-            Weights(*self.weights), self.state, lanes_of(self.x.element_size()),
+            Weights._make(self.weights), self.state, lanes_of(self.x.element_size()),
         )  # fmt: skip
 
     def inputs(self, sizes: Sizes) -> dict[str, Tensor | None]:
         """The tensors that come in, by name."""
-        weights = Weights(*self.weights)._asdict()
+        weights = Weights._make(self.weights)._asdict()
         return {"x": self.x, **weights, **dict(zip(sizes.state(), self.state, strict=True))}
 
     def check(self, sizes: Sizes) -> None:
@@ -100,9 +100,8 @@ def _forward(*arguments: Any) -> list[Tensor]:
     check_lengths(op.lengths, sizes.batch, sizes.steps)
     structure = sizes.structure
     if not saves:
-        session = Session(
-            structure, op.activations, op.controller, Weights(*op.weights), op.state, sizes.steps
-        )
+        weights = Weights._make(op.weights)
+        session = Session(structure, op.activations, op.controller, weights, op.state, sizes.steps)
         outputs = session.run(op.x, op.lengths)
         return [outputs, *session.state()]
     made = _new_results(sizes, op.x, True)
@@ -149,7 +148,7 @@ def _backward(*arguments: Any) -> list[Tensor]:
     sizes = op.sizes
     op.check(sizes)
     check_lengths(op.lengths, sizes.batch)
-    shapes = {**results(sizes), **sizes.kept()}
+    shapes: dict[str, Shape | Buffer] = {**results(sizes), **sizes.kept()}
     tensors = dict(zip(shapes, kept, strict=True))
     require(tensors, shapes, op.x)
     of_results = dict(zip(results(sizes), grads, strict=True))
@@ -174,7 +173,7 @@ def _backward(*arguments: Any) -> list[Tensor]:
 
 
 def _new_gradients(op: RecurrenceCall, sizes: Sizes, needs: Needs) -> dict[str, Tensor]:
-    shapes = gradients(sizes, Weights(*op.weights).weight_hh is not None, needs)
+    shapes = gradients(sizes, Weights._make(op.weights).weight_hh is not None, needs)
     # Without a step or a sequence the sums over them are 0.
     new = op.x.new_empty if sizes.steps * sizes.batch else op.x.new_zeros
     return {name: new(shape) for name, shape in shapes.items()}

@@ -42,7 +42,7 @@ class Session:
         room: int = 256,
     ) -> None:
         self._controller, self._activations = controller, tuple(activations)
-        self._weights = Weights(*(w if w is None else w.detach().contiguous() for w in weights))
+        self._weights = Weights._make(w if w is None else w.detach().contiguous() for w in weights)
         state = [tensor.detach().contiguous() for tensor in initial]
         like = self._weights.weight_ih
         check_dtype("weight_ih", like)
@@ -129,20 +129,17 @@ class Session:
         """The state by name; its memory has the rows that exist by now."""
         shapes, structure = self._sizes.state(self._done), self._sizes.structure
         new = self._carried["hidden"].new_empty
-        last = {f.name: self._live.get(f.name) for f in structure.fields}
-        last = {name: new(shapes[name]) if room is None else room for name, room in last.items()}
+        last = {
+            field.name: self._live[field.name] if field.is_live else new(shapes[field.name])
+            for field in structure.fields
+        }
         call = self._call(0)
         point_array(call, "state_last", list(last.values()))
         self._handle.finish(call)
         unused_before = structure.growth[0] * (self._room - self._done)
-        memory = {}
         for field in structure.fields:
             axis = field.row_axis
-            memory[field.name] = (
-                last[field.name]
-                if axis is None
-                else last[field.name].narrow(
-                    axis, unused_before if field.is_live else 0, shapes[field.name][axis]
-                )
-            )
-        return {**self._carried, **memory}
+            if field.is_live and axis is not None:
+                rows = shapes[field.name][axis]
+                last[field.name] = last[field.name].narrow(axis, unused_before, rows)
+        return {**self._carried, **last}

@@ -164,8 +164,7 @@ def sizes_of_unroll(
     ):
         if len(tensors) != len(wanted):
             raise ShapeError(
-                f"{name}: expected {len(wanted)} fields for a {structure.name}, got "
-                f"{len(tensors)}."
+                f"{name}: expected {len(wanted)} fields for a {structure.name}, got {len(tensors)}."
             )
     first = instruction[0]
     if first.dim() < 2:

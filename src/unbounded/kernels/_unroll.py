@@ -14,7 +14,7 @@ from unbounded.kernels._library import lanes_of, run_unroll
 from unbounded.kernels._registry import define, implement
 from unbounded.kernels._sizes import Sizes, new_buffers, sizes_of_unroll
 from unbounded.kernels.structures import structure_of
-from unbounded.kernels.structures.structure import Shape
+from unbounded.kernels.structures.structure import Buffer, Shape
 
 _CALL = "(str structure, int[] options, Tensor[] instruction, Tensor[] state"
 
@@ -92,7 +92,7 @@ def _backward(*arguments: Any) -> list[Tensor]:
     kept, grads = arguments[-2:]
     sizes, like = op.sizes, op.instruction[0]
     op.check(sizes)
-    shapes = {**results(sizes), **sizes.saved()}
+    shapes: dict[str, Shape | Buffer] = {**results(sizes), **sizes.saved()}
     tensors = dict(zip(shapes, kept, strict=True))
     require(tensors, shapes, like)
     of_results = dict(zip(results(sizes), grads, strict=True))

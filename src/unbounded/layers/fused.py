@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.modules.module import _has_any_global_hook
 
 from unbounded import kernels
+from unbounded.errors import BackendError
 from unbounded.kernels import ControllerWeights
 from unbounded.layers.controllers import CONTROLLERS, Controller, WeightedController
 from unbounded.layers.heads import Heads, apply_heads
@@ -72,9 +73,16 @@ def run_fused(
 def kernel_arguments(
     controller: WeightedController, memory: Memory[Any, Any]
 ) -> tuple[kernels.Structure, tuple[str, ...], str]:
-    """What the kernels are told of memory, heads and controller, once `why_not_fused` is None."""
+    """What the kernels are told of memory, heads and controller.
+
+    Raises:
+        BackendError: no kernel knows the memory.
+    """
+    kernel = kernel_of(memory)
+    if kernel is None:
+        raise BackendError(f"no kernel knows the memory {type(memory).__name__}")
     activations = tuple(head.activation for head in memory.heads)
-    return memory.kernel, activations, str(controller.kernel_name)
+    return kernel, activations, str(controller.kernel_name)
 
 
 def kernel_weights(controller: WeightedController, heads: Heads) -> kernels.Weights:
@@ -93,7 +101,7 @@ def _reference(
     """Compute what the kernel computes, in differentiable steps, for gradients of gradients."""
     *of_controller, head_weight, head_bias = weights
     hidden, state = run_recurrence(
-        lambda inputs, before: module.cell(inputs, before, ControllerWeights(*of_controller)),
+        lambda inputs, before: module.cell(inputs, before, ControllerWeights._make(of_controller)),
         lambda h: apply_heads(memory.heads, h, head_weight, head_bias),
         memory,
         x,

@@ -30,7 +30,7 @@ class PushPop(Structure, ABC):
     #: What the names of an end's heads begin with.
     ends: ClassVar[tuple[str, ...]] = ("",)
     growth = (0, 1)
-    nonnegative = ("push", "pop", "strengths")
+    nonnegative: ClassVar[tuple[str, ...]] = ("push", "pop", "strengths")
 
     def __post_init__(self) -> None:
         self.expect_at_least(1, "width")
