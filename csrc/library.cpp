@@ -4,6 +4,7 @@
 
 #include "push_pop.h"
 #include "recurrence.h"
+#include "register.h"
 #include "superposition.h"
 #include "unroll.h"
 
@@ -24,6 +25,7 @@ int with_memory(const char* memory, Work& work) {
     return work.template go<T, Controller, Superposition<SuperpositionStack>>();
   if (is(memory, "superposition_list"))
     return work.template go<T, Controller, Superposition<SuperpositionList>>();
+  if (is(memory, "register")) return work.template go<T, Controller, Register>();
   return unknown_choice;
 }
 

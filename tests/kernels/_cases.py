@@ -23,6 +23,7 @@ from unbounded.memories import (
     SuperpositionList,
     SuperpositionStack,
 )
+from unbounded.memories.register import Register
 
 #: One of each structure.
 MEMORIES: dict[str, Memory[Any, Any]] = {
@@ -31,6 +32,7 @@ MEMORIES: dict[str, Memory[Any, Any]] = {
     "deque": NeuralDeque(6),
     "superposition_stack": SuperpositionStack(3),
     "superposition_list": SuperpositionList(3),
+    "register": Register(19),
 }
 STRUCTURES = tuple(MEMORIES)
 #: And what their options can do.

@@ -13,6 +13,7 @@ import unbounded as ub
 from tests.memories import oracle
 from tests.memories.common import MEMORIES, instructions
 from tests.tolerances import assert_close
+from unbounded.memories.register import Register
 
 
 @pytest.mark.parametrize("name", MEMORIES)
@@ -125,3 +126,12 @@ def test_state_can_be_detached_moved_indexed_and_carried_on(name):
     readings, _ = memory.unroll(rest, picked)
     whole, _ = memory.unroll(given_instructions)
     assert_close(readings, whole[[2, 0], 3:], "readings of the picked sequences")
+
+
+def test_a_register_against_plain_python():
+    memory, state, held = Register(1), Register(1).initial_state(1), 0.0
+    for value, write in ((0.5, 1.0), (-0.25, 0.5), (0.75, 0.0), (1.0, 0.125)):
+        held = (1 - write) * held + write * value
+        told = memory.Instruction(torch.tensor([[value]]), torch.tensor([write]))
+        reading, state = memory.step(state, told)
+        assert float(reading) == float(state.value) == held

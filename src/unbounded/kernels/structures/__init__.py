@@ -6,6 +6,7 @@ from typing import Final
 
 from unbounded.errors import ChoiceError, ShapeError
 from unbounded.kernels.structures.push_pop import Deque, Queue, Stack
+from unbounded.kernels.structures.register import Register
 from unbounded.kernels.structures.structure import ACTIVATIONS, Field, Structure
 from unbounded.kernels.structures.superposition import SuperpositionList, SuperpositionStack
 
@@ -16,6 +17,7 @@ STRUCTURES: Final[dict[str, type[Structure]]] = {
     "deque": Deque,
     "superposition_stack": SuperpositionStack,
     "superposition_list": SuperpositionList,
+    "register": Register,
 }
 
 
@@ -40,6 +42,7 @@ __all__ = [
     "Deque",
     "Field",
     "Queue",
+    "Register",
     "Stack",
     "Structure",
     "SuperpositionList",

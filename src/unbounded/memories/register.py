@@ -1,0 +1,64 @@
+"""A register, the smallest memory: the example of how a memory and its kernel are made."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from torch import Tensor
+
+from unbounded import kernels
+from unbounded.checks import check_positive
+from unbounded.memories.base import Memory
+from unbounded.memories.head import Head
+from unbounded.memories.state_field import StateField
+
+
+class Write(NamedTuple):
+    """The instruction: value [B, M] in (-1, 1) and write [B] in [0, 1]."""
+
+    value: Tensor
+    write: Tensor
+
+
+class Held(NamedTuple):
+    """The state: value [B, M]."""
+
+    value: Tensor
+
+
+class Register(Memory[Held, Write]):
+    """One value [M], overwritten as much as a gate says; `width` is M, at least 1."""
+
+    Instruction, State = Write, Held
+
+    def __init__(self, width: int) -> None:
+        check_positive("width", width)
+        self.width = width
+
+    @property
+    def kernel(self) -> kernels.Structure:
+        """The register of the fused kernels."""
+        return kernels.structures.Register(self.width)
+
+    @property
+    def heads(self) -> tuple[Head, ...]:
+        """Value (tanh) and write (sigmoid)."""
+        return Head("value", (self.width,), "tanh"), Head("write", (), "sigmoid")
+
+    @property
+    def reading_size(self) -> int:
+        """M."""
+        return self.width
+
+    @property
+    def state_fields(self) -> tuple[StateField, ...]:
+        """The value [M], 0 at first."""
+        return (StateField("value", (self.width,)),)
+
+    def step(self, state: Held, instruction: Write) -> tuple[Tensor, Held]:
+        """Overwrite, then read: v_t = (1 - w_t) v_{t-1} + w_t x_t; the reading [B, M] is v_t."""
+        self.check_instruction(instruction, state.value.shape[0])
+        self.check_state(state, state.value.shape[0], instruction.value)
+        write = instruction.write.unsqueeze(-1)
+        value = (1 - write) * state.value + write * instruction.value
+        return value, Held(value)
