@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,8 +20,40 @@ Reference = Callable[..., Sequence[Tensor]]
 _STATIC = 6  # arguments of RecurrenceFunction before the tensors
 
 
+class Tensors(NamedTuple):
+    """The tensors of a recurrence that may have gradients, in the order of its arguments."""
+
+    x: Tensor
+    weights: Weights
+    state: Sequence[Tensor]
+
+    @classmethod
+    def of(cls, flat: Sequence[Any]) -> Tensors:
+        """Put together what `flat` has laid out one after the other; of gradients too."""
+        rest = iter(flat)
+        x = next(rest)
+        return cls(x, Weights._make(islice(rest, len(Weights._fields))), list(rest))
+
+    @property
+    def flat(self) -> tuple[Tensor | None, ...]:
+        """One after the other."""
+        return (self.x, *self.weights, *self.state)
+
+
+def save(ctx: Any, *groups: Sequence[Tensor | None]) -> None:
+    """Keep groups of tensors for the backward pass."""
+    ctx.group_sizes = tuple(map(len, groups))
+    ctx.save_for_backward(*chain(*groups))
+
+
+def saved(ctx: Any) -> Iterator[list[Any]]:
+    """The groups that were kept, in order."""
+    tensors = iter(ctx.saved_tensors)
+    return (list(islice(tensors, size)) for size in ctx.group_sizes)
+
+
 class RecurrenceFunction(torch.autograd.Function):
-    """`unbounded::recurrence` with its gradients; tensors are x, Weights and the state."""
+    """`unbounded::recurrence` with its gradients; the tensors are `Tensors.flat`."""
 
     @staticmethod
     def forward(
@@ -31,34 +64,31 @@ class RecurrenceFunction(torch.autograd.Function):
         activations: tuple[str, ...],
         controller: str,
         lengths: Tensor | None,
-        *tensors: Tensor | None,
+        *flat: Tensor | None,
     ) -> tuple[Tensor, ...]:
-        x, *rest = tensors
-        weights, state = rest[: len(Weights._fields)], rest[len(Weights._fields) :]
+        tensors = Tensors.of(flat)
         with torch.autocast("cpu", enabled=False):
             results = RECURRENCE(
-                structure, options, activations, controller, x, lengths, weights, state, True
-            )
+                structure, options, activations, controller, tensors.x, lengths, tensors.weights,
+                tensors.state, True,
+            )  # fmt: skip
         ctx.reference, ctx.call = reference, (structure, options, activations, controller)
-        ctx.tensors = len(tensors)
-        ctx.save_for_backward(lengths, *tensors, *results)
+        save(ctx, (lengths,), flat, results)
         ctx.set_materialize_grads(False)
-        return tuple(results[: 1 + len(state)])
+        return tuple(results[: 1 + len(tensors.state)])
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        lengths, x, *rest = ctx.saved_tensors
-        tensors, results = rest[: ctx.tensors - 1], rest[ctx.tensors - 1 :]
-        weights = Weights(*tensors[: len(Weights._fields)])
-        state = tensors[len(weights) :]
+        (lengths,), flat, results = saved(ctx)
+        x, weights, state = Tensors.of(flat)
         needs_each = ctx.needs_input_grad[_STATIC:]
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
             return (None,) * _STATIC + through_reference(
-                "recurrence", ctx.reference, lambda run: run(lengths, x, weights, state),
-                (x, *weights, *state), needs_each, grads,
+                "recurrence", ctx.reference, lambda run: run(lengths, x, weights, state), flat,
+                needs_each, grads,
             )  # fmt: skip
-        of_weights = needs_each[1 : 1 + len(weights)]
-        needs = Needs(needs_each[0], any(of_weights), any(needs_each[1 + len(weights) :]))
+        of_x, of_weights, of_state = Tensors.of(needs_each)
+        needs = Needs(bool(of_x), any(of_weights), any(of_state))
         # What the operator asks of torch is not for autocast to make half precision.
         with torch.autocast("cpu", enabled=False):
             made = RECURRENCE_BACKWARD(
@@ -88,8 +118,7 @@ def _in_order(
         if of_weights["bias_hh"] is None and weights.bias_hh is not None and of_bias is not None:
             # The biases of an LSTM or Elman cell are one sum; their gradients are two tensors.
             of_weights["bias_hh"] = of_bias.clone()
-    state = len(needs_each) - 1 - len(weights)
-    of_state = [next(left) if needs.state else None for _ in range(state)]
+    of_state = [next(left) if needs.state else None for _ in Tensors.of(needs_each).state]
     grads = (of_x, *of_weights.values(), *of_state)
     return tuple(g if need else None for g, need in zip(grads, needs_each, strict=True))
 
@@ -106,23 +135,23 @@ class UnrollFunction(torch.autograd.Function):
         fields: int,
         *tensors: Tensor,
     ) -> tuple[Tensor, ...]:
-        instruction, state = tensors[:fields], tensors[fields:]
+        rest = iter(tensors)
+        instruction, state = list(islice(rest, fields)), list(rest)
         results = UNROLL(structure, options, instruction, state)
-        ctx.reference, ctx.call, ctx.fields = reference, (structure, options), fields
-        ctx.tensors = len(tensors)
-        ctx.save_for_backward(*tensors, *results)
+        ctx.reference, ctx.call = reference, (structure, options)
+        save(ctx, instruction, state, results)
         ctx.set_materialize_grads(False)
         return tuple(results[: 1 + len(state)])
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        tensors, results = ctx.saved_tensors[: ctx.tensors], ctx.saved_tensors[ctx.tensors :]
-        instruction, state = tensors[: ctx.fields], tensors[ctx.fields :]
+        instruction, state, results = saved(ctx)
         needs = ctx.needs_input_grad[4:]
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
             return (None,) * 4 + through_reference(
-                "unroll", ctx.reference, lambda run: run(instruction, state), tensors, needs, grads
-            )
+                "unroll", ctx.reference, lambda run: run(instruction, state),
+                (*instruction, *state), needs, grads,
+            )  # fmt: skip
         of_readings, *of_state = contiguous(grads)
         if of_readings is None:
             of_readings = torch.zeros_like(results[0])

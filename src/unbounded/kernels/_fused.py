@@ -10,6 +10,7 @@ from torch import Tensor
 from unbounded.kernels._autograd import (
     RecurrenceFunction,
     Reference,
+    Tensors,
     UnrollFunction,
     contiguous,
 )
@@ -55,15 +56,14 @@ def recurrence(
         ShapeError, DTypeError: a tensor disagrees with the others; the message names it.
         MemoryOverflowError: the memory is strict and lost something.
     """
-    tensors = contiguous((x, *weights, *initial))
+    tensors = Tensors.of(contiguous((x, *weights, *initial)))
     lengths = None if lengths is None else lengths.contiguous()
     call = (structure.name, structure.options, tuple(activations), controller)
-    if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors):
-        outputs, *final = apply(RecurrenceFunction, reference, *call, lengths, *tensors)
+    if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors.flat):
+        outputs, *final = apply(RecurrenceFunction, reference, *call, lengths, *tensors.flat)
     else:
-        count = len(weights)
         outputs, *final = RECURRENCE(
-            *call, tensors[0], lengths, tensors[1 : 1 + count], tensors[1 + count :], False
+            *call, tensors.x, lengths, tensors.weights, tensors.state, False
         )
     return outputs, tuple(final)
 
@@ -91,13 +91,10 @@ def unroll(
         ShapeError, DTypeError: a tensor disagrees with the others; the message names it.
         MemoryOverflowError: the memory is strict and lost something.
     """
-    tensors = contiguous((*instruction, *initial))
-    fields = len(instruction)
-    if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors):
-        readings, *final = apply(
-            UnrollFunction, reference, structure.name, structure.options, fields, *tensors
-        )
+    call = (structure.name, structure.options)
+    fields, state = contiguous(instruction), contiguous(initial)
+    if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in fields + state):
+        readings, *final = apply(UnrollFunction, reference, *call, len(fields), *fields, *state)
     else:
-        results = UNROLL(structure.name, structure.options, tensors[:fields], tensors[fields:])
-        readings, *final = results[: 1 + len(structure.fields)]
+        readings, *final = UNROLL(*call, fields, state)[: 1 + len(state)]
     return readings, tuple(final)

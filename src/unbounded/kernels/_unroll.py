@@ -36,9 +36,14 @@ class UnrollCall(NamedTuple):
 
     def check(self, sizes: Sizes) -> None:
         """Raise unless the tensors that come in agree with the sizes."""
-        shapes, like = {**sizes.instruction(), **sizes.state()}, self.instruction[0]
-        check_dtype(next(iter(shapes)), like)
-        require(dict(zip(shapes, (*self.instruction, *self.state), strict=True)), shapes, like)
+        like = self.instruction[0]
+        check_dtype(next(iter(sizes.instruction())), like)
+        # A field of the instruction and one of the state may have the same name.
+        for shapes, tensors in (
+            (sizes.instruction(), self.instruction),
+            (sizes.state(), self.state),
+        ):
+            require(dict(zip(shapes, tensors, strict=True)), shapes, like)
 
     def call(self, sizes: Sizes) -> Call:
         """A call with the tensors that come in."""
