@@ -39,7 +39,7 @@ struct Choice {
 };
 
 const char* const memories[] = {"stack", "queue", "deque", "superposition_stack",
-                                "superposition_list"};
+                                "superposition_list", "register"};
 const char* const controllers[] = {"lstm", "gru", "elman_tanh", "elman_sigmoid", "elman_relu"};
 
 // Over the gradients, and over their sizes.
@@ -50,11 +50,12 @@ struct Sum {
 // Returns a sum that must not depend on the threads or on the division.
 Sum run(const Choice& choice) {
   std::srand(1);
-  const bool mixes = choice.memory > 2;
+  const bool mixes = choice.memory == 3 || choice.memory == 4, is_register = choice.memory == 5;
   const int64_t T = 12, B = 5, I = 3, H = 40, M = 24, N0 = mixes ? 3 : 2, S = 5, depth = 2;
   const int64_t actions = choice.memory == 4 ? 4 : 3, padded_count = 16;  // of the widest register
   const int64_t ends = choice.memory == 2 ? 2 : 1;
-  const int64_t R = mixes ? S * depth : ends * M, K = mixes ? S * (actions + 1) : ends * (M + 2);
+  const int64_t R = mixes ? S * depth : ends * M;
+  const int64_t K = mixes ? S * (actions + 1) : is_register ? M + 1 : ends * (M + 2);
   const int64_t blocks = choice.controller == 0 ? 4 : choice.controller == 1 ? 3 : 1;
   const int64_t lanes = choice.controller < 2 ? 4 : 1;
   const int64_t N = N0 + (choice.memory == 4 ? 2 : ends) * T;
@@ -86,6 +87,13 @@ Sum run(const Choice& choice) {
     c.state0[0] = real(B * S * N0), c.state_last[0] = real(B * S * N);
     c.saved[0] = real(T * B * (actions + 1) * padded_count);
     c.grad_state0[0] = real(B * S * N0);
+  } else if (is_register) {
+    c.options[0] = M;
+    c.heads[0] = head(1, M, unbounded::Activation::tanh);
+    c.heads[1] = head(1, 1, unbounded::Activation::sigmoid);
+    c.head_count = 2;
+    c.state0[0] = real(B * M), c.state_last[0] = real(B * M), c.grad_state0[0] = real(B * M);
+    c.saved[0] = real(T * B * (M + 1)), c.saved[1] = real(T * B * M);
   } else {
     c.options[0] = M;
     for (int end = 0; end < ends; ++end) {
@@ -133,7 +141,7 @@ Sum run(const Choice& choice) {
 
 // With an argument the sums are printed, for arm64.sh to compare.
 int main(int count, char**) {
-  for (int memory = 0; memory < 5; ++memory)
+  for (int memory = 0; memory < 6; ++memory)
     for (int controller = 0; controller < 5; ++controller)
       for (int64_t division = 1; division <= 2; ++division) {
         const Sum one = run({memory, controller, 1, 0});

@@ -12,6 +12,7 @@ import unbounded as ub
 from unbounded import kernels
 from unbounded.layers.heads import HEAD_ACTIVATIONS
 from unbounded.memories import Constant, Drawn, FirstOne, Head, Learned, Memory, StateField
+from unbounded.memories.register import Register
 
 UNIFORM = functools.partial(nn.init.uniform_, a=0.25, b=0.75)
 NORMAL = functools.partial(nn.init.normal_, std=0.5)
@@ -122,6 +123,7 @@ class LearnedCells(ub.SuperpositionStack):
 
 
 LIBRARY = {
+    "register": functools.partial(Register, 3),
     "stack": functools.partial(ub.NeuralStack, 3),
     "queue": functools.partial(ub.NeuralQueue, 3),
     "deque": functools.partial(ub.NeuralDeque, 3),
