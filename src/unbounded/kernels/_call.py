@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 from torch import Tensor
@@ -111,6 +112,11 @@ def new_call(sizes: Sizes, activations: Sequence[str] = ()) -> Call:
     Args:
         activations: of the heads, in order; none where the instruction is given.
     """
+    return Call.from_buffer_copy(_call_of(sizes, tuple(activations)))
+
+
+@lru_cache(maxsize=1024)
+def _call_of(sizes: Sizes, activations: tuple[str, ...]) -> Call:
     call, structure = Call(), sizes.structure
     call.steps, call.batch, call.inputs = sizes.steps, sizes.batch, sizes.inputs
     call.hidden, call.reading = sizes.hidden, structure.reading

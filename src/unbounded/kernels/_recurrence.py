@@ -12,13 +12,13 @@ from typing import Any, Final, NamedTuple
 
 from torch import Tensor
 
-from unbounded.kernels._call import new_call, point, point_array
+from unbounded.kernels._call import Call, new_call, point, point_array
 from unbounded.kernels._checks import check_dtype, check_lengths, require
 from unbounded.kernels._controllers import Weights
 from unbounded.kernels._library import Handle, lanes_of, run_backward
 from unbounded.kernels._registry import define, implement
 from unbounded.kernels._session import Session
-from unbounded.kernels._sizes import Sizes, new_buffers, sizes_of_recurrence
+from unbounded.kernels._sizes import Sizes, new_results, sizes_of_recurrence
 from unbounded.kernels.structures import structure_of
 from unbounded.kernels.structures.structure import Buffer, Shape
 
@@ -52,51 +52,51 @@ class RecurrenceCall(NamedTuple):
     def sizes(self) -> Sizes:
         """The sizes of the call."""
         return sizes_of_recurrence(
-            structure_of(self.structure, self.options), self.activations, self.controller, self.x,
-            Weights._make(self.weights), self.state, lanes_of(self.x.element_size()),
+            structure_of(self.structure, tuple(self.options)), self.activations, self.controller,
+            self.x, Weights._make(self.weights), self.state, lanes_of(self.x.element_size()),
         )  # fmt: skip
 
-    def inputs(self, sizes: Sizes) -> dict[str, Tensor | None]:
-        """The tensors that come in, by name."""
-        weights = Weights._make(self.weights)._asdict()
-        return {"x": self.x, **weights, **dict(zip(sizes.state(), self.state, strict=True))}
+    def checked(self, sizes: Sizes) -> dict[str, Tensor | None]:
+        """The tensors that come in, by name.
 
-    def check(self, sizes: Sizes) -> None:
-        """Raise unless the tensors that come in agree with the sizes."""
+        Raises:
+            ShapeError, DTypeError: one does not agree with the sizes; the message names it.
+        """
+        tensors = dict(zip(sizes.inputs_of_call, (self.x, *self.weights, *self.state), strict=True))
         check_dtype("x", self.x)
-        shapes = {"x": (sizes.steps, sizes.batch, sizes.inputs)}
-        require(self.inputs(sizes), {**shapes, **sizes.weights(), **sizes.state()}, self.x)
-
-
-def results(sizes: Sizes) -> dict[str, Shape]:
-    """Shapes of outputs and last state, the first results of the forward operator."""
-    last = {f"{name}_last": shape for name, shape in sizes.state(sizes.steps).items()}
-    return {"outputs": (sizes.steps, sizes.batch, sizes.hidden)} | last
+        require(tensors, sizes.inputs_of_call, self.x)
+        return tensors
 
 
 def gradients(sizes: Sizes, has_recurrence: bool, needs: Needs) -> dict[str, Shape]:
     """Shapes of the backward operator's results."""
-    shapes: dict[str, Shape] = {}
-    if needs.x:
-        shapes["x"] = (sizes.steps, sizes.batch, sizes.inputs)
-    if needs.weights:
-        shapes |= sizes.weights()
-        if not has_recurrence:
-            del shapes["weight_hh"]
-        if sizes.controller is not None and not sizes.controller.has_two_biases:
-            del shapes["bias_hh"]  # that of bias_ih, which is added to the same sum
-    return shapes | (sizes.state() if needs.state else {})
+    without = set() if has_recurrence else {"weight_hh"}
+    if sizes.controller is not None and not sizes.controller.has_two_biases:
+        without.add("bias_hh")  # that of bias_ih, which is added to the same sum
+    wanted = {"x"} if needs.x else set()
+    wanted |= {*sizes.weights} - without if needs.weights else set()
+    wanted |= {*sizes.state} if needs.state else set()
+    return {name: shape for name, shape in sizes.inputs_of_call.items() if name in wanted}
 
 
-def _new_results(sizes: Sizes, like: Tensor, saves: bool) -> dict[str, Tensor]:
-    made = {name: like.new_empty(shape) for name, shape in results(sizes).items()}
-    return made | (new_buffers(sizes.kept(), like) if saves else {})
+def _call_with(sizes: Sizes, op: RecurrenceCall, tensors: dict[str, Tensor | None]) -> Call:
+    """A call with the tensors that come in and the forward pass's results."""
+    call = new_call(sizes, op.activations)
+    last = [f"{name}_last" for name in sizes.fields]
+    point_array(call, "state0", [tensors[name] for name in sizes.fields])
+    point_array(call, "state_last", [tensors[name] for name in last])
+    point_array(call, "saved", [tensors[name] for name in sizes.saved])
+    begin = {f"{name}0": tensors[name] for name in sizes.carried}
+    in_arrays = {*sizes.fields, *last, *sizes.saved, *sizes.carried}
+    plain = {name: tensor for name, tensor in tensors.items() if name not in in_arrays}
+    point(call, {"lengths": op.lengths, **begin, **plain})
+    return call
 
 
 def _forward(*arguments: Any) -> list[Tensor]:
     op, saves = RecurrenceCall(*arguments[:-1]), arguments[-1]
     sizes = op.sizes
-    op.check(sizes)
+    tensors = op.checked(sizes)
     check_lengths(op.lengths, sizes.batch, sizes.steps)
     structure = sizes.structure
     if not saves:
@@ -104,70 +104,45 @@ def _forward(*arguments: Any) -> list[Tensor]:
         session = Session(structure, op.activations, op.controller, weights, op.state, sizes.steps)
         outputs = session.run(op.x, op.lengths)
         return [outputs, *session.state()]
-    made = _new_results(sizes, op.x, True)
-    call = new_call(sizes, op.activations)
+    results = new_results(sizes, op.x)
     faults = structure.new_faults(op.x, sizes.batch, sizes.rows, sizes.steps)
-    _point_inputs(call, op, sizes)
-    _point_results(call, sizes, made)
-    point(call, {"fault": faults})
+    call = _call_with(sizes, op, {**tensors, **results, "fault": faults})
     handle = Handle(op.structure, op.controller, op.x.element_size(), call)
     handle.run(call)
     handle.finish(call)
     structure.check_faults(faults)
-    return list(made.values())
-
-
-def _point_inputs(call: Any, op: RecurrenceCall, sizes: Sizes) -> None:
-    fields = {field.name for field in sizes.structure.fields}
-    inputs = op.inputs(sizes)
-    point_array(call, "state0", [inputs.pop(field.name) for field in sizes.structure.fields])
-    carried = {name: inputs.pop(name) for name in sizes.state() if name not in fields}
-    point(call, inputs)
-    point(call, {f"{name}0": tensor for name, tensor in carried.items()})
-    point(call, {"lengths": op.lengths})
-
-
-def _point_results(call: Any, sizes: Sizes, tensors: dict[str, Tensor]) -> None:
-    """Enter the forward pass's results, memory and its buffers into their arrays."""
-    left = dict(tensors)
-    last = [left.pop(f"{field.name}_last") for field in sizes.structure.fields]
-    saved = [left.pop(name) for name in sizes.structure.saved(sizes.of_memory)]
-    point_array(call, "state_last", last)
-    point_array(call, "saved", saved)
-    point(call, left)
+    return list(results.values())
 
 
 def _forward_fake(*arguments: Any) -> list[Tensor]:
     op, saves = RecurrenceCall(*arguments[:-1]), arguments[-1]
-    return list(_new_results(op.sizes, op.x, saves).values())
+    return list(new_results(op.sizes, op.x, saves).values())
 
 
 def _backward(*arguments: Any) -> list[Tensor]:
     op = RecurrenceCall(*arguments[:-3])
     kept, grads, needs = arguments[-3], arguments[-2], Needs(*arguments[-1])
     sizes = op.sizes
-    op.check(sizes)
+    tensors = op.checked(sizes)
     check_lengths(op.lengths, sizes.batch)
-    shapes: dict[str, Shape | Buffer] = {**results(sizes), **sizes.kept()}
-    tensors = dict(zip(shapes, kept, strict=True))
-    require(tensors, shapes, op.x)
-    of_results = dict(zip(results(sizes), grads, strict=True))
+    shapes: dict[str, Shape | Buffer] = {**sizes.results, **sizes.kept}
+    results = dict(zip(shapes, kept, strict=True))
+    require(results, shapes, op.x)
+    of_results = dict(zip(sizes.results, grads, strict=True))
     require(of_results, shapes, op.x)
     made = _new_gradients(op, sizes, needs)
-    call = new_call(sizes, op.activations)
-    _point_inputs(call, op, sizes)
-    _point_results(call, sizes, tensors)
-    fields = [field.name for field in sizes.structure.fields]
-    last = [of_results.pop(f"{name}_last") for name in fields]
+    call = _call_with(sizes, op, {**tensors, **results})
+    last = [of_results.pop(f"{name}_last") for name in sizes.fields]
     point_array(call, "grad_state_last", last)
-    point(call, {f"grad_{name}": grad for name, grad in of_results.items()})
-    point_array(call, "grad_state0", [made.get(name) for name in fields])
-    carried = {name: shape for name, shape in sizes.state().items() if name not in fields}
-    # These are made in any case.
-    of_carried = {name: made.get(name, op.x.new_empty(s)) for name, s in carried.items()}
-    point(call, {f"grad_{name}0": grad for name, grad in of_carried.items()})
-    weights = {name: grad for name, grad in made.items() if name not in sizes.state()}
-    point(call, {f"grad_{name}": grad for name, grad in weights.items()})
+    point_array(call, "grad_state0", [made.get(name) for name in sizes.fields])
+    # The gradients of what is carried are made in any case.
+    of_carried = {
+        f"grad_{name}0": made[name] if needs.state else op.x.new_empty(sizes.state[name])
+        for name in sizes.carried
+    }
+    of_rest = {f"grad_{name}": made[name] for name in made if name not in sizes.state}
+    of_last = {f"grad_{name}": grad for name, grad in of_results.items()}
+    point(call, {**of_carried, **of_rest, **of_last})
     run_backward(op.structure, op.controller, op.x.element_size(), call)
     return list(made.values())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import torch
@@ -17,6 +18,7 @@ from unbounded.kernels.structures import Structure
 
 #: Steps of one call, whose gates need room: what a long sequence needs does not grow with it.
 _CHUNK_STEPS: Final = 256
+_RINGS: Final = ("cells", "readings")
 
 
 class Session:
@@ -52,34 +54,33 @@ class Session:
             structure, self._activations, controller, no_steps, self._weights, state,
             lanes_of(like.element_size()),
         )  # fmt: skip
-        require(self._weights._asdict(), self._sizes.weights(), like)
-        names = self._sizes.state()
+        require(self._weights._asdict(), self._sizes.weights, like)
+        names = self._sizes.state
         require(dict(zip(names, state, strict=True)), names, like)
         self._open(dict(zip(names, state, strict=True)), max(1, room))
 
     def _open(self, state: dict[str, Tensor], room: int) -> None:
-        structure = self._sizes.structure
-        self._memory0 = [state.pop(field.name).contiguous() for field in structure.fields]
+        structure, names = self._sizes.structure, self._sizes.fields
+        self._memory0 = [state.pop(name).contiguous() for name in names]
         self._carried, self._room, self._done = state, room, 0
-        self._sizes = self._sizes._replace(rows=rows_of(structure, self._memory0))
-        shapes, like = self._sizes.state(room), self._carried["hidden"]
+        self._sizes = replace(self._sizes, rows=rows_of(structure, self._memory0))
+        shapes, like = self._sizes.state_after(room), self._carried["hidden"]
         self._live = {
-            field.name: like.new_empty(shapes[field.name])
-            for field in structure.fields
+            name: like.new_empty(shapes[name])
+            for name, field in zip(names, structure.fields, strict=True)
             if field.is_live
         }
         self._handle = Handle(structure.name, self._controller, like.element_size(), self._call(0))
 
     def _call(self, steps: int) -> Call:
-        call = new_call(self._sizes.of_sequence(steps), self._activations)
+        call = new_call(self._sizes.with_steps(steps), self._activations)
         call.saves, call.room, call.first_step = 0, self._room, self._done
         # Whatever the number of steps: what is kept for a block is made room for once.
         call.block, call.checkpoint_size = self._sizes.block, 0
         point(call, self._weights._asdict())
         point(call, {f"{name}0": tensor for name, tensor in self._carried.items()})
         point_array(call, "state0", self._memory0)
-        fields = self._sizes.structure.fields
-        point_array(call, "state_last", [self._live.get(field.name) for field in fields])
+        point_array(call, "state_last", [self._live.get(name) for name in self._sizes.fields])
         return call
 
     @torch.no_grad()
@@ -98,12 +99,12 @@ class Session:
         if self._done + steps > self._room:
             self._open(self._state(), max(2 * self._room, 2 * steps))
         outputs = x.new_empty(steps, sizes.batch, sizes.hidden)
-        rings = {
-            name: x.new_empty(2, sizes.batch, buffer.shape[-1])
-            for name, buffer in sizes.of_sequence(2).kept().items()
-            if name in ("cells", "readings")
+        # Two steps of what a pass that keeps nothing goes between, and the gates of a chunk.
+        kept, chunk_steps = sizes.with_steps(2).kept, min(steps, _CHUNK_STEPS)
+        rings: dict[str, Tensor | None] = {
+            name: x.new_empty(kept[name].shape) for name in _RINGS if name in kept
         }
-        gates = x.new_empty(min(steps, _CHUNK_STEPS), *sizes.of_sequence(1).kept()["gates"].shape)
+        gates = x.new_empty(chunk_steps, *kept["gates"].shape[1:])
         structure = sizes.structure
         faults = structure.new_faults(x, sizes.batch, sizes.rows, self._done + steps)
         for begin in range(0, steps, _CHUNK_STEPS):
@@ -127,19 +128,18 @@ class Session:
 
     def _state(self) -> dict[str, Tensor]:
         """The state by name; its memory has the rows that exist by now."""
-        shapes, structure = self._sizes.state(self._done), self._sizes.structure
+        shapes, structure = self._sizes.state_after(self._done), self._sizes.structure
         new = self._carried["hidden"].new_empty
         last = {
-            field.name: self._live[field.name] if field.is_live else new(shapes[field.name])
-            for field in structure.fields
+            name: self._live[name] if name in self._live else new(shapes[name])
+            for name in self._sizes.fields
         }
         call = self._call(0)
         point_array(call, "state_last", list(last.values()))
         self._handle.finish(call)
         unused_before = structure.growth[0] * (self._room - self._done)
-        for field in structure.fields:
+        for name, field in zip(self._sizes.fields, structure.fields, strict=True):
             axis = field.row_axis
-            if field.is_live and axis is not None:
-                rows = shapes[field.name][axis]
-                last[field.name] = last[field.name].narrow(axis, unused_before, rows)
+            if name in self._live and axis is not None:
+                last[name] = last[name].narrow(axis, unused_before, shapes[name][axis])
         return {**self._carried, **last}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Final
 
 import torch
 from torch import Tensor
@@ -20,8 +22,9 @@ _FEW_STEPS: Final = 8
 _LEAST_BLOCK: Final = 64
 
 
-class Sizes(NamedTuple):
-    """The sizes of one call.
+@dataclass(frozen=True)
+class Sizes:
+    """The sizes of one call and the shapes that follow, each derived when first asked for.
 
     Fields:
         structure: the memory. controller: None where the memory is alone.
@@ -49,18 +52,33 @@ class Sizes(NamedTuple):
         """What the memory's buffers depend on."""
         return CallSizes(self.steps, self.batch, self.rows, self.lanes)
 
-    @property
+    @cached_property
     def checkpoint_size(self) -> int:
         """Values of a checkpoint of one sequence; 0 for none."""
         return self.structure.checkpoint_size(self.of_memory)
 
-    def of_sequence(self, steps: int) -> Sizes:
+    def with_steps(self, steps: int) -> Sizes:
         """The same for another number of steps."""
-        return self._replace(steps=steps)
+        return new_sizes(
+            self.structure, self.controller, steps, self.batch, self.inputs, self.hidden,
+            self.rows, self.lanes,
+        )  # fmt: skip
 
+    @cached_property
+    def fields(self) -> tuple[str, ...]:
+        """Names for the memory's fields that no other tensor of a call has."""
+        return tuple(f"memory.{field.name}" for field in self.structure.fields)
+
+    @cached_property
+    def carried(self) -> tuple[str, ...]:
+        """The names of the rest of the state: the controller's, and the reading."""
+        return () if self.controller is None else (*self.controller.state, "reading")
+
+    @cached_property
     def weights(self) -> dict[str, Shape]:
-        """Shapes of the weights."""
-        assert self.controller is not None  # only a recurrence has weights
+        """Shapes of the weights; none of a memory alone."""
+        if self.controller is None:
+            return {}
         gates, columns = self.controller.blocks * self.hidden, self.inputs + self.structure.reading
         heads = self.structure.head_rows
         return {
@@ -72,37 +90,78 @@ class Sizes(NamedTuple):
             "head_bias": (heads,),
         }
 
-    def state(self, steps: int = 0) -> dict[str, Shape]:
+    def state_after(self, steps: int) -> dict[str, Shape]:
         """Shapes of the state after so many steps: the controller's, the reading, the memory's."""
-        controller = () if self.controller is None else (*self.controller.state, "reading")
-        widths = dict.fromkeys(controller, self.hidden) | {"reading": self.structure.reading}
+        widths = dict.fromkeys(self.carried, self.hidden) | {"reading": self.structure.reading}
         rows = self.structure.rows_after(self.rows, steps)
         return {
-            **{name: (self.batch, widths[name]) for name in controller},
-            **{f.name: (self.batch, *f.with_rows(rows)) for f in self.structure.fields},
+            **{name: (self.batch, widths[name]) for name in self.carried},
+            **{
+                name: (self.batch, *field.with_rows(rows))
+                for name, field in zip(self.fields, self.structure.fields, strict=True)
+            },
         }
 
+    @cached_property
+    def state(self) -> dict[str, Shape]:
+        """Shapes of the initial state."""
+        return self.state_after(0)
+
+    @cached_property
+    def inputs_of_call(self) -> dict[str, Shape]:
+        """Shapes of what a recurrence takes: x, the weights and the state."""
+        return {"x": (self.steps, self.batch, self.inputs), **self.weights, **self.state}
+
+    @cached_property
     def instruction(self) -> dict[str, Shape]:
         """Shapes of the instructions of all steps."""
         leading = (self.batch, self.steps)
         return {name: (*leading, *shape) for name, shape in self.structure.heads.items()}
 
-    def saved(self) -> dict[str, Buffer]:
-        """What the forward pass of the memory keeps, its checkpoints last."""
-        saved = self.structure.saved(self.of_memory)
-        blocks = (self.steps - 1) // self.block if self.steps and self.checkpoint_size else 0
-        return saved | {"checkpoints": Buffer((self.batch, blocks, self.checkpoint_size))}
+    @cached_property
+    def results(self) -> dict[str, Shape]:
+        """Shapes of what a call returns: outputs, or a memory's readings alone, and the state."""
+        last = {f"{name}_last": shape for name, shape in self.state_after(self.steps).items()}
+        if self.controller is None:
+            return {"readings": (self.batch, self.steps, self.structure.reading), **last}
+        return {"outputs": (self.steps, self.batch, self.hidden), **last}
 
+    @cached_property
+    def saved(self) -> dict[str, Buffer]:
+        """What the forward pass of the memory keeps, without its checkpoints."""
+        saved = self.structure.saved(self.of_memory)
+        return {f"saved.{name}": buffer for name, buffer in saved.items()}
+
+    @cached_property
     def kept(self) -> dict[str, Buffer]:
-        """What the forward pass of a recurrence keeps, what the memory keeps of it last."""
-        assert self.controller is not None  # only a recurrence has gates
-        sequence = (self.steps, self.batch)
-        widths = {"gates": self.controller.lanes * self.hidden}
-        if self.controller.has_cell:
-            widths |= {"cells": self.hidden, "tanh_cells": self.hidden}
-        widths["readings"] = self.structure.reading
-        of_controller = {name: Buffer((*sequence, width)) for name, width in widths.items()}
-        return of_controller | self.saved()
+        """All that the forward pass keeps for the backward pass."""
+        blocks = (self.steps - 1) // self.block if self.steps and self.checkpoint_size else 0
+        checkpoints = Buffer((self.batch, blocks, self.checkpoint_size))
+        widths = {}
+        if self.controller is not None:
+            widths["gates"] = self.controller.lanes * self.hidden
+            if self.controller.has_cell:
+                widths |= {"cells": self.hidden, "tanh_cells": self.hidden}
+            widths["readings"] = self.structure.reading
+        of_controller = {
+            name: Buffer((self.steps, self.batch, width)) for name, width in widths.items()
+        }
+        return {**of_controller, **self.saved, "checkpoints": checkpoints}
+
+
+_cached_sizes = lru_cache(maxsize=1024)(Sizes)
+
+
+def new_sizes(structure: Structure, controller: ControllerKind | None, *sizes: int) -> Sizes:
+    """Make the sizes of a call; those of one like an earlier call are that call's.
+
+    Args:
+        sizes: steps, batch, inputs, hidden, rows, lanes. Symbolic ones, of a graph that is being
+            captured, are not kept.
+    """
+    if all(type(size) is int for size in sizes):
+        return _cached_sizes(structure, controller, *sizes)
+    return Sizes(structure, controller, *sizes)
 
 
 def expect_axes(name: str, tensor: Tensor, axes: str) -> None:
@@ -151,7 +210,7 @@ def sizes_of_recurrence(
     if hidden == 0:
         raise ShapeError("hidden: expected H of at least 1, got 0.")
     rows = rows_of(structure, state[wanted - len(structure.fields) :])
-    return Sizes(structure, kind, steps, batch, inputs, hidden, rows, lanes)
+    return new_sizes(structure, kind, steps, batch, inputs, hidden, rows, lanes)
 
 
 def sizes_of_unroll(
@@ -172,7 +231,7 @@ def sizes_of_unroll(
             f"{next(iter(structure.heads))}: expected shape [B, T, ...], got {list(first.shape)}."
         )
     batch, steps = first.shape[:2]
-    return Sizes(structure, None, steps, batch, 0, 0, rows_of(structure, state), lanes)
+    return new_sizes(structure, None, steps, batch, 0, 0, rows_of(structure, state), lanes)
 
 
 def rows_of(structure: Structure, fields: Sequence[Tensor]) -> int:
@@ -190,10 +249,10 @@ def rows_of(structure: Structure, fields: Sequence[Tensor]) -> int:
     return 0
 
 
-def new_buffers(buffers: dict[str, Buffer], like: Tensor) -> dict[str, Tensor]:
-    """Make room for what is kept."""
-    room = {}
-    for name, buffer in buffers.items():
+def new_results(sizes: Sizes, like: Tensor, saves: bool = True) -> dict[str, Tensor]:
+    """Make room for what a call returns and, if it saves, for what it keeps."""
+    room = {name: like.new_empty(shape) for name, shape in sizes.results.items()}
+    for name, buffer in sizes.kept.items() if saves else ():
         new = like.new_zeros if buffer.begins_zero else like.new_empty
         room[name] = new(buffer.shape, dtype=torch.int32 if buffer.is_integer else like.dtype)
     return room

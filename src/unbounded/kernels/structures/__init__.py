@@ -1,7 +1,7 @@
 """What the kernels know of each memory: one file a header of csrc/."""
 
-from collections.abc import Sequence
 from dataclasses import fields
+from functools import lru_cache
 from typing import Final
 
 from unbounded.errors import ChoiceError, ShapeError
@@ -21,7 +21,8 @@ STRUCTURES: Final[dict[str, type[Structure]]] = {
 }
 
 
-def structure_of(name: str, options: Sequence[int]) -> Structure:
+@lru_cache(maxsize=256)
+def structure_of(name: str, options: tuple[int, ...]) -> Structure:
     """Make a structure from what an operator is called with.
 
     Raises:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from math import prod
 from typing import ClassVar, Final, NamedTuple
 
@@ -92,7 +92,7 @@ class Structure(ABC):
     @property
     def options(self) -> tuple[int, ...]:
         """The options in the header's order."""
-        return tuple(map(int, astuple(self)))
+        return tuple(map(int, vars(self).values()))
 
     @property
     @abstractmethod
