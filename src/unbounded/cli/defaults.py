@@ -83,9 +83,10 @@ def begin(arguments: Sequence[str], flags: Sequence[str]) -> Beginning:
     defaults = merged(base, {"model": own}, {"model": named})
     words = [task] if task and from_file else []
     flat = [word for word in _flat("", {**data, "task": None}) if word]
-    paths = [*named.values(), *([] if from_file else [task]), *_values_of(rest, "--import")]
-    modules = tuple(module_of(path) for path in paths if path and is_path(path))
-    return Beginning(task, defaults, [*words, *flat, *rest], modules)
+    paths = [*named.values(), *([] if from_file else [task])]
+    modules = [module_of(path) for path in paths if path and is_path(path)]
+    modules += _values_of(rest, "--import")
+    return Beginning(task, defaults, [*words, *flat, *rest], tuple(modules))
 
 
 def import_modules(modules: Sequence[str]) -> None:

@@ -66,5 +66,6 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "DeQue)",
         "joulin2015": "Inferring Algorithmic Patterns with Stack-Augmented Recurrent Nets "
         "(Stack RNN)",
+        "matrix": "Every memory on every algorithmic task at one budget (of no paper)",
     },
 }

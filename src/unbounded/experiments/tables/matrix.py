@@ -16,8 +16,8 @@ MATRIX_LEGEND: Final = """\
 Each cell is the share of sequences of the test split that are right to the end (of streams: of
 which every determined symbol is right), at training lengths / at twice the training lengths, as the
 median over seeds. Every cell had the same budget of symbols."""
-#: The roles of the rows that they are of.
-ROLES: Final = ("train", "longer")
+#: Rows of a report that they are of, as the tiers order them: training lengths, and twice these.
+SHOWN: Final = 2
 
 
 def matrix_grid(own: Sequence[str], published: Published, cells: Cells) -> str:
@@ -40,13 +40,12 @@ def matrix_grid(own: Sequence[str], published: Published, cells: Cells) -> str:
 
 
 def accuracies(summary: Summary) -> tuple[float | None, ...]:
-    """The numbers of a cell: medians over the seeds of the chosen setting, one a role."""
-    numbers: list[float | None] = []
-    for role in ROLES:
-        values = [run.measures.coarse.get(role) for run in summary.chosen]
-        there = [value for value in values if value is not None]
-        numbers.append(median(there) if there else None)
-    return tuple(numbers)
+    """The numbers of a cell: medians over the seeds of the chosen setting."""
+    rows = [run.measures.coarse[:SHOWN] for run in summary.chosen]
+    return tuple(
+        median(row[place] for row in rows) if all(len(row) > place for row in rows) else None
+        for place in range(SHOWN)
+    )
 
 
 def _numbers(summary: Summary | None) -> str:

@@ -22,7 +22,7 @@ class Measures:
         merit: what chooses among runs, the less the better; infinite where it is missing.
         success: whether it does what a table counts; None where nothing is counted.
         lengths: the range that the test columns are of, e.g. "65:128"; empty for a text.
-        coarse: role of a row -> share of sequences that are right, where rows have one.
+        coarse: share of sequences that are right, of each row that has one, in their order.
     """
 
     scoring: str
@@ -31,7 +31,7 @@ class Measures:
     merit: float = math.inf
     success: bool | None = None
     lengths: str = ""
-    coarse: Mapping[str, float] = field(default_factory=dict)
+    coarse: tuple[float, ...] = ()
 
 
 def measures(report: Mapping[str, Any], phase: str = "trained") -> Measures:
@@ -47,7 +47,7 @@ def measures(report: Mapping[str, Any], phase: str = "trained") -> Measures:
     scoring = scoring_of(report["scoring"])
     rows, merit = part["rows"], part["merit"]
     tested = row_of(rows, "test") or {}
-    coarse = {row["role"]: row["accuracy_coarse"] for row in reversed(rows) if "right" in row}
+    coarse = tuple(float(row["accuracy_coarse"]) for row in rows if "accuracy_coarse" in row)
     return Measures(
         report["scoring"],
         scoring.values(part),

@@ -16,6 +16,7 @@ from unbounded.experiments.config.compose import PARTS
 PAPERS = {
     "grefenstette2015": "Learning to Transduce with Unbounded Memory (Neural Stack, Queue, DeQue)",
     "joulin2015": "Inferring Algorithmic Patterns with Stack-Augmented Recurrent Nets (Stack RNN)",
+    "matrix": "Every memory on every algorithmic task at one budget (of no paper)",
 }
 
 

@@ -9,14 +9,15 @@ from pathlib import Path
 from unbounded.errors import ConfigError
 from unbounded.experiments.config.check import checked
 from unbounded.experiments.run.folder import folder_of
-from unbounded.experiments.tables.published import published
+from unbounded.experiments.tables.matrix import accuracies
+from unbounded.experiments.tables.published import Published, published
 from unbounded.experiments.tables.results import Summary, copy_report, read_results
 from unbounded.experiments.tables.table import table_markdown
-from unbounded.experiments.tables.table_data import summaries, table_json
+from unbounded.experiments.tables.table_data import Cells, summaries, table_json
 from unbounded.experiments.trials.pool import Outcome, run_trials
 from unbounded.experiments.trials.tiers import Tier, Trial
 from unbounded.experiments.trials.watching import watching
-from unbounded.figures import draw_convergence, draw_lengths
+from unbounded.figures import draw_convergence, draw_lengths, draw_matrix
 from unbounded.training.files import json_text, storage_faults, write_text
 
 Say = Callable[[str], None]
@@ -145,7 +146,22 @@ def draw_tasks(tier: Tier, out: Path) -> list[Path]:
             name = f"lengths_{task}"
             figures = out / "figures"
             paths += draw_lengths(lengths, figures, name, trained_to=trained, title=title)
-    return paths
+    return paths + _draw_matrix(tier, cells, values, out)
+
+
+def _draw_matrix(tier: Tier, cells: Cells, values: Published, out: Path) -> list[Path]:
+    """Draw the tables of many tasks and models, where any cell is finished."""
+    numbers = {
+        (task, model): accuracies(summary)
+        for cell, summary in cells.items()
+        for task, model in [cell.split("/")]
+        if summary is not None and not values.scoring(task)
+    }
+    if not numbers:
+        return []
+    tasks = {task: values.tasks.get(task, task) for task, _ in numbers}
+    models = {model: values.models[model].title for _, model in numbers}
+    return draw_matrix(numbers, tasks, models, out / "figures", title=f"Tier {tier.name}")
 
 
 def _failure(outcome: Outcome) -> str:
