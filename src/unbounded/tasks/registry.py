@@ -13,7 +13,6 @@ from unbounded.tasks.dyck import DyckPrefixes
 from unbounded.tasks.grammars import GENDER, SVO_SOV
 from unbounded.tasks.lengths import LengthRange
 from unbounded.tasks.pair_file import FilePairs
-from unbounded.tasks.parity import Parity
 from unbounded.tasks.penn_treebank import PUBLISHED, read_penn_treebank
 from unbounded.tasks.symbols import RandomSymbols
 from unbounded.tasks.task import Task
@@ -175,11 +174,6 @@ def dyck_prefixes(train_lengths: Lengths = "2:24", test_lengths: Lengths = "25:4
     return DyckPrefixes(*ranges)
 
 
-def parity(train_lengths: Lengths = "1:20", test_lengths: Lengths = "21:40") -> Parity:
-    """Say after each bit whether the ones so far are odd in number."""
-    return Parity(LengthRange.of(train_lengths), LengthRange.of(test_lengths))
-
-
 def pairs(data: str | None = None, characters: bool = False) -> TransductionTask:
     """Say the target of a source: pairs of your own, from a file (--data FILE).
 
@@ -261,7 +255,6 @@ TASKS: Final[dict[str, Callable[..., Task]]] = {
     "memorization": algorithmic.memorization,
     "binary_addition": algorithmic.binary_addition,
     "dyck_prefixes": dyck_prefixes,
-    "parity": parity,
     "penn_treebank": penn_treebank,
     "text": text,
 }

@@ -26,7 +26,6 @@ PRESETS: Final[dict[str, str]] = {
     "memorization": "memorization.yaml",
     "binary_addition": "binary_addition.yaml",
     "dyck_prefixes": "dyck_prefixes.yaml",
-    "parity": "parity.yaml",
     "penn_treebank": "penn_treebank.yaml",
     "text": "text.yaml",
 }
