@@ -9,7 +9,6 @@ from unbounded.evaluation.scorings.labels import labels
 from unbounded.evaluation.scorings.lengths import Lengths
 from unbounded.evaluation.scorings.perplexity import Perplexity
 from unbounded.evaluation.scorings.sequences import Sequences
-from unbounded.evaluation.scorings.symbols import symbols
 from unbounded.own_parts import find_part
 
 __all__ = ["SCORINGS", "Exam", "Place", "Scoring", "Sweep", "scoring_of"]
@@ -17,7 +16,6 @@ __all__ = ["SCORINGS", "Exam", "Place", "Scoring", "Sweep", "scoring_of"]
 SCORINGS: Final[dict[str, Scoring]] = {
     "sequences": Sequences(),
     "labels": labels(),
-    "symbols": symbols(),
     "lengths": Lengths(),
     "perplexity": Perplexity(),
 }
