@@ -78,7 +78,7 @@ def begin(arguments: Sequence[str], flags: Sequence[str]) -> Beginning:
     model = data.get("model")
     own = {}
     if isinstance(model, dict):
-        own = {name: part_data(model.pop(name)) for name in _PARTS if name in model}
+        own = {name: _part(name, model.pop(name)) for name in _PARTS if name in model}
     base = preset_of(task or "copy", protocol) if task or protocol else preset_of("")
     defaults = merged(base, {"model": own}, {"model": named})
     words = [task] if task and from_file else []
@@ -87,6 +87,23 @@ def begin(arguments: Sequence[str], flags: Sequence[str]) -> Beginning:
     modules = [module_of(path) for path in paths if path and is_path(path)]
     modules += _values_of(rest, "--import")
     return Beginning(task, defaults, [*words, *flat, *rest], tuple(modules))
+
+
+def _part(name: str, value: Any) -> dict[str, Any]:
+    """A memory or controller of a config file.
+
+    Raises:
+        ConfigError: it is no name, nor a mapping that may have one.
+    """
+    part = part_data(value)
+    if not isinstance(part.get("name", ""), str) or not all(isinstance(key, str) for key in part):
+        raise ConfigError(
+            [
+                f"config: model.{name}: expected a name, or a mapping such as {{name: queue, "
+                f"width: 256}}, got {value!r}"
+            ]
+        )
+    return part
 
 
 def import_modules(modules: Sequence[str]) -> None:

@@ -25,6 +25,19 @@ _WORDS: dict[Any, str] = {
     dict: "a mapping such as {name: value}",
     types.NoneType: "null",
 }
+# Where the flat options of a model in version 0.1 are now.
+_MOVED = {
+    "--model.memory_width": "--model.memory.width",
+    "--model.layers": "--model.controller.num_layers",
+    **{
+        f"--model.{name}": f"--model.memory.{name}"
+        for name in ("pop_bias", "count", "depth", "noop", "capacity", "overflow")
+    },
+    **{
+        f"--model.{name}": f"--model.controller.{name}"
+        for name in ("skip_input", "recurrent", "context_size")
+    },
+}
 _PATHS = ("config", "data", "out", "runs")
 
 
@@ -47,6 +60,8 @@ def fault(actions: list[argparse.Action], group: list[str], message: str) -> str
     if "unrecognized arguments" in message or "not accepted" in message:
         names = [name for action in actions for name in action.option_strings]
         names = [name for name in names if name.startswith("--") and name != "--print_shtab"]
+        if option in _MOVED:
+            return f"unknown option {option!r}: it is {_MOVED[option]} now"
         if option.startswith("--") and option not in names:
             close = closest(option, names)[:_CLOSE]
             hint = f" Did you mean {close[0]!r}?" if close else ""

@@ -38,6 +38,8 @@ class Parser(ArgumentParser):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         options.setdefault("formatter_class", _Help)
         options.setdefault("parser_mode", _MODE)
+        # What is read off a command line before it is parsed knows whole names only.
+        options.setdefault("allow_abbrev", False)
         super().__init__(*arguments, **options)
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
