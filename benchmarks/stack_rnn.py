@@ -24,7 +24,7 @@ from unbounded.evaluation.provenance import provenance
 from unbounded.experiments.bench.measuring import interleave, peak_gflops, ratio
 from unbounded.kernels import available
 from unbounded.memories import detach_state
-from unbounded.models import StreamModel
+from unbounded.models.memory_model import STACK_RNN, MemoryModel
 
 STREAMS, STEPS, SYMBOLS, HIDDEN, STACKS, DEPTH = 32, 50, 2, 40, 10, 2
 REPEATS = 60
@@ -65,10 +65,9 @@ def trainer(model: nn.Module, carries: bool = True) -> Callable[[], None]:
 
 def stack_rnn(backend: str, **options: Any) -> nn.Module:
     torch.manual_seed(0)
-    return StreamModel(
-        vocabulary=SYMBOLS, hidden_size=HIDDEN, count=STACKS, depth=DEPTH, backend=backend,
-        **options,
-    )  # fmt: skip
+    memory = {"name": "superposition_stack", "count": STACKS, "depth": DEPTH}
+    network = {**STACK_RNN, "memory": memory, "hidden_size": HIDDEN, **options}
+    return MemoryModel(inputs=SYMBOLS, outputs=SYMBOLS, backend=backend, **network)
 
 
 def gflop() -> float:

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 import torch
 
 from unbounded.evaluation.provenance import provenance
-from unbounded.models import StreamModel
+from unbounded.models.memory_model import STACK_RNN, MemoryModel
 from unbounded.tasks import LengthRange, make_task
 from unbounded.training.carry import Carry
 from unbounded.training.online import DEFAULT_REACH, SymbolTrainer
@@ -29,9 +29,8 @@ ROUNDS = 12
 def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    model = StreamModel(
-        vocabulary=2, hidden_size=40, count=10, depth=2, capacity=200, overflow="drop_bottom"
-    )
+    memory = {"name": "superposition_stack", "capacity": 200, "overflow": "drop_bottom"}
+    model = MemoryModel(inputs=2, outputs=2, **{**STACK_RNN, "memory": memory})
     trainer = SymbolTrainer(
         model.sequence,
         torch.optim.SGD(model.parameters(), lr=0.1),

@@ -22,7 +22,7 @@ import torch
 
 import unbounded as ub
 from unbounded.evaluation import action_rows, read_symbols, score_lengths
-from unbounded.experiments.published import published
+from unbounded.experiments.tables.published import published
 from unbounded.figures import (
     draw_action_table,
     draw_actions,

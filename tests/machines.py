@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
-from unbounded.models.stream import StreamModel
+from unbounded.experiments.config.old_models import upgraded_keywords
+from unbounded.models import MemoryModel
 
 #: Columns a, b, then the two topmost cells of the stack; rows: a was read, b was read and more than
 #: one cell is left, b was read and this pops the last one. A full cell holds 0.5, an empty one -1.
@@ -15,7 +18,12 @@ ACTIONS = [[9.0, 0.0, 0.0], [0.0, 9.0, 9.0]]
 OUTPUT = [[9.0, 0.0, 9.0], [0.0, 9.0, 0.0]]
 
 
-def counter(count: int = 1, place: int = 0, *, noop: bool = False) -> StreamModel:
+def stream_model(vocabulary: int, **flat: Any) -> MemoryModel:
+    """A network of Joulin & Mikolov by the flat keywords of version 0.1: 40 units, 10 stacks."""
+    return MemoryModel(**upgraded_keywords({"vocabulary": vocabulary, **flat}))
+
+
+def counter(count: int = 1, place: int = 0, *, noop: bool = False) -> MemoryModel:
     """Predicts a^n b^n with one stack, for any n.
 
     Args:
@@ -24,8 +32,8 @@ def counter(count: int = 1, place: int = 0, *, noop: bool = False) -> StreamMode
         noop: whether stacks have a third action, which this machine never takes.
     """
     torch.manual_seed(0)
-    model = StreamModel(
-        vocabulary=2, hidden_size=3, count=count, noop=noop, backend="reference"
+    model = stream_model(
+        2, hidden_size=3, count=count, noop=noop, backend="reference"
     ).requires_grad_(False)
     layer = model.sequence.layer
     actions = len(layer.memory.actions)

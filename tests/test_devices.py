@@ -12,9 +12,9 @@ import unbounded as ub
 from tests.experiments.tiny import tiny
 from tests.memories.common import MEMORIES, instructions, requires_grad
 from tests.tolerances import assert_close
-from unbounded.experiments.run import train_run
+from unbounded.experiments.run.run import train_run
 from unbounded.memories.state import map_state
-from unbounded.models.transduction import TransductionModel
+from unbounded.models import MemoryModel
 
 DEVICES = [
     "cpu",
@@ -78,14 +78,7 @@ def test_layer_with_lengths_moves_and_carries_on(name: str, controller: str, dev
 @pytest.mark.parametrize("memory", ["queue", "none"])
 def test_sequence_model(memory: str, device: str) -> None:
     torch.manual_seed(2)
-    model = TransductionModel(
-        input_vocabulary=9,
-        output_vocabulary=6,
-        memory=memory,
-        hidden_size=8,
-        memory_width=4,
-        embedding_size=4,
-    )
+    model = MemoryModel(inputs=9, outputs=6, memory=memory, hidden_size=8, embedding_size=4)
     tokens = torch.randint(9, (5, 6))
     want, _ = model(tokens)
     got, _ = copy.deepcopy(model).to(device)(tokens.to(device))

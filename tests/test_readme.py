@@ -52,6 +52,11 @@ def test_the_examples_of_rounding_run_as_they_stand(capsys):
     assert [row.split()[:2] for row in rows] == [["a", "a"], ["a", "b"], ["b", "b"], ["b", "a"]]
 
 
+def test_the_example_of_own_parts_runs_as_it_stands(capsys):
+    run_examples(ROOT / "docs" / "own_parts.md", 1)
+    assert "expected a subclass of unbounded.memories.base.Memory" in capsys.readouterr().out
+
+
 def pages() -> list[Path]:
     return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 

@@ -8,9 +8,9 @@ Data enters at the top of this list and leaves at the bottom; a folder imports o
     layers/       controller + heads + memory over time
     models/       tokens -> embedding -> layer -> logits
     training/     objective, loop, curricula, schedules, checkpoints
-    evaluation/   metrics, decoding, length sweeps, reports (JSON)
+    evaluation/   metrics, length sweeps, reports (JSON); scorings/: one file a scoring
     figures/      draws saved reports, traces and tables; runs no model
-    experiments/  one preset a row of a published table
+    experiments/  config/, run/, trials/, tables/, and one preset a row of a published table
     cli/          one file a verb
 
 What is named here is imported when it is first used, so that `import unbounded` takes no time;

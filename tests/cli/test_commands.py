@@ -19,10 +19,10 @@ from tests.experiments.tiny_streams import tiny_streams
 from unbounded.cli import main
 from unbounded.cli.main import VERBS
 from unbounded.cli.names import NAMES
-from unbounded.experiments import built
-from unbounded.experiments.config import run_name, to_dict
-from unbounded.experiments.run import train_run
-from unbounded.training import steps
+from unbounded.experiments.config.schema import run_name, to_dict
+from unbounded.experiments.run.plan import Plan
+from unbounded.experiments.run.run import train_run
+from unbounded.training import OBJECTIVES
 
 Capture = pytest.CaptureFixture[str]
 
@@ -108,8 +108,7 @@ def test_all_faults_of_a_config_file_together(capsys: Capture, tmp_path: Path) -
 
 def test_a_config_file_that_is_not_there(capsys: Capture) -> None:
     said = failing(capsys, "train", "copy", "--config", "nowhere.yaml")
-    assert "config: File does not exist" in said
-    assert "nowhere.yaml'" in said
+    assert "config: nowhere.yaml: No such file or directory" in said
 
 
 @pytest.mark.parametrize(
@@ -137,7 +136,7 @@ def test_values_of_another_type_are_named_in_words(capsys: Capture) -> None:
         "--training.clip": ("x", "expected a number, got 'x'"),
         "--training.minutes": ("x", "expected a number or null, got 'x'"),
         "--machine.threads": ("x", "expected an integer or null, got 'x'"),
-        "--model.noop": ("7", "expected true or false, got '7'"),
+        "--model.output_bias": ("7", "expected true or false, got '7'"),
         "--task_options": ("3", "expected a mapping such as {name: value}, got '3'"),
         "--evaluation.lengths": ("3", "expected MINIMUM:MAXIMUM such as 65:128, got '3'"),
         "--model": ("queue", "expected the options below it, as in model.NAME VALUE"),
@@ -174,19 +173,18 @@ def test_numbers_out_of_range_of_examples(capsys: Capture) -> None:
 
 def test_precedence_is_preset_file_option(capsys: Capture, tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
-    path.write_text("task: reversal\nmodel: {hidden_size: 7, memory_width: 9}\n")
+    path.write_text("task: reversal\nmodel: {hidden_size: 7, memory: {width: 9}}\n")
     given = ["train", "--model.hidden_size", "5", "--config", str(path)]
-    with pytest.raises(SystemExit):
-        main([*given, "--model.hidden_size", "5", "--print_config"])
+    assert main([*given, "--model.hidden_size", "5", "--print_config"]) == 0
     out = capsys.readouterr().out
-    assert "memory: stack" in out  # the preset of reversal
-    assert "memory_width: 9" in out  # the file
+    assert "name: stack" in out  # the preset of reversal
+    assert "width: 9" in out  # the file
     assert "hidden_size: 5" in out  # the option
 
 
 def test_a_protocol_changes_the_preset_and_options_change_both(capsys: Capture) -> None:
-    with pytest.raises(SystemExit):
-        main(["train", "anbn", "--protocol", "paper", "--training.clip", "7", "--print_config"])
+    given = ["--protocol", "paper", "--training.clip", "7", "--print_config"]
+    assert main(["train", "anbn", *given]) == 0
     out = capsys.readouterr().out
     assert "optimizer: sgd" in out
     assert "hidden_size: 40" in out
@@ -210,7 +208,7 @@ def test_a_text_needs_its_folder(
     assert "expected 929589 tokens with <eos>, got 3" in said
     assert not (tmp_path / "runs").exists()
     said = failing(capsys, verb, "anbn", "--data", str(tmp_path))
-    assert "data: the task 'anbn' reads no corpus" in said
+    assert "--data: the task 'anbn' reads no data" in said
 
 
 def test_sentences_of_a_text(capsys: Capture, tmp_path: Path) -> None:
@@ -280,9 +278,8 @@ def test_actions_of_a_run(capsys: Capture, tmp_path: Path) -> None:
 
 
 def test_the_task_may_stand_anywhere(capsys: Capture) -> None:
-    with pytest.raises(SystemExit):
-        main(["train", "--seed", "3", "--resume", "reversal", "--print_config"])
-    assert "memory: stack" in capsys.readouterr().out
+    assert main(["train", "--seed", "3", "--resume", "reversal", "--print_config"]) == 0
+    assert "name: stack" in capsys.readouterr().out
 
 
 def test_train_evaluate_and_what_they_refuse(capsys: Capture, tmp_path: Path) -> None:
@@ -378,8 +375,8 @@ def test_resume_with_nothing_to_resume_names_what_is_there(capsys: Capture, tmp_
         (["evaluate", "RUN", "--lengths", "1:99999999999"], "expected lengths of at most 1000000"),
         (["train", "copy", "--model.hidden_size", "1000000000"], "model.hidden_size: expected"),
         (["train", "copy", "--training.batch_size", "1000000000000"], "training.batch_size: expec"),
-        (["train", "copy", "--config", "BINARY"], "config: the file is not text in UTF-8"),
-        (["train", "--config=BINARY"], "config: the file is not text in UTF-8"),
+        (["train", "copy", "--config", "BINARY"], "is not text in UTF-8"),
+        (["train", "--config=BINARY"], "is not text in UTF-8"),
     ],
 )
 def test_absurd_sizes_and_files(
@@ -401,19 +398,18 @@ def test_absurd_sizes_and_files(
 def test_what_does_not_fit_into_memory(
     capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    monkeypatch.setattr(built, "build_model", lambda *_: (_ for _ in ()).throw(error))
+    monkeypatch.setattr(Plan, "model", lambda _: (_ for _ in ()).throw(error))
     said = failing(capsys, *tiny_arguments(tmp_path))
     assert f"there is not enough memory for these sizes: {error}" in said
     assert not list(tmp_path.glob("copy*"))
-    monkeypatch.setattr(built, "build_model", lambda *_: (_ for _ in ()).throw(RuntimeError("bug")))
+    monkeypatch.setattr(Plan, "model", lambda _: (_ for _ in ()).throw(RuntimeError("bug")))
     with pytest.raises(RuntimeError, match="bug"):
         main(tiny_arguments(tmp_path))
 
 
 def test_lengths_of_the_table_as_evaluate_takes_them(capsys: Capture) -> None:
     for given in (["--evaluation.lengths", "65:128,129:256"], ["--evaluation.lengths=65:128"]):
-        with pytest.raises(SystemExit):
-            main(["train", "copy", *given, "--print_config"])
+        assert main(["train", "copy", *given, "--print_config"]) == 0
         assert "lengths:\n  - 65:128\n" in capsys.readouterr().out
     said = failing(capsys, "train", "copy", "--evaluation.lengths", "65:128,x,3:70")
     assert "expected MINIMUM:MAXIMUM such as 65:128, got 'x'" in said
@@ -437,9 +433,9 @@ def test_a_truncated_model_is_named(capsys: Capture, tmp_path: Path) -> None:
 def test_a_diverging_run_ends_with_code_3(
     capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        steps, "masked_cross_entropy", lambda logits, *rest: logits.sum() * math.inf
-    )
+    sound = OBJECTIVES["cross_entropy"]
+    infinite = sound._replace(loss=lambda logits, *rest: logits.sum() * math.inf)
+    monkeypatch.setitem(OBJECTIVES, "cross_entropy", infinite)
     assert main([*tiny_arguments(tmp_path), "--quiet"]) == 3
     err = capsys.readouterr().err
     assert "training stopped in step 1" in err
@@ -484,6 +480,46 @@ def test_sample_is_wired(capsys: Capture) -> None:
     assert "3 faults" in said
     said = failing(capsys, "sample", "copy", "-n", "0")
     assert "-n: expected a number at least 1, got 0" in said
+
+
+@pytest.mark.parametrize("memory", ["[1]", "{name: [queue]}", "null", "3"])
+def test_a_memory_of_a_config_file_that_is_none(
+    memory: str, capsys: Capture, tmp_path: Path
+) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(f"task: copy\nmodel: {{memory: {memory}}}\n")
+    said = failing(capsys, "train", "--config", str(path))
+    assert "config: model.memory: expected a name, or a mapping such as {name: queue" in said
+
+
+@pytest.mark.parametrize("option", ["--proto", "--quie", "--conf"])
+def test_options_are_not_abbreviated(option: str, capsys: Capture) -> None:
+    """Finding 4 of the outside tests: some parsers took what others did not see."""
+    assert f"unknown option '{option}'. Did you mean" in failing(capsys, "train", "copy", option)
+
+
+def test_options_of_a_model_that_have_moved_say_where_to(capsys: Capture) -> None:
+    said = failing(capsys, "train", "copy", "--model.memory_width", "3", "--model.layers=2")
+    assert "unknown option '--model.memory_width': it is --model.memory.width now" in said
+    assert "it is --model.controller.num_layers now" in said
+
+
+def test_a_printed_config_is_the_run_itself(capsys: Capture, tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    for given in (("anbn", "--protocol", "paper"), ("copy", "--model.memory", "deque")):
+        assert main(["train", *given, "--seed", "4", "--print_config"]) == 0
+        text = capsys.readouterr().out
+        path.write_text(text)
+        assert main(["train", "--config", str(path), "--print_config"]) == 0
+        assert capsys.readouterr().out == text
+    said = failing(capsys, "train", "reversal", "--config", str(path))
+    assert "is for task 'copy', and 'reversal' was named; leave one out" in said
+    path.write_text("task: anbn\nprotocol: paper\nmodel: {memory: queue}\n")
+    assert main(["train", "--config", str(path), "--print_config"]) == 0
+    out = capsys.readouterr().out
+    assert "name: queue" in out
+    assert "clip_by: value" in out
+    assert "capacity" not in out
 
 
 def test_an_unknown_option_names_a_few_and_not_all(capsys: Capture) -> None:
@@ -555,9 +591,9 @@ def test_public_names_are_imported_when_they_are_used() -> None:
 
 
 def test_the_names_that_are_listed_are_those_there_are() -> None:
-    from unbounded.experiments.published import PAPERS
+    from unbounded.experiments.tables.published import PAPERS
     from unbounded.layers import CONTROLLERS, SRCN
-    from unbounded.memories import MEMORIES, SUPERPOSITION_MEMORIES
+    from unbounded.memories import MEMORIES
     from unbounded.tasks import TASKS
     from unbounded.training import OPTIMIZERS, SCHEDULES
 
@@ -568,7 +604,7 @@ def test_the_names_that_are_listed_are_those_there_are() -> None:
     # What is read in a terminal does not speak of a function's arguments.
     assert not [text for kind in NAMES.values() for text in kind.values() if "Args" in text]
     assert NAMES["tasks"] == lines(TASKS), hint
-    memories = {**lines(MEMORIES), **lines(SUPERPOSITION_MEMORIES)}
+    memories = lines(MEMORIES)
     assert dict(list(NAMES["memories"].items())[1:]) == memories, hint
     controllers = {**lines(CONTROLLERS), **lines({"srcn": SRCN})}
     assert NAMES["controllers"] == controllers, hint

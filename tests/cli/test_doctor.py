@@ -9,7 +9,7 @@ from unbounded.cli import doctor
 from unbounded.errors import ConfigError
 from unbounded.kernels import available
 from unbounded.layers import parity
-from unbounded.memories import MEMORIES, SUPERPOSITION_MEMORIES
+from unbounded.memories import MEMORIES
 
 
 def diagnose(capsys, *arguments):
@@ -89,7 +89,7 @@ def test_parity_of_the_reference_with_itself():
 
 
 @pytest.mark.skipif(not available().ok, reason="the kernels are not built")
-@pytest.mark.parametrize("memory", [*MEMORIES, *SUPERPOSITION_MEMORIES])
+@pytest.mark.parametrize("memory", [*MEMORIES])
 def test_parity_of_the_kernels(memory):
     assert parity.kernel_error(memory) <= parity.TOLERANCE
 

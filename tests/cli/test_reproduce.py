@@ -5,8 +5,8 @@ import pytest
 from tests.experiments.made_up import tiny_tier, write_report
 from unbounded.cli import reproduce
 from unbounded.errors import ChoiceError, ConfigError, StorageError
-from unbounded.experiments import reproduce as work
-from unbounded.experiments import tiers
+from unbounded.experiments.tables import reproduce as work
+from unbounded.experiments.trials import tiers
 from unbounded.training.signals import Interrupted
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from unbounded.experiments import run
+from unbounded.experiments.run import run
 
 
 @pytest.fixture(autouse=True, scope="module")

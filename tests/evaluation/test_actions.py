@@ -7,16 +7,18 @@ import torch
 
 import unbounded as ub
 from tests import machines
+from tests.machines import stream_model
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.evaluation import action_rows, action_table, read_symbols
 from unbounded.models import SequenceModel, discretized
-from unbounded.models.stream import StreamModel
 from unbounded.tasks import make_task
 
 
 def counter():
     """h = (a was read, b was read): pushes for a, pops for b; the next is b while the top holds."""
-    model = StreamModel(vocabulary=2, hidden_size=2, count=1, depth=1, backend="reference").sequence
+    model = stream_model(
+        vocabulary=2, hidden_size=2, count=1, depth=1, backend="reference"
+    ).sequence
     weights = {
         "layer.controller.weight_ih": [[40, -40, 0], [-40, 40, 0]],
         "layer.heads.weight": [[40, 0], [0, 40], [0.0, 0]],  # PUSH, POP, the value sigma(0)
@@ -49,7 +51,7 @@ def test_the_table_says_what_each_stack_does():
 
 def test_a_list_shows_the_cell_at_its_head():
     torch.manual_seed(0)
-    model = StreamModel(vocabulary=2, memory="superposition_list", count=3).sequence
+    model = stream_model(vocabulary=2, memory="superposition_list", count=3).sequence
     rows = action_rows(model, make_task("anbn"), "aab")
     _, state = model.layer(model.embed(torch.tensor([[0, 0]])))
     assert rows[-1].tops == pytest.approx(tuple(state.memory.cells[0, :, 2].tolist()))

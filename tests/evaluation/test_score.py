@@ -5,20 +5,21 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.experiments.tiny import tiny
+from tests.experiments.tiny import planned, tiny
 from unbounded.errors import ConfigError
-from unbounded.evaluation import Score, make_report, row, score, table
-from unbounded.experiments.build import build_model, build_task
-from unbounded.experiments.evaluate import load_model
-from unbounded.experiments.run import train_run
-from unbounded.models import TransductionModel, generate
+from unbounded.evaluation import Score, make_report, score, table
+from unbounded.evaluation.scorings.sequences import row
+from unbounded.experiments.config.check import build_task
+from unbounded.experiments.run.evaluate import load_model
+from unbounded.experiments.run.run import train_run
+from unbounded.models import MemoryModel, generate
 from unbounded.tasks import LengthRange, TransductionTask
 
 RANGE = LengthRange(1, 5)
 
 
 @pytest.fixture(scope="module")
-def half_trained(tmp_path_factory: pytest.TempPathFactory) -> TransductionModel:
+def half_trained(tmp_path_factory: pytest.TempPathFactory) -> MemoryModel:
     """A model that is right on some sequences and wrong on others."""
     root: Path = tmp_path_factory.mktemp("runs")
     config = tiny(batches=120, accuracy_every=0)
@@ -32,7 +33,7 @@ def task() -> TransductionTask:
     return made
 
 
-def test_chunks_do_not_change_scores(half_trained: TransductionModel) -> None:
+def test_chunks_do_not_change_scores(half_trained: MemoryModel) -> None:
     made = task()
 
     def scored(chunk_tokens: int) -> Score:
@@ -52,7 +53,7 @@ def test_chunks_do_not_change_scores(half_trained: TransductionModel) -> None:
     assert scored(1) == whole
 
 
-def test_start_and_count_choose_the_examples(half_trained: TransductionModel) -> None:
+def test_start_and_count_choose_the_examples(half_trained: MemoryModel) -> None:
     made = task()
     parts = [
         score(half_trained, made, seed=1, split="test", lengths=RANGE, count=n, start=start)
@@ -63,7 +64,7 @@ def test_start_and_count_choose_the_examples(half_trained: TransductionModel) ->
     assert mean == pytest.approx(parts[2].fine, abs=1e-12)
 
 
-def test_teacher_forcing_scores_as_greedy_generation_does(half_trained: TransductionModel) -> None:
+def test_teacher_forcing_scores_as_greedy_generation_does(half_trained: MemoryModel) -> None:
     made = task()
     count = 200
     prompt = made.prompt(1, "test", 0, count, RANGE)
@@ -90,7 +91,7 @@ def test_teacher_forcing_scores_as_greedy_generation_does(half_trained: Transduc
     assert forced.fine == pytest.approx(fine / count, abs=1e-12)
 
 
-def test_check_can_give_up(half_trained: TransductionModel) -> None:
+def test_check_can_give_up(half_trained: MemoryModel) -> None:
     def check() -> None:
         raise KeyboardInterrupt
 
@@ -99,10 +100,9 @@ def test_check_can_give_up(half_trained: TransductionModel) -> None:
 
 
 def test_count_below_one_is_an_error() -> None:
-    config = tiny()
-    made = build_task(config)
+    own = planned(tiny())
     with pytest.raises(ConfigError, match="count must be at least 1, got 0"):
-        score(build_model(config, made), made, seed=1, split="test", lengths=RANGE, count=0)
+        score(own.model(), own.task, seed=1, split="test", lengths=RANGE, count=0)
 
 
 def test_wilson_interval_by_hand() -> None:
@@ -116,8 +116,11 @@ def test_wilson_interval_by_hand() -> None:
 
 
 def test_report_says_what_where_and_how_many() -> None:
-    rows = [row(LengthRange(65, 128), Score(count=1000, right=999, fine=0.9995, fine_error=1e-4))]
-    report = make_report(task="copy", split="test", seed=7, rows=rows, batches=3)
+    scored = Score(count=1000, right=999, fine=0.9995, fine_error=1e-4)
+    rows = [row(LengthRange(65, 128), scored, "test")]
+    report = make_report(
+        task="copy", scoring="sequences", split="test", seed=7, rows=rows, batches=3
+    )
     assert report["format"] == "unbounded-report"
     assert report["seed"] == 7
     assert report["batches"] == 3

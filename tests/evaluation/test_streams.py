@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from tests.machines import stream_model
 from unbounded.errors import ConfigError, ShapeError
 from unbounded.evaluation import LengthScore, percent_of_lengths, score_lengths, sequence_rights
-from unbounded.models import StreamModel
 from unbounded.tasks import LengthRange, make_task
 from unbounded.tasks.streams import Sequences, lay_out
 
@@ -160,7 +160,7 @@ def test_lengths_are_scored_one_by_one(piece_steps, carry):
 
 def test_streams_that_differ_are_all_scored():
     task = make_task("memorization", sequences=4)
-    model = StreamModel(vocabulary=3, hidden_size=4, count=1)
+    model = stream_model(vocabulary=3, hidden_size=4, count=1)
     scores = score_lengths(model, task, LengthRange(6, 8), seed=0, streams=5)
     assert {score.count for score in scores} == {15}
 

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from unbounded.experiments.config import to_dict
-from unbounded.experiments.tiers import Tier, Trial, make_tier
+from unbounded.experiments.config.schema import to_dict
+from unbounded.experiments.trials.tiers import Tier, Trial, make_tier
 
 TINY: dict[str, Any] = {
     "about": "a few batches",
@@ -17,7 +17,7 @@ TINY: dict[str, Any] = {
     "learning_rates": [0.001],
     "seeds": [0, 1, 2],
     "batches": 4,
-    "cells": {"copy/queue": {"model": {"memory_width": 4}}},
+    "cells": {"copy/queue": {"model": {"memory": {"width": 4}}}},
     "training": {
         "stop": "converged",
         "report_every": 2,
@@ -34,6 +34,11 @@ def tiny_tier(**changes: Any) -> Tier:
     return make_tier("grefenstette2015", "tiny", {**TINY, **changes})
 
 
+def row(lengths: str, role: str, coarse: float = 0.125, fine: float = 0.5) -> dict[str, Any]:
+    accuracies = {"accuracy_coarse": coarse, "accuracy_fine": fine}
+    return {"lengths": lengths, "role": role, "right": 1, "count": 1, **accuracies}
+
+
 def made_up_report(
     trial: Trial,
     *,
@@ -47,13 +52,13 @@ def made_up_report(
     points = [[batch, value] for batch, value in (curve or {}).items()]
     return {
         "format": "unbounded-report",
-        "version": 1,
+        "version": 2,
+        "scoring": "sequences",
         "config": to_dict(trial.config),
-        "rows": [
-            {"lengths": "2:4", "accuracy_coarse": train[0], "accuracy_fine": train[1]},
-            {"lengths": "5:6", "accuracy_coarse": test[0], "accuracy_fine": test[1]},
-            {"lengths": "7:12", "accuracy_coarse": 0.125, "accuracy_fine": 0.5},
-        ],
+        "train_lengths": "2:4",
+        "rows": [row("2:4", "train", *train), row("5:6", "test", *test), row("7:12", "longer")],
+        "merit": perplexity,
+        "success": f"{test[0]:.2f}" == "1.00",
         "perplexity_train": perplexity,
         "batches": batches,
         "minutes": minutes,

@@ -9,10 +9,10 @@ import pytest
 
 from tests.experiments.tiny import tiny
 from unbounded.errors import ConfigError, NonFiniteError, RunBusyError, RunExistsError
-from unbounded.experiments.claim import lock
-from unbounded.experiments.config import run_name
-from unbounded.experiments.run import train_run
-from unbounded.training import steps
+from unbounded.experiments.config.schema import run_name
+from unbounded.experiments.run.run import train_run
+from unbounded.experiments.run.run_lock import lock
+from unbounded.training import OBJECTIVES
 
 CONFIG = {"batches": 2, "accuracy_every": 0, "stop": "budget"}
 
@@ -58,9 +58,9 @@ def test_overwrite_that_cannot_start_leaves_the_run(
 def test_a_run_that_fails_before_its_first_checkpoint_gives_the_old_one_back(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        steps, "masked_cross_entropy", lambda logits, *rest: logits.sum() * math.inf
-    )
+    sound = OBJECTIVES["cross_entropy"]
+    infinite = sound._replace(loss=lambda logits, *rest: logits.sum() * math.inf)
+    monkeypatch.setitem(OBJECTIVES, "cross_entropy", infinite)
     with pytest.raises(NonFiniteError):
         overwrite(run)
     assert (run / "mark").exists()

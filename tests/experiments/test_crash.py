@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.experiments.tiny import assert_same_run, tiny
-from unbounded.experiments.config import run_name
-from unbounded.experiments.run import train_run
+from unbounded.experiments.config.schema import run_name
+from unbounded.experiments.run.run import train_run
 
 # Each child is killed at an arbitrary moment, in the middle of whatever it does, and the next one
 # goes on. One interpreter forks them all, because importing torch takes longer than they live.
@@ -16,7 +16,7 @@ DRIVER = """
 import os, random, signal, sys, time
 from pathlib import Path
 from tests.experiments.tiny import tiny
-from unbounded.experiments.run import train_run
+from unbounded.experiments.run.run import train_run
 
 root, options = Path(sys.argv[1]), eval(sys.argv[2])
 random.seed(7)

@@ -10,12 +10,12 @@ import pytest
 
 from tests.experiments.tiny_streams import tiny_corpus
 from unbounded.errors import CheckpointError, ConfigError
-from unbounded.experiments.build import faults
-from unbounded.experiments.config import to_dict
-from unbounded.experiments.published import published
-from unbounded.experiments.reproduce import draw_tasks, plan, reproduce, write_table
-from unbounded.experiments.results import copy_report
-from unbounded.experiments.tiers import Tier, Trial, load_tier, make_tier, select
+from unbounded.experiments.config.check import faults
+from unbounded.experiments.config.schema import to_dict
+from unbounded.experiments.tables.published import published
+from unbounded.experiments.tables.reproduce import draw_tasks, plan, reproduce, write_table
+from unbounded.experiments.tables.results import copy_report
+from unbounded.experiments.trials.tiers import Tier, Trial, load_tier, make_tier, select
 
 PAPER = published("joulin2015")
 TINY: dict[str, Any] = {
@@ -35,7 +35,7 @@ TINY: dict[str, Any] = {
             "task_options": {"sequences": 4, "train_lengths": "2:4", "test_lengths": "2:6"},
             "evaluation": {"count": 4},
         },
-        "*/stack-rnn*": {"model": {"count": 2}, "rounding": {"batches": 2, "every": 1}},
+        "*/stack-rnn*": {"model": {"memory": {"count": 2}}, "rounding": {"batches": 2, "every": 1}},
         "penn_treebank/*": {
             "task_options": {"published_counts": False},
             "rounding": {"batches": 0, "every": 5},
@@ -54,13 +54,14 @@ def tiny_tier(corpus: Path | None = None, **changes: Any) -> Tier:
 def write(out: Path, trial: Trial, percent: float, nats: float, rounded: float = 100.0) -> None:
     def part(value: float, merit: float) -> dict[str, Any]:
         scored = [{"n": n, "accuracy": float(n < value)} for n in (2, 3)]
-        row = {"lengths": "2:6", "percent_of_lengths": value, "per_n": scored}
-        row |= {"lengths_scored": 5, "lengths_mastered": round(value / 20)}
-        longer = {**row, "lengths": "7:9", "percent_of_lengths": 33.25, "per_n": []}
-        return {"rows": [row, longer], "validation": {"determined_nats_per_token": merit}}
+        row = {"lengths": "2:6", "role": "test", "percent_of_lengths": value, "per_n": scored}
+        longer = {"lengths": "7:9", "role": "longer", "percent_of_lengths": 33.25, "per_n": []}
+        return {"rows": [row, longer], "merit": merit, "success": value == 100}
 
     report = {
         "format": "unbounded-report",
+        "scoring": "lengths",
+        "train_lengths": "2:4",
         "config": to_dict(trial.config),
         **part(percent, nats),
         "rounded": {

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from tests.experiments.made_up import tiny_tier
-from unbounded.experiments.pool import run_trials
+from unbounded.experiments.trials.pool import run_trials
 from unbounded.training.signals import Interrupted
 
 # Stands in for the worker: leaves marks of its beginning and end, fails for seed 1.
 WORKER = """
 import json, pathlib, signal, sys, time
 config, runs = json.load(open(sys.argv[1])), pathlib.Path(sys.argv[2])
-mark = f"{config['model']['memory']}{config['seed']}"
+mark = f"{config['model']['memory']['name']}{config['seed']}"
 def stop(*_):
     (runs / f"saved-{mark}").touch()
     sys.exit(143)

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from unbounded.errors import ChoiceError
-from unbounded.experiments.measures import COLUMNS
-from unbounded.experiments.published import PAPERS, published
-from unbounded.experiments.reproduce import write_table
-from unbounded.experiments.tiers import load_tier
+from unbounded.evaluation import SCORINGS
+from unbounded.experiments.tables.published import PAPERS, published
+from unbounded.experiments.tables.reproduce import write_table
+from unbounded.experiments.trials.tiers import load_tier
 from unbounded.tasks import TASKS
 
 
@@ -32,7 +32,7 @@ def test_every_cell_of_table_3_is_there():
     for models in paper.values.values():
         assert set(models) == set(paper.models) - {"deque-quiet"}  # a variant of ours
         for values in models.values():
-            assert tuple(values) == tuple(COLUMNS["pairs"])
+            assert tuple(values) == tuple(SCORINGS["sequences"].columns)
             assert all(0 <= value <= 1 for value in values.values())
 
 

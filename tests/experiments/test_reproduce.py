@@ -11,9 +11,9 @@ import pytest
 
 from tests.experiments.made_up import TINY, tiny_tier
 from unbounded.errors import ConfigError, RunBusyError
-from unbounded.experiments.claim import lock
-from unbounded.experiments.reproduce import plan, reproduce
-from unbounded.experiments.worker import EXIT_BUSY, main
+from unbounded.experiments.run.run_lock import lock
+from unbounded.experiments.tables.reproduce import plan, reproduce
+from unbounded.experiments.trials.worker import EXIT_BUSY, main
 
 
 def call(tier, folder, **options):
@@ -77,8 +77,8 @@ def test_after_kill_9_the_same_call_goes_on(tmp_path):
     tier = tiny_tier(**changes)
     program = (
         "from pathlib import Path\n"
-        "from unbounded.experiments.reproduce import reproduce\n"
-        "from unbounded.experiments.tiers import make_tier\n"
+        "from unbounded.experiments.tables.reproduce import reproduce\n"
+        "from unbounded.experiments.trials.tiers import make_tier\n"
         f"tier = make_tier('grefenstette2015', 'tiny', { ({**TINY, **changes})!r})\n"
         f"folder = Path({str(tmp_path)!r})\n"
         "reproduce(tier, tier.trials, jobs=1, runs=folder / 'runs', out=folder / 'out')\n"
@@ -123,7 +123,7 @@ def is_free(runs, tier):
 def test_a_run_that_another_process_trains_is_left_alone(tmp_path, capsys):
     trial = tiny_tier(seeds=[0]).trials[0]
     config = tmp_path / "config.json"
-    from unbounded.experiments.config import to_dict
+    from unbounded.experiments.config.schema import to_dict
 
     config.write_text(json.dumps(to_dict(trial.config)))
     with lock(tmp_path / trial.name):

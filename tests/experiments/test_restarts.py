@@ -11,23 +11,25 @@ import pytest
 from tests.experiments.tiny import tiny
 from tests.experiments.tiny_streams import tiny_streams
 from unbounded.errors import CheckpointError, ConfigError, RunExistsError, UnboundedError
-from unbounded.experiments.config import RunConfig, run_name, to_dict
-from unbounded.experiments.measures import measures
-from unbounded.experiments.restarts import report_restarts, seeds_of, train_restarts
-from unbounded.experiments.run import train_run
+from unbounded.experiments.config.schema import RunConfig, run_name, to_dict
+from unbounded.experiments.run.run import train_run
+from unbounded.experiments.tables.measures import measures
+from unbounded.experiments.trials.restarts import report_restarts, seeds_of, train_restarts
 
 
 def made_up(config: RunConfig, percent: float, nats: float) -> dict[str, Any]:
     row = {
         "lengths": "2:6",
+        "role": "test",
         "percent_of_lengths": percent,
-        "lengths_mastered": round(percent / 20),
-        "lengths_scored": 5,
     }
+    longer = {**row, "lengths": "7:9", "role": "longer", "percent_of_lengths": 0.0}
     return {
         "config": to_dict(config),
-        "rows": [row, {**row, "lengths": "7:9", "percent_of_lengths": 0.0}],
-        "validation": {"determined_nats_per_token": nats},
+        "scoring": "lengths",
+        "rows": [row, longer],
+        "merit": nats,
+        "success": percent == 100,
         "batches": 4,
         "minutes": 0.5,
         "stopped": "budget",

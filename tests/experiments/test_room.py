@@ -8,17 +8,16 @@ from typing import Any
 import pytest
 import torch
 
-from tests.experiments.tiny import tiny
+from tests.experiments.tiny import planned, tiny
 from tests.experiments.tiny_streams import tiny_streams, tiny_text
 from unbounded.cli.train import parser
 from unbounded.errors import ConfigError
-from unbounded.experiments import room
-from unbounded.experiments.build import build_task
-from unbounded.experiments.config import RunConfig, from_dict
-from unbounded.experiments.evaluate import evaluate_run
-from unbounded.experiments.presets import PRESETS
-from unbounded.experiments.room import check_room, memory_of
-from unbounded.experiments.run import train_run
+from unbounded.experiments.config.presets import PRESETS
+from unbounded.experiments.config.schema import RunConfig, from_dict
+from unbounded.experiments.run import memory_check
+from unbounded.experiments.run.evaluate import evaluate_run
+from unbounded.experiments.run.memory_check import check_memory, memory_of
+from unbounded.experiments.run.run import train_run
 
 CPU = torch.device("cpu")
 GB = 1e9
@@ -26,13 +25,12 @@ GB = 1e9
 
 def preset(task: str, *options: str) -> RunConfig:
     data: dict[str, Any] = parser([task]).parse_args([task, *options]).as_dict()
-    names = ("task", "task_options", "seed", "model", "training", "rounding", "evaluation")
-    return from_dict({**{name: data[name] for name in names}, "machine": data["machine"]})
+    return from_dict({name: data[name] for name in vars(RunConfig())})
 
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "memory_of", lambda device: 8 * GB)
+    monkeypatch.setattr(memory_check, "memory_of", lambda device: 8 * GB)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +39,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> None:
         ("copy", "training.batch_size", 1_000_000),
         ("anbn", "training.batch_size", 1_000_000),
         ("copy", "model.hidden_size", 100_000),
-        ("copy", "model.memory_width", 900_000),
+        ("copy", "model.memory.width", 900_000),
         ("anbn", "model.hidden_size", 50_000_000),
         ("anbn", "training.validation_count", 1_000_000_000),
         ("anbn", "evaluation.count", 1_000_000_000),
@@ -52,25 +50,24 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_absurd_sizes_are_refused(machine: None, task: str, name: str, value: int) -> None:
     config = preset(task, f"--{name}", str(value))
     with pytest.raises(ConfigError) as caught:
-        check_room(config, build_task(config), CPU)
+        check_memory(planned(config), CPU)
     assert any(fault.startswith(f"{name}: {value} would take") for fault in caught.value.faults)
     assert "8 GB in all; give a smaller number" in str(caught.value)
 
 
 @pytest.mark.usefixtures("machine")
-@pytest.mark.parametrize("task", sorted(set(PRESETS) - {"penn_treebank"}))
+@pytest.mark.parametrize("task", sorted(set(PRESETS) - {"penn_treebank", "pairs", "text"}))
 def test_presets_fit(task: str) -> None:
     config = preset(task)
-    check_room(config, build_task(config), CPU)
+    check_memory(planned(config), CPU)
 
 
 def test_a_text_of_many_strips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    config = tiny_text(tmp_path)
-    task = build_task(config)
-    check_room(config, task, CPU)
-    monkeypatch.setattr(room, "memory_of", lambda device: 1000.0)
+    own = planned(tiny_text(tmp_path))
+    check_memory(own, CPU)
+    monkeypatch.setattr(memory_check, "memory_of", lambda device: 1000.0)
     with pytest.raises(ConfigError, match="would take at least"):
-        check_room(config, task, CPU)
+        check_memory(own, CPU)
 
 
 def test_nothing_is_begun_and_a_run_is_not_scored(
@@ -79,7 +76,7 @@ def test_nothing_is_begun_and_a_run_is_not_scored(
     folder = train_run(tiny_streams(batches=1), root=tmp_path, quiet=True).folder
     with pytest.raises(ConfigError, match="count: 100000000000 would take at least"):
         evaluate_run(folder, count=10**11)
-    monkeypatch.setattr(room, "memory_of", lambda device: 100.0)
+    monkeypatch.setattr(memory_check, "memory_of", lambda device: 100.0)
     config = tiny(batches=1)
     with pytest.raises(ConfigError, match="give a smaller number"):
         train_run(config, root=tmp_path / "none", quiet=True)

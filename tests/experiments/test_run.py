@@ -13,9 +13,9 @@ import yaml
 from tests.experiments.tiny import assert_same_run, metrics, tiny
 from unbounded.errors import ConfigError, NonFiniteError
 from unbounded.evaluation.provenance import kernels
-from unbounded.experiments.config import config_hash, from_dict, run_name, to_dict
-from unbounded.experiments.run import train_run
-from unbounded.models import TransductionModel
+from unbounded.experiments.config.schema import config_hash, from_dict, run_name, to_dict
+from unbounded.experiments.run.run import train_run
+from unbounded.models import MemoryModel
 from unbounded.training import Interrupted
 from unbounded.training.checkpoint import checkpoint_folders
 from unbounded.training.metrics_log import MetricsLog
@@ -57,9 +57,9 @@ def test_only_the_last_two_checkpoints_stay(uninterrupted: Path) -> None:
 
 
 def test_the_saved_model_is_the_trained_model(uninterrupted: Path) -> None:
-    model = TransductionModel.from_pretrained(uninterrupted / "model")
+    model = MemoryModel.from_pretrained(uninterrupted / "model")
     newest = checkpoint_folders(uninterrupted / "checkpoints")[0]
-    again = TransductionModel.from_pretrained(newest)
+    again = MemoryModel.from_pretrained(newest)
     for name, tensor in model.state_dict().items():
         assert torch.equal(tensor, again.state_dict()[name]), name
 
@@ -173,7 +173,8 @@ def test_the_hash_is_of_what_the_run_is() -> None:
 
 def test_a_model_without_memory_trains_too(tmp_path: Path) -> None:
     config = tiny(batches=3, accuracy_every=0)
-    config.model.memory, config.model.memory_width, config.model.layers = "none", 256, 2
+    config.model.memory, config.model.readout_size = {"name": "none"}, None
+    config.model.controller["num_layers"] = 2
     result = train_run(config, root=tmp_path, quiet=True)
     assert result.report["model"] == "lstm-2"
     assert not (result.folder / "traces").exists()

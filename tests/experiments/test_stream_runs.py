@@ -19,12 +19,12 @@ from tests.experiments.tiny import assert_same_run, metrics
 from tests.experiments.tiny_streams import tiny_streams, tiny_text
 from unbounded.errors import CheckpointError, StorageError
 from unbounded.evaluation import table
-from unbounded.experiments import run
-from unbounded.experiments.build import build_task
-from unbounded.experiments.config import RoundingConfig, RunConfig, from_dict, run_name
-from unbounded.experiments.evaluate import evaluate_run, load_model
-from unbounded.experiments.run import train_run
-from unbounded.models import StreamModel
+from unbounded.experiments.config.check import build_task
+from unbounded.experiments.config.schema import RoundingConfig, RunConfig, from_dict, run_name
+from unbounded.experiments.run import run
+from unbounded.experiments.run.evaluate import evaluate_run, load_model
+from unbounded.experiments.run.run import train_run
+from unbounded.models import MemoryModel
 from unbounded.tasks import Batch, LengthRange, pieces
 from unbounded.training import Interrupted
 from unbounded.training.carry import Carry
@@ -55,7 +55,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_stream_run_leaves_a_whole_folder(finished: Path) -> None:
     assert finished.name.startswith("anbn-superposition_stack-elman-")
     report = json.loads((finished / "report.json").read_text())
-    assert report["kind"] == "streams"
+    assert report["scoring"] == "lengths"
+    assert report["merit"] == report["validation"]["determined_nats_per_token"]
     (row,) = report["rows"]
     # Of six sequences in two streams: both streams of one n are the same, and count once.
     assert (row["lengths"], row["lengths_scored"], row["count"]) == ("2:6", 5, 5 * 3)
@@ -172,7 +173,7 @@ def test_evaluating_streams_again_gives_the_same_and_any_lengths(finished: Path)
     assert told.count(notice) == 1
     assert "given room" not in table(one)
     model, source = load_model(finished)
-    assert isinstance(model, StreamModel)
+    assert isinstance(model, MemoryModel)
     assert source == "model"
     # Longer sequences had more room than the 12 cells of training, and those are back.
     assert model.sequence.layer.memory.capacity == 12

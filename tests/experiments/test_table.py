@@ -6,8 +6,8 @@ import pytest
 
 from tests.experiments.made_up import tiny_tier, write_report
 from unbounded.errors import CheckpointError
-from unbounded.experiments.reproduce import draw_tasks, write_table
-from unbounded.experiments.results import read_results, summarise
+from unbounded.experiments.tables.reproduce import draw_tasks, write_table
+from unbounded.experiments.tables.results import read_results, summarise
 
 
 def rows_of(text: str, header: str) -> list[list[str]]:

@@ -4,8 +4,8 @@ import pytest
 
 from tests.experiments.made_up import TINY, tiny_tier
 from unbounded.errors import ChoiceError, ConfigError
-from unbounded.experiments.build import faults
-from unbounded.experiments.tiers import load_tier, make_tier, select
+from unbounded.experiments.config.check import faults
+from unbounded.experiments.trials.tiers import load_tier, make_tier, select
 
 
 def test_the_laptop_tier_is_every_task_with_five_models_and_three_seeds():
@@ -22,7 +22,9 @@ def test_the_paper_tier_is_the_whole_grid():
     rates = {trial.config.training.learning_rate for trial in tier.trials}
     assert rates == {5e-3, 1e-3, 5e-4, 1e-4, 5e-5}
     assert {trial.config.model.hidden_size for trial in tier.trials} == {256, 512}
-    layers = {t.config.model.layers for t in tier.trials if t.config.model.memory == "none"}
+    models = [trial.config.model for trial in tier.trials]
+    without = [model for model in models if model.memory["name"] == "none"]
+    layers = {model.controller.get("num_layers", 1) for model in without}
     assert layers == {1, 2, 4, 8}
 
 

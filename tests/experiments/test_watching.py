@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.progress import Progress, TextColumn
 
 from tests.experiments.made_up import tiny_tier
-from unbounded.experiments.watching import Bars, Lines, newest
+from unbounded.experiments.trials.watching import Bars, Lines, newest
 
 
 def write_metrics(folder, batches, tail=""):

@@ -9,13 +9,15 @@ from typing import Any
 import torch
 from safetensors.torch import load_file
 
-from unbounded.experiments.config import (
+from unbounded.experiments.config.check import build_task
+from unbounded.experiments.config.schema import (
     EvaluationConfig,
     MachineConfig,
     ModelConfig,
     RunConfig,
     TrainingConfig,
 )
+from unbounded.experiments.run.plan import Plan, plan
 from unbounded.training.checkpoint import checkpoint_folders
 from unbounded.training.metrics_log import read_metrics
 
@@ -38,7 +40,9 @@ def tiny(**training: Any) -> RunConfig:
         task="copy",
         task_options={"symbols": 3, "train_lengths": "1:3", "test_lengths": "4:6"},
         seed=3,
-        model=ModelConfig(hidden_size=8, memory_width=4, embedding_size=4),
+        model=ModelConfig(
+            memory={"name": "queue", "width": 4}, hidden_size=8, embedding_size=4, readout_size=4
+        ),
         training=TrainingConfig(**{**options, **training}),
         evaluation=EvaluationConfig(count=20),
         machine=MachineConfig(device="cpu", threads=1),
@@ -52,11 +56,20 @@ def tiny_arguments(runs: Path, **training: Any) -> list[str]:
     for name, value in config.task_options.items():
         arguments += [f"--task_options.{name}", str(value)]
     for part in ("model", "training", "evaluation", "machine"):
-        for name, value in vars(getattr(config, part)).items():
+        values = dict(vars(getattr(config, part)))
+        for inner in ("memory", "controller"):
+            for name, value in values.pop(inner, {}).items():
+                values[f"{inner}.{name}"] = value
+        for name, value in values.items():
             if value is not None:
                 text = str(value).lower() if isinstance(value, bool) else str(value)
                 arguments += [f"--{part}.{name}={text}"]
     return arguments
+
+
+def planned(config: RunConfig) -> Plan:
+    """What a config comes to, faults or not."""
+    return plan(config, build_task(config))
 
 
 def metrics(folder: Path) -> list[dict[str, Any]]:

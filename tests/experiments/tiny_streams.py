@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
-from unbounded.experiments.config import (
+from unbounded.experiments.config.schema import (
     EvaluationConfig,
     MachineConfig,
     ModelConfig,
     RunConfig,
     TrainingConfig,
 )
+from unbounded.models.memory_model import STACK_RNN
 
-STACK = {
-    "memory": "superposition_stack",
-    "controller": "elman",
+STACK: dict[str, Any] = {
+    **STACK_RNN,
+    "memory": {
+        "name": "superposition_stack",
+        "count": 2,
+        "capacity": 12,
+        "overflow": "drop_bottom",
+    },
     "hidden_size": 8,
-    "count": 2,
-    "capacity": 12,
-    "overflow": "drop_bottom",
+    "readout_size": None,
+    "learn_initial_state": False,
 }
 TRAINING = {
     "optimizer": "adam",
@@ -44,7 +50,7 @@ def tiny_streams(task: str = "anbn", **training: Any) -> RunConfig:
         task=task,
         task_options={"sequences": 4, "train_lengths": "2:4", "test_lengths": "2:6"},
         seed=3,
-        model=ModelConfig(**STACK),
+        model=ModelConfig(**copy.deepcopy(STACK)),
         training=TrainingConfig(**{**TRAINING, **options}),
         evaluation=EvaluationConfig(count=6, streams=2),
         machine=MachineConfig(device="cpu", threads=1, backend="reference"),
@@ -66,7 +72,9 @@ def tiny_text(folder: Path, **training: Any) -> RunConfig:
         task="penn_treebank",
         task_options={"data": str(tiny_corpus(folder)), "published_counts": False},
         seed=3,
-        model=ModelConfig(**STACK, recurrent=True),
+        model=ModelConfig(
+            **copy.deepcopy({**STACK, "controller": {**STACK["controller"], "recurrent": True}})
+        ),
         training=TrainingConfig(**{**TRAINING, **training}),
         machine=MachineConfig(device="cpu", threads=1, backend="reference"),
     )

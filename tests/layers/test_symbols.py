@@ -7,11 +7,11 @@ import torch
 from torch.nn import functional as F
 
 import unbounded as ub
+from tests.machines import stream_model
 from tests.tolerances import assert_close
 from unbounded.errors import ConfigError
 from unbounded.layers.symbols import run_symbols
 from unbounded.models import SequenceModel
-from unbounded.models.stream import StreamModel
 
 OPTIONS = [
     {},
@@ -28,7 +28,7 @@ VOCABULARY = 50
 
 def make(**options):
     torch.manual_seed(0)
-    return StreamModel(vocabulary=VOCABULARY, hidden_size=4, count=3, **options).double()
+    return stream_model(vocabulary=VOCABULARY, hidden_size=4, count=3, **options).double()
 
 
 def tokens(rows=3, steps=7):
@@ -74,9 +74,9 @@ def test_a_look_up_is_the_product_with_one_hot_symbols(options, backend, lengths
 
 
 def test_few_symbols_stay_one_hot():
-    assert not StreamModel(vocabulary=2).sequence._looks_up
-    assert not StreamModel(vocabulary=40, hidden_size=40).sequence._looks_up
-    assert StreamModel(vocabulary=41, hidden_size=40).sequence._looks_up
+    assert not stream_model(vocabulary=2).sequence._looks_up
+    assert not stream_model(vocabulary=40, hidden_size=40).sequence._looks_up
+    assert stream_model(vocabulary=41, hidden_size=40).sequence._looks_up
 
 
 def test_other_layers_get_one_hot_symbols():

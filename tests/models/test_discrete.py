@@ -8,13 +8,12 @@ import pytest
 import torch
 
 import unbounded as ub
-from tests.machines import counter
+from tests.machines import counter, stream_model
 from tests.tolerances import assert_close
 from unbounded.errors import ConfigError
 from unbounded.evaluation import score_lengths
 from unbounded.kernels import available
-from unbounded.models import SequenceModel, discretized, least_decided, scale_actions
-from unbounded.models.stream import StreamModel
+from unbounded.models import MemoryModel, SequenceModel, discretized, least_decided, scale_actions
 from unbounded.tasks import Batch, LengthRange, make_task
 
 OPTIONS = [
@@ -28,7 +27,7 @@ OPTIONS = [
 
 def make(dtype=torch.float32, **options):
     torch.manual_seed(0)
-    return StreamModel(vocabulary=3, backend="reference", **options).to(dtype)
+    return stream_model(vocabulary=3, backend="reference", **options).to(dtype)
 
 
 def tokens(steps=40, rows=3):
@@ -116,7 +115,7 @@ def test_a_tie_is_shown_and_not_decided():
 def test_a_saved_machine_is_discrete_where_it_is_loaded(tmp_path):
     machine = discretized(make())
     machine.save_pretrained(tmp_path)
-    loaded = StreamModel.from_pretrained(tmp_path)
+    loaded = MemoryModel.from_pretrained(tmp_path)
     assert least_decided(loaded, batch_of(tokens())) == 1.0
     assert torch.equal(loaded(tokens())[0], machine(tokens())[0])
 
@@ -160,7 +159,7 @@ def test_discretization_mends_numbers_that_drift():
 
 
 def test_models_without_such_a_memory_are_refused():
-    plain = StreamModel(vocabulary=2, memory="none", controller="gru")
+    plain = stream_model(vocabulary=2, memory="none", controller="gru")
     with pytest.raises(ConfigError, match="expected a MemoryRNN with superposition"):
         discretized(plain)
     layer = ub.MemoryRNN(2, 3, ub.SuperpositionStack(2), output_size=4, batch_first=True)

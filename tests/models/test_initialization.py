@@ -5,21 +5,23 @@ from __future__ import annotations
 import pytest
 import torch
 
-from unbounded.errors import ChoiceError, ConfigError
-from unbounded.models.stream import StreamModel
-from unbounded.models.transduction import TransductionModel
+from tests.machines import stream_model
+from unbounded.errors import ConfigError
+from unbounded.models import MemoryModel
 from unbounded.training.optimizers import EPSILONS, make_optimizer
 
 
-def model(memory: str = "stack", **options: str) -> TransductionModel:
+def model(memory: str = "stack", **options: str) -> MemoryModel:
     torch.manual_seed(3)
-    return TransductionModel(
-        input_vocabulary=40,
-        output_vocabulary=30,
-        memory=memory,
+    without = memory == "none"
+    return MemoryModel(
+        inputs=40,
+        outputs=30,
+        memory=memory if without else {"name": memory, "width": 16},
         hidden_size=32,
-        memory_width=16,
         embedding_size=24,
+        readout_size=None if without else 24,
+        learn_initial_state=True,
         **options,
     )
 
@@ -51,7 +53,7 @@ def test_output_embedding() -> None:
 
 @pytest.mark.parametrize("name", ["initialization", "output_initialization"])
 def test_unknown_names_are_refused(name: str) -> None:
-    with pytest.raises(ChoiceError, match="torch"):
+    with pytest.raises(ConfigError, match="Did you mean 'torch'"):
         model(**{name: "torhc"})
 
 
@@ -75,9 +77,9 @@ def test_adagrad_is_torch_s() -> None:
 
 def test_symbols_of_a_stream_model_can_begin_as_an_embedding() -> None:
     torch.manual_seed(0)
-    made = StreamModel(vocabulary=300, hidden_size=20, count=2, symbol_initialization="normal")
+    made = stream_model(vocabulary=300, hidden_size=20, count=2, symbol_initialization="normal")
     columns, rest = made.sequence.layer.controller.weight_ih.split([300, 4], dim=1)
     assert columns.std().item() == pytest.approx(1.0, abs=0.05)
     assert rest.abs().max() <= 0.3
-    with pytest.raises(ChoiceError, match="as_model"):
-        StreamModel(vocabulary=3, symbol_initialization="norm")
+    with pytest.raises(ConfigError, match="as_model"):
+        stream_model(vocabulary=3, symbol_initialization="norm")

@@ -7,12 +7,11 @@ import copy
 import pytest
 import torch
 
-from tests.machines import counter
+from tests.machines import counter, stream_model
 from tests.tolerances import assert_close
 from unbounded.errors import ConfigError
-from unbounded.models import discretized
+from unbounded.models import MemoryModel, discretized
 from unbounded.models.pruning import without_stacks
-from unbounded.models.stream import StreamModel
 
 OPTIONS = [
     {},
@@ -26,7 +25,7 @@ OPTIONS = [
 
 def make(**options):
     torch.manual_seed(0)
-    model = StreamModel(vocabulary=3, hidden_size=6, count=5, backend="reference", **options)
+    model = stream_model(vocabulary=3, hidden_size=6, count=5, backend="reference", **options)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.normal_()
@@ -87,7 +86,7 @@ def test_the_model_stays_as_it_is_and_so_do_random_numbers():
 def test_a_smaller_model_is_saved_and_loaded(tmp_path):
     smaller = without_stacks(discretized(counter(3, 1)), [0, 2])
     smaller.save_pretrained(tmp_path)
-    loaded = StreamModel.from_pretrained(tmp_path)
+    loaded = MemoryModel.from_pretrained(tmp_path)
     inputs = tokens() % 2
     assert loaded.sequence.layer.memory.count == 1
     assert torch.equal(loaded(inputs)[0], smaller(inputs)[0])
@@ -102,6 +101,6 @@ def test_bad_input():
         without_stacks(model, [7, -1, 2])
     with pytest.raises(ConfigError, match="at least one of the 5 stacks must remain"):
         without_stacks(model, range(5))
-    plain = StreamModel(vocabulary=2, memory="none", controller="gru")
+    plain = stream_model(vocabulary=2, memory="none", controller="gru")
     with pytest.raises(ConfigError, match="expected a MemoryRNN with superposition"):
         without_stacks(plain, [0])

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from unbounded.errors import ChoiceError, ConfigError
-from unbounded.tasks import PennTreebank, make_task, pieces
+from unbounded.tasks import make_task, pieces, read_penn_treebank
 from unbounded.tasks.penn_treebank import FILES, PUBLISHED, Counts
 
 TEXTS = {
@@ -30,7 +30,7 @@ def words(task, row):
 
 
 def test_words_are_numbered_as_they_appear(folder):
-    task = PennTreebank(folder, COUNTS)
+    task = read_penn_treebank(folder, COUNTS)
     assert task.input_vocabulary == (
         *("the", "cat", "sat", "<eos>", "dog", "saw", "N", "cats", "a", "<unk>"),
     )
@@ -39,8 +39,8 @@ def test_words_are_numbered_as_they_appear(folder):
 
 
 def test_test_is_one_stream(folder):
-    batch = PennTreebank(folder, COUNTS).batch(0, "test", 0, 1)
-    task = PennTreebank(folder, COUNTS)
+    batch = read_penn_treebank(folder, COUNTS).batch(0, "test", 0, 1)
+    task = read_penn_treebank(folder, COUNTS)
     assert words(task, batch.inputs[0]) == "<eos> the <unk> saw a dog <eos> the cat sat"
     assert words(task, batch.targets[0]) == "the <unk> saw a dog <eos> the cat sat <eos>"
     assert batch.mask.all()
@@ -49,7 +49,7 @@ def test_test_is_one_stream(folder):
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 14])
 def test_strips_predict_each_token_once_whatever_their_number(folder, size):
-    task = PennTreebank(folder, COUNTS)
+    task = read_penn_treebank(folder, COUNTS)
     batch = task.batch(0, "train", 0, size)
     whole = task.batch(0, "train", 0, 1)
     assert torch.equal(batch.targets[batch.mask], whole.targets[0])
@@ -62,7 +62,7 @@ def test_strips_predict_each_token_once_whatever_their_number(folder, size):
 
 
 def test_sentences_for_a_person_to_read(folder):
-    task = PennTreebank(folder, COUNTS)
+    task = read_penn_treebank(folder, COUNTS)
     drawn = task.examples(0, "test", 0, 2)
     assert [" ".join(example.source) for example in drawn] == [
         "the <unk> saw a dog",
@@ -73,13 +73,13 @@ def test_sentences_for_a_person_to_read(folder):
 
 
 def test_a_corpus_of_ones_own(folder):
-    assert PennTreebank(folder, None).tokens("train") == 14
+    assert read_penn_treebank(folder, None).tokens("train") == 14
     assert PUBLISHED == (929_589, 73_760, 82_430, 10_000)
 
 
 def test_other_counts_are_named_all_together(folder):
     with pytest.raises(ConfigError) as caught:
-        PennTreebank(folder)
+        read_penn_treebank(folder)
     faults = "\n".join(caught.value.faults)
     assert len(caught.value.faults) == 4
     assert "ptb.train.txt: expected 929589 tokens with <eos>, got 14" in faults
@@ -92,31 +92,31 @@ def test_missing_files_are_named_all_together(folder, tmp_path):
     (folder / FILES["train"]).unlink()
     (folder / FILES["test"]).unlink()
     with pytest.raises(ConfigError) as caught:
-        PennTreebank(folder, COUNTS)
+        read_penn_treebank(folder, COUNTS)
     assert len(caught.value.faults) == 2
     assert f"{folder / 'ptb.train.txt'}: No such file" in caught.value.faults[0]
     assert "--data DIR" in caught.value.faults[0]
     with pytest.raises(ConfigError, match=r"nowhere.*No such file"):
-        PennTreebank(tmp_path / "nowhere", COUNTS)
+        read_penn_treebank(tmp_path / "nowhere", COUNTS)
 
 
 @pytest.mark.parametrize("content", [b"", b"\n \n"])
 def test_an_empty_file(folder, content):
     (folder / FILES["validation"]).write_bytes(content)
     with pytest.raises(ConfigError, match=r"ptb\.valid\.txt: empty; it has no word"):
-        PennTreebank(folder, COUNTS)
+        read_penn_treebank(folder, COUNTS)
 
 
 def test_a_file_that_is_not_utf8(folder):
     (folder / FILES["test"]).write_bytes(b" the caf\xe9 \n")
-    with pytest.raises(ConfigError, match=r"ptb\.test\.txt: not UTF-8: byte 8"):
-        PennTreebank(folder, COUNTS)
+    with pytest.raises(ConfigError, match=r"ptb\.test\.txt, line 1: not UTF-8: byte 8"):
+        read_penn_treebank(folder, COUNTS)
 
 
 def test_a_word_that_was_never_trained(folder):
     (folder / FILES["test"]).write_text(" the zebra saw a dog \n the cat sat \n")
     with pytest.raises(ConfigError, match=r"1 words are not in ptb\.train\.txt, such as 'zebra'"):
-        PennTreebank(folder, COUNTS)
+        read_penn_treebank(folder, COUNTS)
 
 
 def test_by_name(folder):
@@ -126,7 +126,7 @@ def test_by_name(folder):
 
 
 def test_bad_requests(folder):
-    task = PennTreebank(folder, COUNTS)
+    task = read_penn_treebank(folder, COUNTS)
     with pytest.raises(ConfigError, match="size: expected an integer from 1 to 14, got 15"):
         task.batch(0, "train", 0, 15)
     with pytest.raises(ChoiceError, match="unknown split 'valid'"):

@@ -11,7 +11,15 @@ STREAMS += ["memorization", "binary_addition"]
 
 
 def test_names():
-    assert list(TASKS) == [*TRANSDUCTION, *STREAMS, "penn_treebank"]
+    assert list(TASKS) == [
+        *TRANSDUCTION,
+        "pairs",
+        "answer_copy",
+        *STREAMS,
+        "dyck_prefixes",
+        "penn_treebank",
+        "text",
+    ]
 
 
 @pytest.mark.parametrize("name", [*TRANSDUCTION, *STREAMS])
@@ -32,14 +40,14 @@ def test_all_faults_together():
         make_task("copy", symbols=0, train_lengths="64:8", test_lengths="x", symbol=3)
     faults = caught.value.faults
     assert len(faults) == 4
-    assert "unknown option 'symbol' of task 'copy'. Did you mean 'symbols'?" in faults[0]
+    assert "task 'copy' has no option 'symbol'. Did you mean 'symbols'?" in faults[0]
     assert "symbols: expected an integer" in faults[1]
     assert "train_lengths: length range: 64:8 is reversed" in faults[2]
     assert "test_lengths: length range: expected MINIMUM:MAXIMUM" in faults[3]
 
 
 def test_an_unknown_option_alone():
-    with pytest.raises(ConfigError, match=r"unknown option 'symbols' of task 'gender'"):
+    with pytest.raises(ConfigError, match=r"task 'gender' has no option 'symbols'"):
         make_task("gender", symbols=3)
 
 

@@ -10,9 +10,9 @@ import torch
 from accelerate import Accelerator
 
 from unbounded.tasks import LengthRange, StreamTask
-from unbounded.training import LoopState, make_optimizer, make_schedule
+from unbounded.training import LoopState, PhaseOptions, make_optimizer, make_schedule
 from unbounded.training.checkpoint import Checkpoints
-from unbounded.training.loop import TrainingLoop
+from unbounded.training.loop import Phase
 from unbounded.training.metrics_log import MetricsLog
 from unbounded.training.progress import Silent
 from unbounded.training.signals import StopRequest
@@ -49,31 +49,28 @@ class Run:
         )
         self.log = MetricsLog(self.metrics, None)
         defaults: dict[str, Any] = {
+            "seed": 0,
             "lengths": LengthRange(2, 4),
             "batch_size": 3,
+            "batches": self.batches,
             "clip": 15.0,
             "report_every": 1,
             "checkpoint_every": 1,
-            "progress": Silent(),
         }
-        self.loop = TrainingLoop(
+        watched = {
+            name: options.pop(name) for name in ("progress", "carry", "now") if name in options
+        }
+        self.loop = Phase(
             task,
-            self.model,
-            self.optimizer,
-            self.schedule,
+            (self.model, self.optimizer, self.schedule),
             self.accelerator,
+            PhaseOptions(**{**defaults, **options}),
             log=self.log,
             checkpoints=self.checkpoints,
             assess=lambda lengths, start, count: pytest.fail("nobody asked"),
             stop_rule=stop_rule,
             request=StopRequest(),
-            seed=0,
-            batches=self.batches,
-            minutes=None,
-            accuracy_every=0,
-            accuracy_lengths=(),
-            accuracy_count=1,
-            **{**defaults, **options},
+            **{"progress": Silent(), **watched},
         )
 
     def train(self) -> LoopState:

@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.experiments.tiny import tiny
-from unbounded.experiments.build import build_model, build_task
+from tests.experiments.tiny import planned, tiny
 from unbounded.kernels import available
 from unbounded.training import finite
 
@@ -52,9 +51,9 @@ def test_the_first_in_order_is_named() -> None:
 def test_the_first_module_whose_output_is_bad(parameter: str, module: str, backend: str) -> None:
     config = tiny()
     config.machine.backend = backend
-    task = build_task(config)
-    model = build_model(config, task)
-    batch = task.batch(1, "train", 0, 4)
+    own = planned(config)
+    model = own.model()
+    batch = own.task.batch(1, "train", 0, 4)
     assert finite.first_bad_output(model, batch.inputs) is None
     with torch.no_grad():
         model.get_parameter(parameter).fill_(NAN)

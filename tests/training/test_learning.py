@@ -9,14 +9,15 @@ import pytest
 import torch
 
 from tests.experiments.tiny import tiny
-from unbounded.experiments.config import RunConfig
-from unbounded.experiments.run import train_run
+from unbounded.experiments.config.schema import RunConfig
+from unbounded.experiments.run.run import train_run
 from unbounded.layers import MemoryRNN
 
 
 def learner(**training: Any) -> RunConfig:
     config = tiny(**{"batch_size": 16, "accuracy_every": 0, "validation_count": 100, **training})
-    config.model.hidden_size, config.model.memory_width, config.model.embedding_size = 16, 8, 8
+    config.model.hidden_size, config.model.embedding_size, config.model.readout_size = 16, 8, 8
+    config.model.memory["width"] = 8
     config.seed = 1
     return config
 

@@ -12,11 +12,11 @@ from torch.nn import functional as F
 
 import unbounded as ub
 from unbounded.errors import ConfigError
+from unbounded.layers.symbol_steps import History, gradients, step, weights_of
 from unbounded.models import SequenceModel, draw_sums
 from unbounded.tasks import Batch, make_task
 from unbounded.training.carry import Carry
 from unbounded.training.online import SymbolTrainer
-from unbounded.training.symbol_steps import History, gradients, step, weights_of
 
 HIDDEN, STACKS, DEPTH, CAPACITY = 5, 2, 2, 6
 
@@ -217,7 +217,7 @@ def test_it_is_what_plain_loops_say(
 def test_with_weights_that_do_not_move_it_is_the_gradient_of_the_last_symbol() -> None:
     model = stack_rnn(2, recurrent=True)
     tokens = torch.tensor([[1, 0, 0, 0, 1, 1, 1]])
-    weights, history = weights_of(model), History.empty(model)
+    weights, history = weights_of(model.layer, model.output), History.empty(model.layer)
     for symbol in tokens[0].tolist():
         chances = step(weights, history, symbol)
     history.updates = 99

@@ -10,13 +10,12 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from tests.machines import counter
+from tests.machines import counter, stream_model
 from tests.training.runs import Run
 from unbounded.errors import CheckpointError, ConfigError
 from unbounded.evaluation import remove_unused, score_lengths, stream_loss
 from unbounded.memories import detach_state
-from unbounded.models import discretized, least_decided, scale_actions
-from unbounded.models.stream import StreamModel
+from unbounded.models import MemoryModel, discretized, least_decided, scale_actions
 from unbounded.tasks import LengthRange, make_task, pieces
 from unbounded.training import RoundActions
 from unbounded.training.metrics_log import read_metrics
@@ -26,7 +25,7 @@ TASK = make_task("anbn", sequences=6)
 VALIDATION = TASK.batch(0, "validation", 0, 2, LengthRange(2, 8))
 
 
-def soft_counter() -> StreamModel:
+def soft_counter() -> MemoryModel:
     """A counter whose actions are hardly decided."""
     model = counter(2)
     with torch.no_grad():
@@ -42,7 +41,7 @@ def weights(model: torch.nn.Module) -> torch.Tensor:
     return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
 
 
-def action_weights(model: StreamModel) -> torch.Tensor:
+def action_weights(model: MemoryModel) -> torch.Tensor:
     heads = model.sequence.layer.heads
     return heads.weight[heads.rows("action")].detach().clone()
 
@@ -144,7 +143,7 @@ def test_bad_input():
         *("every", "factor", "decided", "largest"),
     ]
     with pytest.raises(ConfigError, match="expected a MemoryRNN with superposition"):
-        RoundActions(StreamModel(vocabulary=2, memory="none", controller="gru"), VALIDATION, loss)
+        RoundActions(stream_model(vocabulary=2, memory="none", controller="gru"), VALIDATION, loss)
 
 
 def test_validation_sees_a_discrete_machine_and_training_goes_on_with_soft_actions(tmp_path):
@@ -166,7 +165,7 @@ def test_validation_sees_a_discrete_machine_and_training_goes_on_with_soft_actio
 def test_a_trained_stack_rnn_becomes_a_smaller_machine_that_counts_on(tmp_path):
     """Trained to n = 12 it fails beyond; rounded and freed of what it does not need, never."""
     torch.manual_seed(1)
-    model = StreamModel(vocabulary=2, hidden_size=20, count=4, capacity=60, overflow="drop_bottom")
+    model = stream_model(vocabulary=2, hidden_size=20, count=4, capacity=60, overflow="drop_bottom")
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     for number in range(80):
         lengths, state = LengthRange(2, min(12, 3 + number // 8)), None

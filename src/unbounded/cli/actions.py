@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from unbounded.cli.defaults import import_modules
 from unbounded.cli.parsing import Parser, parse
 from unbounded.errors import ConfigError, RunExistsError
 
@@ -35,6 +36,9 @@ def parser(arguments: Sequence[str]) -> Parser:
     made.add_argument(
         "--data", type=str | None, default=None, help="Folder of the corpus, if it has moved."
     )
+    made.add_argument(
+        "--import", dest="imports", type=str | None, help="A module of your own that the run names."
+    )
     made.add_argument("--out", type=str | None, default=None, help="Folder for pictures.")
     made.add_argument("--overwrite", action="store_true", help="Replace pictures in it.")
     return made
@@ -53,10 +57,11 @@ def run(arguments: Sequence[str]) -> int:
         if there:
             raise RunExistsError(f"{there[0]} exists; --overwrite replaces it")
     from unbounded.evaluation import action_rows, action_table, read_symbols
-    from unbounded.experiments.build import build_task
-    from unbounded.experiments.evaluate import load_config, load_model
+    from unbounded.experiments.config.check import build_task
+    from unbounded.experiments.run.evaluate import load_config, load_model
     from unbounded.models.discrete import discretized, superposition_layer
 
+    import_modules([given.imports] if given.imports else [])
     config = load_config(Path(given.run))
     if given.data is not None:
         config.machine.data = given.data

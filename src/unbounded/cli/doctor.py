@@ -142,10 +142,10 @@ def _kernels() -> list[Finding]:
 def _parity() -> list[Finding]:
     """The kernels against the reference: outputs and every gradient of a small layer."""
     from unbounded.layers.parity import TOLERANCE, kernel_error
-    from unbounded.memories import SUPERPOSITION_MEMORIES
+    from unbounded.memories import MEMORIES
 
     findings = []
-    for name in ("stack", "queue", "deque", *SUPERPOSITION_MEMORIES):
+    for name in MEMORIES:
         try:
             error = kernel_error(name)
         except BackendError as reason:

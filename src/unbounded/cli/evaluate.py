@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from unbounded.cli.defaults import import_modules
 from unbounded.cli.parsing import Parser, parse
 from unbounded.errors import ConfigError, RunExistsError
 
@@ -63,6 +64,9 @@ def parser(arguments: Sequence[str]) -> Parser:
     made.add_argument(
         "--data", type=str | None, default=None, help="Folder of the corpus, if it has moved."
     )
+    made.add_argument(
+        "--import", dest="imports", type=str | None, help="A module of your own that the run names."
+    )
     made.add_argument("--device", type=str, default="cpu", help="cpu or cuda.")
     made.add_argument("--out", type=str | None, default=None, help="File for the JSON report.")
     made.add_argument("--overwrite", action="store_true", help="Replace the file of --out.")
@@ -72,8 +76,8 @@ def parser(arguments: Sequence[str]) -> Parser:
 def run(arguments: Sequence[str]) -> int:
     """Score the run, print the table, write the report."""
     given, faults = parse(parser(arguments), arguments)
-    from unbounded.experiments.build import ranges
-    from unbounded.experiments.checking import check_choice, check_number
+    from unbounded.experiments.config.check import ranges
+    from unbounded.experiments.config.checking import check_choice, check_number
     from unbounded.tasks import SPLITS
     from unbounded.tasks.randomness import LAST_SEED
 
@@ -91,10 +95,11 @@ def run(arguments: Sequence[str]) -> int:
     out = None if given.out is None else Path(given.out)
     if out is not None and out.exists() and not given.overwrite:
         raise RunExistsError(f"{out} exists; --overwrite replaces it")
-    from unbounded.evaluation import per_n_table, table
-    from unbounded.experiments.evaluate import evaluate_run
+    from unbounded.evaluation import details, table
+    from unbounded.experiments.run.evaluate import evaluate_run
     from unbounded.training.files import json_text, storage_faults, write_text
 
+    import_modules([given.imports] if given.imports else [])
     folder = Path(given.run)
     report = evaluate_run(
         folder,
@@ -119,30 +124,22 @@ def run(arguments: Sequence[str]) -> int:
             f"this run is not finished: its newest checkpoint is scored, after batch "
             f"{report['weights_batch']} ({report['weights']})"
         )
-    if report["kind"] == "streams":
-        print(f"{per_n_table(report)}\n")
+    more = details(report)
+    if more:
+        print(f"{more}\n")
     print(table(report))
     print(f"report: {out}")
     return 0
 
 
 def _name(report: dict[str, Any]) -> str:
-    rows = report["rows"]
-    head, tail = report["split"], f"seed{report['seed']}"
+    from unbounded.evaluation import scoring_of
+
+    head = report["split"]
     head += "-rounded" if report["weights"] == "model-rounded" else ""
     head += "-discrete" if report["discretized"] else ""
-    if report["kind"] == "text":
-        return f"{head}-{tail}"
-    from unbounded.evaluation.report import scored_n
-
-    streams = report["kind"] == "streams"
-    labels = [scored_n(row) if streams else row["lengths"] for row in rows]
-    lengths = "_".join(labels).replace(":", "-").replace(" ", "")
-    count = f"n{rows[0]['count']}"
-    if streams:
-        scored = sum(row["lengths_scored"] for row in rows)
-        count = f"n{rows[0]['count'] // rows[0]['lengths_scored']}x{scored}"
-    return f"{head}-{lengths}-{count}-{tail}"
+    label = scoring_of(report["scoring"]).label(report["rows"])
+    return "-".join(part for part in (head, label, f"seed{report['seed']}") if part)
 
 
 def _unused(path: Path) -> Path:

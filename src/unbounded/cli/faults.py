@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from unbounded.errors import closest
-from unbounded.experiments import plain_yaml
+from unbounded.experiments.config import plain_yaml
 
 # Of some forty options a person can take in a few.
 _CLOSE = 4
@@ -24,6 +24,19 @@ _WORDS: dict[Any, str] = {
     list: "a list such as [a, b]",
     dict: "a mapping such as {name: value}",
     types.NoneType: "null",
+}
+# Where the flat options of a model in version 0.1 are now.
+_MOVED = {
+    "--model.memory_width": "--model.memory.width",
+    "--model.layers": "--model.controller.num_layers",
+    **{
+        f"--model.{name}": f"--model.memory.{name}"
+        for name in ("pop_bias", "count", "depth", "noop", "capacity", "overflow")
+    },
+    **{
+        f"--model.{name}": f"--model.controller.{name}"
+        for name in ("skip_input", "recurrent", "context_size")
+    },
 }
 _PATHS = ("config", "data", "out", "runs")
 
@@ -43,19 +56,17 @@ def fault(actions: list[argparse.Action], group: list[str], message: str) -> str
         group: the option as it was given, and what follows it.
         message: what the parser says.
     """
-    option, _, value = group[0].partition("=")
+    option = group[0].partition("=")[0]
     if "unrecognized arguments" in message or "not accepted" in message:
         names = [name for action in actions for name in action.option_strings]
         names = [name for name in names if name.startswith("--") and name != "--print_shtab"]
+        if option in _MOVED:
+            return f"unknown option {option!r}: it is {_MOVED[option]} now"
         if option.startswith("--") and option not in names:
             close = closest(option, names)[:_CLOSE]
             hint = f" Did you mean {close[0]!r}?" if close else ""
             others = f" Others like it: {', '.join(close[1:])}." if close[1:] else ""
             return f"unknown option {option!r}.{hint}{others} --help shows all."
-    if option == "--config" and (value or len(group) > 1):
-        found = _of_file(Path(value or group[1]))
-        if found is not None:
-            return f"config: {found}"
     text = re.sub(r"\s+", " ", message).strip()
     text = re.sub(r'^Parser key "([^"]+)": ', r"\1: ", text)
     return _of_value(actions, text) or text
@@ -84,8 +95,8 @@ def _of_value(actions: list[argparse.Action], text: str) -> str | None:
     return None if got is None else f"{action.dest}: expected {expected(action)}, got {got[1]!r}"
 
 
-def _of_file(path: Path) -> str | None:
-    """Why a file is no config at all; None where it is one, or is not there."""
+def file_fault(path: Path) -> str | None:
+    """Why a file is no config at all; None where it is one."""
     try:
         data = plain_yaml.load(path.read_text(encoding="utf-8"))
     except yaml.MarkedYAMLError as error:
@@ -94,8 +105,10 @@ def _of_file(path: Path) -> str | None:
         return f"{path} is not YAML{where}: {error.problem or error.context}"
     except yaml.YAMLError as error:
         return f"{path} is not YAML: {error}"
-    except OSError:
-        return None
+    except UnicodeDecodeError as error:
+        return f"{path} is not text in UTF-8 ({error})"
+    except OSError as error:
+        return f"{path}: {error.strerror or error}"
     if not isinstance(data, dict):
         return f"{path} holds no options; expected lines such as 'task: copy'"
     return None

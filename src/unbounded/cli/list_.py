@@ -42,6 +42,6 @@ def run(arguments: Sequence[str]) -> int:
 
 def names() -> dict[str, dict[str, str]]:
     """Each kind of thing with its names and what they are."""
-    from unbounded.experiments.presets import PRESETS, summary
+    from unbounded.experiments.config.presets import PRESETS, summary
 
     return {**NAMES, "presets": {name: summary(name) for name in PRESETS}}

@@ -14,6 +14,8 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "svo_sov": "Move the verb: subject-verb-object to subject-object-verb, with "
         "relative clauses.",
         "gender": "Put English nouns into German, where the article shows the gender.",
+        "pairs": "Say the target of a source: pairs of your own, from a file (--data FILE).",
+        "answer_copy": "Say the source again, fed only the end symbol while answering.",
         "anbn": "Count: a^n b^n, one after the other.",
         "anbncn": "Count twice: a^n b^n c^n.",
         "anbncndn": "Count three times: a^n b^n c^n d^n.",
@@ -24,10 +26,12 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "memorization": 'Say it backwards: n symbols, "=", the symbols from the last to the first.',
         "binary_addition": "Add in binary: 101+1=011. with the sum's lowest digit first; "
         "lengths are digits in all.",
+        "dyck_prefixes": "Say at each bracket whether all brackets so far are balanced.",
         "penn_treebank": "Predict the next word of Penn Treebank; the project ships no text.",
+        "text": "Predict the next word of a text of your own, from a folder (--data FOLDER).",
     },
     "memories": {
-        "none": "No memory: a deep LSTM, or on streams a controller alone.",
+        "none": "No memory: the controller alone, or a deep LSTM.",
         "stack": "A stack of vectors whose pushes and pops have a strength between 0 and 1.",
         "queue": "A queue of vectors whose pushes and pops have a strength between 0 and 1.",
         "deque": "A double-ended queue of vectors whose pushes and pops have a "
@@ -62,5 +66,6 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "DeQue)",
         "joulin2015": "Inferring Algorithmic Patterns with Stack-Augmented Recurrent Nets "
         "(Stack RNN)",
+        "matrix": "Every memory on every algorithmic task at one budget (of no paper)",
     },
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
@@ -18,7 +17,7 @@ from jsonargparse import (
 
 from unbounded.cli.faults import fault
 from unbounded.errors import ConfigError
-from unbounded.experiments import plain_yaml
+from unbounded.experiments.config import plain_yaml
 
 _MODE = "plain_yaml"
 set_loader(_MODE, plain_yaml.load, exceptions=(yaml.YAMLError,))
@@ -39,6 +38,8 @@ class Parser(ArgumentParser):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         options.setdefault("formatter_class", _Help)
         options.setdefault("parser_mode", _MODE)
+        # What is read off a command line before it is parsed knows whole names only.
+        options.setdefault("allow_abbrev", False)
         super().__init__(*arguments, **options)
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
@@ -56,14 +57,12 @@ def parse(parser: Parser, arguments: Sequence[str]) -> tuple[Namespace, list[str
         What the sound arguments say, and the faults of the others, one line each.
     Raises:
         UsageError: the faults cannot be told apart.
-        ConfigError: a config file is no text.
+        ConfigError: nothing of it can be parsed.
     """
     try:
         return parser.parse_args(list(arguments)), []
     except UsageError as error:
         whole = str(error)
-    except UnicodeDecodeError as error:
-        raise ConfigError([f"config: the file is not text in UTF-8 ({error})"]) from error
     # A placeholder stands in for a required argument while the others are tried one by one.
     needed = [a.dest for a in parser._actions if a.required and not a.option_strings]
     first = next(iter(arguments), "-")
@@ -92,41 +91,10 @@ def parse(parser: Parser, arguments: Sequence[str]) -> tuple[Namespace, list[str
 
 
 def _groups(arguments: Sequence[str]) -> Iterator[list[str]]:
-    """Arguments cut into an option with its values each; config files cut into their keys."""
+    """Arguments cut into an option with its values each."""
     group: list[str] = []
     for argument in [*arguments, "--"]:
         if argument.startswith("--") and group:
-            yield from _expand(group)
+            yield group
             group = []
         group.append(argument)
-
-
-def _expand(group: list[str]) -> Iterator[list[str]]:
-    option, _, value = group[0].partition("=")
-    if option != "--config" or not (value or len(group) == 2):
-        yield group
-        return
-    try:
-        with open(value or group[1], encoding="utf-8") as stream:
-            data = plain_yaml.load(stream.read())
-    except (OSError, ValueError, yaml.YAMLError):
-        yield group
-        return
-    if not isinstance(data, dict):
-        yield group
-        return
-    for key, item in _flat("", data):
-        yield [item] if key == "task" else [f"--{key}={item}"]
-
-
-def _flat(prefix: str, data: dict[Any, Any]) -> Iterator[tuple[str, str]]:
-    for key, value in data.items():
-        name = f"{prefix}{key}"
-        if isinstance(value, dict) and name != "task_options":
-            yield from _flat(f"{name}.", value)
-        elif not isinstance(value, bool) or not _flag(name):
-            yield name, value if isinstance(value, str) else json.dumps(value)
-
-
-def _flag(name: str) -> bool:
-    return "." not in name and name in {"resume", "overwrite", "quiet", "tensorboard"}

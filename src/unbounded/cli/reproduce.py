@@ -53,7 +53,7 @@ def reproduce(
         ChoiceError: no such paper, tier, task or model; the message lists them and the closest.
         ConfigError: an option is out of range, or two exclude each other.
     """
-    from unbounded.experiments.tiers import load_tier, select
+    from unbounded.experiments.trials.tiers import load_tier, select
 
     chosen_tier = load_tier(paper, tier, data)
     trials = select(chosen_tier, only)
@@ -67,7 +67,7 @@ def reproduce(
     folder = Path(out) if out else _default_out(paper, tier)
 
     # Only now: these bring torch and matplotlib along.
-    from unbounded.experiments import reproduce as work
+    from unbounded.experiments.tables import reproduce as work
     from unbounded.training.signals import Interrupted
 
     if dry_run:

@@ -10,8 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unbounded.cli.defaults import import_modules
 from unbounded.cli.parsing import Parser, parse
 from unbounded.errors import ConfigError
+from unbounded.own_parts import is_path, module_of
 
 if TYPE_CHECKING:
     from unbounded.tasks import Example, LengthRange, Task
@@ -119,7 +121,7 @@ def parser(arguments: Sequence[str]) -> Parser:
         "--task_options", type=dict[str, Any], default={}, help="Options of the task."
     )
     made.add_argument(
-        "--data", type=str | None, default=None, help="Folder of a corpus, for penn_treebank."
+        "--data", type=str | None, default=None, help="File or folder of the task's data."
     )
     made.add_argument("--out", type=str | None, default=None, help="A file for JSON lines.")
     made.add_argument("--overwrite", action="store_true", help="Replace the file of --out.")
@@ -129,7 +131,7 @@ def parser(arguments: Sequence[str]) -> Parser:
 def run(arguments: Sequence[str]) -> int:
     """Print or write the examples."""
     given, faults = parse(parser(arguments), arguments)
-    from unbounded.experiments.checking import check_choice, check_number, check_task
+    from unbounded.experiments.config.checking import check_choice, check_number, check_task
     from unbounded.tasks import SPLITS, LengthRange, make_task
     from unbounded.tasks.randomness import LAST_INDEX, LAST_SEED
 
@@ -145,6 +147,8 @@ def run(arguments: Sequence[str]) -> int:
     options = dict(given.task_options)
     if given.data is not None:
         options["data"] = given.data
+    if is_path(given.task):
+        import_modules([module_of(given.task)])
     task = check_task(faults, lambda: make_task(given.task, **options))
     if faults or task is None:
         raise ConfigError(faults)

@@ -9,13 +9,14 @@ from unbounded.evaluation.actions import (
 )
 from unbounded.evaluation.metrics import sequence_scores
 from unbounded.evaluation.removal import Removal, remove_unused
-from unbounded.evaluation.report import make_report, per_n_table, row, stream_row, sweep, table
+from unbounded.evaluation.report import details, make_report, table
+from unbounded.evaluation.room import with_room
 from unbounded.evaluation.score import Score, score
+from unbounded.evaluation.scorings import SCORINGS, Exam, Place, Scoring, Sweep, scoring_of
 from unbounded.evaluation.streams import (
     LengthScore,
     StreamScore,
     percent_of_lengths,
-    room_for,
     score_lengths,
     score_streams,
     sequence_rights,
@@ -23,28 +24,31 @@ from unbounded.evaluation.streams import (
 )
 
 __all__ = [
+    "SCORINGS",
     "ActionRow",
+    "Exam",
     "LengthScore",
+    "Place",
     "Removal",
     "Score",
+    "Scoring",
     "StreamScore",
+    "Sweep",
     "action_cells",
     "action_rows",
     "action_table",
+    "details",
     "make_report",
-    "per_n_table",
     "percent_of_lengths",
     "read_symbols",
     "remove_unused",
-    "room_for",
-    "row",
     "score",
     "score_lengths",
     "score_streams",
+    "scoring_of",
     "sequence_rights",
     "sequence_scores",
     "stream_loss",
-    "stream_row",
-    "sweep",
     "table",
+    "with_room",
 ]

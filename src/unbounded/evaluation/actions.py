@@ -66,7 +66,7 @@ def action_rows(model: nn.Module, task: Task, symbols: Iterable[str]) -> list[Ac
     """Run a model over symbols, from an empty memory, and say what it does at each step.
 
     Args:
-        model: a StreamModel or SequenceModel with superposition stacks or lists, discretized
+        model: a MemoryModel or SequenceModel with superposition stacks or lists, discretized
             (`unbounded.models.discretized`) or not.
         task: knows the alphabet.
         symbols: at least two, as `read_symbols` gives them; a string is read letter by letter. The

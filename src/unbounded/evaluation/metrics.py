@@ -27,6 +27,19 @@ def sequence_scores(predicted: Tensor, targets: Tensor, mask: Tensor) -> tuple[T
         ShapeError: the three shapes differ, or a row has no target.
     Source: Grefenstette et al. 2015, arXiv:1506.02516, section 4.1.
     """
+    length = check_scored(predicted, targets, mask)
+    wrong = (predicted != targets) & mask
+    flawless = wrong.cumsum(dim=1) == 0
+    right = (flawless & mask).sum(dim=1)
+    return right == length, right.to(torch.float64) / length
+
+
+def check_scored(predicted: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
+    """Check what is scored; how many steps of each row count, int64 [B].
+
+    Raises:
+        ShapeError: the three shapes differ, or a row has no target.
+    """
     if not predicted.shape == targets.shape == mask.shape or predicted.dim() != 2:
         raise ShapeError(
             "predicted, targets and mask must have one shape [B, T]; got "
@@ -35,7 +48,4 @@ def sequence_scores(predicted: Tensor, targets: Tensor, mask: Tensor) -> tuple[T
     length = mask.sum(dim=1)
     if bool((length == 0).any()):
         raise ShapeError("mask must be True somewhere in each row; a row has no target symbol")
-    wrong = (predicted != targets) & mask
-    flawless = wrong.cumsum(dim=1) == 0
-    right = (flawless & mask).sum(dim=1)
-    return right == length, right.to(torch.float64) / length
+    return length

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from unbounded.errors import ConfigError
 from unbounded.models.discrete import superposition_layer
+from unbounded.models.memory_model import MemoryModel
 from unbounded.models.pruning import without_stacks
-from unbounded.models.stream import StreamModel
 
 
 class Removal(NamedTuple):
@@ -21,12 +21,14 @@ class Removal(NamedTuple):
         model: without the stacks that it does not need.
         removed: the numbers that they had, in order; may be empty.
         scored: models that were scored, the whole one included.
+        whole: how many stacks or lists there were.
         complete: whether the search came to its end; if not, a larger subset may be removable.
     """
 
-    model: StreamModel
+    model: MemoryModel
     removed: tuple[int, ...]
     scored: int
+    whole: int
     complete: bool
 
 
@@ -63,8 +65,8 @@ class _Search:
 
 
 def remove_unused(
-    model: StreamModel,
-    score: Callable[[StreamModel], float],
+    model: MemoryModel,
+    score: Callable[[MemoryModel], float],
     *,
     most: int | None = None,
 ) -> Removal:
@@ -95,4 +97,4 @@ def remove_unused(
     search = _Search(keeps, count - 1, most)
     search.descend((), list(range(count)))
     smaller = without_stacks(model, search.best)
-    return Removal(smaller, search.best, search.asked + 1, search.complete)
+    return Removal(smaller, search.best, search.asked + 1, count, search.complete)

@@ -11,7 +11,12 @@ from torch import Tensor, nn
 
 from unbounded.errors import ConfigError
 from unbounded.evaluation.metrics import sequence_scores
+from unbounded.evaluation.room import with_room
 from unbounded.tasks import Batch, LengthRange, Task
+from unbounded.training.objective import OBJECTIVES
+
+#: Scores each sequence of predicted tokens, targets and mask [B, T]: coarse bool [B], fine [B].
+Judge = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,7 @@ def score(
     share: tuple[int, int] = (0, 1),
     total: Callable[[Tensor], Tensor] | None = None,
     check: Callable[[], None] | None = None,
+    judge: Judge = sequence_scores,
 ) -> Score:
     """Score examples `start` to `start + count - 1` of a split.
 
@@ -82,6 +88,7 @@ def score(
         share: this process's rank and the number of processes that share the work.
         total: sums a tensor over all processes; needed with several.
         check: called between chunks; may raise to give up.
+        judge: scores each sequence.
     Raises:
         ConfigError: `count` is below 1.
     """
@@ -89,13 +96,15 @@ def score(
         raise ConfigError([f"count must be at least 1, got {count}"])
     batch = task.batch(seed, split, start, count, lengths)
     rank, processes = share
+    model, _ = with_room(model, batch.inputs.shape[1])
+    predict = OBJECTIVES[task.objective].predict
     coarse, fine = torch.zeros(count), torch.zeros(count, dtype=torch.float64)
     with torch.no_grad():
         for number, rows in enumerate(_chunks(batch.lengths, chunk_tokens)):
             if check is not None:
                 check()
             if number % processes == rank:
-                coarse[rows], fine[rows] = _score_rows(model, batch, rows, device)
+                coarse[rows], fine[rows] = _score_rows(model, batch, rows, device, predict, judge)
     if processes > 1 and total is not None:
         coarse, fine = (total(part.to(device)).cpu() for part in (coarse, fine))
     mean = float(fine.mean())
@@ -104,15 +113,45 @@ def score(
 
 
 def _score_rows(
-    model: nn.Module, batch: Batch, rows: Tensor, device: torch.device | str
+    model: nn.Module,
+    batch: Batch,
+    rows: Tensor,
+    device: torch.device | str,
+    predict: Callable[[Tensor], Tensor],
+    judge: Judge,
 ) -> tuple[Tensor, Tensor]:
     steps = int(batch.lengths[rows].max())
-    inputs = batch.inputs[rows, :steps].to(device)
-    logits = model(inputs)[0]
-    coarse, fine = sequence_scores(
-        logits.argmax(dim=-1).cpu(), batch.targets[rows, :steps], batch.mask[rows, :steps]
-    )
+    predicted = predict(model(batch.inputs[rows, :steps].to(device))[0]).cpu()
+    coarse, fine = judge(predicted, batch.targets[rows, :steps], batch.mask[rows, :steps])
     return coarse.to(torch.float32), fine
+
+
+def mean_nats(
+    model: nn.Module,
+    batch: Batch,
+    objective: str,
+    *,
+    device: torch.device | str = "cpu",
+    chunk_tokens: int = 32768,
+    check: Callable[[], None] | None = None,
+) -> float:
+    """The mean loss of a batch, in nats per counted step.
+
+    Args:
+        model: called as model(inputs), gives logits [B, T, V] first.
+        objective: of the task.
+        batch, device, chunk_tokens, check: as for `score`.
+    """
+    model, _ = with_room(model, batch.inputs.shape[1])
+    nats = 0.0
+    with torch.no_grad():
+        for rows in _chunks(batch.lengths, chunk_tokens):
+            if check is not None:
+                check()
+            steps = int(batch.lengths[rows].max())
+            inputs, targets, mask = (field[rows, :steps].to(device) for field in batch[:3])
+            nats += float(OBJECTIVES[objective].loss(model(inputs)[0], targets, mask))
+    return nats / int(batch.mask.sum())
 
 
 def _chunks(lengths: Tensor, chunk_tokens: int) -> Iterator[Tensor]:

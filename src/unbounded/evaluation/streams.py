@@ -5,8 +5,7 @@ Source: Joulin & Mikolov 2015, arXiv:1503.01007, section 5.1, and the authors' p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from unbounded.errors import ConfigError, ShapeError
-from unbounded.memories import SuperpositionMemory
+from unbounded.evaluation.room import with_room
 from unbounded.tasks import Batch, JudgedStreams, LengthRange, StreamTask, pieces
 from unbounded.training import masked_cross_entropy
 
@@ -123,40 +122,18 @@ def score_streams(
 
     Args:
         model: called as model(inputs, state), gives logits [B, T, V] and the next state.
-        streams: what is scored; the memory has room for its longest sequence (`room_for`).
+        streams: what is scored; the memory has room for its longest sequence (`with_room`).
         piece_steps, device, check: as for `score_lengths`.
     """
     batch, judged = streams.batch, streams.judged
-    with torch.no_grad(), room_for(model, streams.longest):
-        predicted, nats, _ = _predict(model, batch, None, piece_steps, device, check)
+    roomy, _ = with_room(model, streams.longest)
+    with torch.no_grad():
+        predicted, nats, _ = _predict(roomy, batch, None, piece_steps, device, check)
     rights = sequence_rights(predicted, batch.targets, judged, streams.scored)
     counted = (judged >= 0) & (judged < streams.scored)
     hits = (predicted == batch.targets)[counted]
     fine, mean = float(hits.double().mean()), float(nats[counted].double().mean())
     return StreamScore(rights.numel(), int(rights.sum()), fine, mean)
-
-
-@contextmanager
-def room_for(model: nn.Module, symbols: int) -> Iterator[int | None]:
-    """Let superposition memories of a lower capacity hold that many cells inside the block.
-
-    A capacity that was enough for the lengths of training must not decide how a longer sequence is
-    scored. Memories without a capacity, and other models, are left as they are. Gives `symbols`
-    where a capacity is lower, else None.
-    """
-    memories = [each.memory for each in model.modules() if hasattr(each, "memory")]
-    limited = [
-        (memory, memory.capacity)
-        for memory in memories
-        if isinstance(memory, SuperpositionMemory) and memory.capacity is not None
-    ]
-    try:
-        for memory, capacity in limited:
-            memory.capacity = max(capacity, symbols)
-        yield symbols if any(capacity < symbols for _, capacity in limited) else None
-    finally:
-        for memory, capacity in limited:
-            memory.capacity = capacity
 
 
 def score_lengths(
@@ -177,7 +154,7 @@ def score_lengths(
     The authors' test is task.with_sequences(200), one stream and carry=True over n = 2, 3, ...:
     199 scored sequences for each n. The model's mode (train or eval) is the caller's. A memory
     that grows without a capacity grows over a whole stream; one with a capacity has room for the
-    longest sequence (`room_for`).
+    longest sequence (`with_room`).
 
     Where n alone determines a sequence, as in a^n b^n, all streams of one n are the same stream.
     It is scored once, not `streams` times, unless the state is carried.
@@ -201,10 +178,8 @@ def score_lengths(
             judged = task.judged(seed, split, 0, streams, LengthRange(n, n))
             if not carry:
                 state, judged = None, _distinct(judged)
-            with room_for(model, judged.longest) as given:
-                predicted, _, state = _predict(
-                    model, judged.batch, state, piece_steps, device, check
-                )
+            roomy, given = with_room(model, judged.longest)
+            predicted, _, state = _predict(roomy, judged.batch, state, piece_steps, device, check)
             rights = sequence_rights(predicted, judged.batch.targets, judged.judged, judged.scored)
             scores.append(LengthScore(n, int(rights.sum()), rights.numel(), given))
     return scores

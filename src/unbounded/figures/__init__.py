@@ -8,6 +8,7 @@ from unbounded.figures.convergence import draw_convergence
 from unbounded.figures.curves import Curves, read_curves
 from unbounded.figures.figure1a import draw_worked_example
 from unbounded.figures.lengths import draw_lengths
+from unbounded.figures.matrix import draw_matrix
 from unbounded.figures.memory import draw_memory
 from unbounded.figures.run import draw_run
 
@@ -17,6 +18,7 @@ __all__ = [
     "draw_actions",
     "draw_convergence",
     "draw_lengths",
+    "draw_matrix",
     "draw_memory",
     "draw_run",
     "draw_worked_example",

@@ -16,8 +16,8 @@ def draw_run(run_folder: Path) -> list[Path]:
     """Draw a run's curves and its traces into `run_folder/figures`.
 
     metrics.jsonl becomes `convergence`; each `traces/NAME.safetensors` becomes `NAME`, a picture of
-    the memory at work, or of its actions where it has stacks or lists in superposition. What is not
-    there is not drawn; existing pictures are replaced.
+    the memory at work, or of its actions where it has stacks or lists in superposition; a trace of
+    another memory is left as it is. What is not there is not drawn; existing pictures are replaced.
 
     Returns:
         The paths written, PNG and SVG of each figure; empty for a run that measured nothing yet.
@@ -34,9 +34,10 @@ def draw_run(run_folder: Path) -> list[Path]:
         if curves.batches:
             paths += draw_convergence({"this run": [curves]}, figures, title=run_folder.name)
     for trace_file in sorted((run_folder / "traces").glob("*.safetensors")):
-        if has_actions(load_trace(trace_file)):
+        trace = load_trace(trace_file)
+        if has_actions(trace):
             rows = read_actions(trace_file)
             paths += draw_actions(rows, figures, trace_file.stem, title=run_folder.name)
-        else:
+        elif "strengths" in trace.arrays:
             paths += draw_memory(trace_file, figures, trace_file.stem)
     return paths

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TypeGuard
 
 import torch
@@ -27,6 +28,7 @@ class ControllerRNN(nn.Module):
         controller: "lstm", "gru", "elman", or a callable (input_size, hidden_size, device=, dtype=)
             that makes a Controller.
         batch_first: whether inputs and outputs are [B, T, ...] instead of [T, B, ...].
+        learn_initial_state: whether the first state is learned (drawn as in MemoryRNN) or zero.
         device, dtype: of the parameters.
     Source: Joulin & Mikolov 2015, arXiv:1503.01007, eq. 1.
     """
@@ -39,6 +41,8 @@ class ControllerRNN(nn.Module):
         batch_first: bool = False,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
+        *,
+        learn_initial_state: bool = False,
     ) -> None:
         super().__init__()
         check_positive("input_size", input_size)
@@ -48,10 +52,20 @@ class ControllerRNN(nn.Module):
         self.controller = make_controller(
             controller, input_size, hidden_size, device=device, dtype=dtype
         )
+        shape = (self.controller.state_size, hidden_size)
+        self.initial = (
+            nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
+            if learn_initial_state
+            else None
+        )
+        if self.initial is not None:
+            nn.init.uniform_(self.initial, -1 / math.sqrt(hidden_size), 1 / math.sqrt(hidden_size))
 
     def initial_state(self, batch_size: int) -> ControllerState:
-        """Return the state in which every sequence begins: zeros, [B, H] each."""
+        """Return the state in which every sequence begins, [B, H] each."""
         check_positive("batch_size", batch_size)
+        if self.initial is not None:
+            return tuple(part.expand(batch_size, -1) for part in self.initial)
         zero = next(self.parameters()).new_zeros(batch_size, self.hidden_size)
         return (zero,) * self.controller.state_size
 

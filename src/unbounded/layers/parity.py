@@ -10,7 +10,7 @@ from torch import Tensor
 
 from unbounded.layers.memory_rnn import MemoryRNN
 from unbounded.layers.recurrence import MemoryRNNState
-from unbounded.memories import MEMORIES, SUPERPOSITION_MEMORIES
+from unbounded.memories import MEMORIES
 
 #: Bound on the relative error in float64.
 TOLERANCE = 1e-10
@@ -61,7 +61,7 @@ def _layer(memory: str, backend: str) -> MemoryRNN:
     return MemoryRNN(
         _SIZES["input"],
         _SIZES["hidden"],
-        {**MEMORIES, **SUPERPOSITION_MEMORIES}[memory](_SIZES["width"]),
+        MEMORIES[memory](_SIZES["width"]),
         batch_first=True,
         backend=backend,
         learn_initial_state=True,

@@ -47,6 +47,7 @@ class SRCN(nn.Module):
         context_size: C; the paper has 10 to 40 beside 40 to 300 hidden units.
         alpha: in 0 <= alpha < 1, the same for all context units and not learned.
         batch_first: whether inputs and outputs are [B, T, ...] instead of [T, B, ...].
+        learn_initial_state: whether h and s before the first step are learned or zero.
         device, dtype: of the parameters.
     Raises:
         ShapeError: a size is no positive integer. ConfigError: alpha is out of range.
@@ -62,6 +63,8 @@ class SRCN(nn.Module):
         batch_first: bool = False,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
+        *,
+        learn_initial_state: bool = False,
     ) -> None:
         super().__init__()
         for name, size in (
@@ -88,6 +91,11 @@ class SRCN(nn.Module):
         self.weight_hh = matrix(hidden_size, hidden_size)
         for parameter in self.parameters():
             nn.init.xavier_uniform_(parameter)
+        self.initial = (
+            nn.Parameter(torch.zeros(self.output_size, device=device, dtype=dtype))
+            if learn_initial_state
+            else None
+        )
 
     @property
     def output_size(self) -> int:
@@ -95,9 +103,12 @@ class SRCN(nn.Module):
         return self.hidden_size + self.context_size
 
     def initial_state(self, batch_size: int) -> SRCNState:
-        """Return the state in which every sequence begins: zeros."""
+        """Return the state in which every sequence begins."""
         check_positive("batch_size", batch_size)
         like = self.weight_ih
+        if self.initial is not None:
+            first = self.initial.expand(batch_size, -1)
+            return SRCNState(*torch.split(first, [self.hidden_size, self.context_size], dim=-1))
         return SRCNState(
             like.new_zeros(batch_size, self.hidden_size),
             like.new_zeros(batch_size, self.context_size),

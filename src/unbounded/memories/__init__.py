@@ -1,6 +1,7 @@
 """The data structures as equations: one file a memory, readable beside its paper."""
 
 from collections.abc import Callable
+from typing import Any
 
 from unbounded.memories.base import BACKENDS, Memory
 from unbounded.memories.beginnings import Beginning, Constant, Drawn, FirstOne, Learned
@@ -19,18 +20,13 @@ from unbounded.memories.superposition_stack import (
     trim_cells,
 )
 
-#: Every memory of vectors with strengths by the name that configurations use. "quiet_deque" is the
-#: deque whose bottom is pushed little at first; with both ends alike, copying was not learned
-#: (results/grefenstette2015).
-MEMORIES: dict[str, Callable[..., NeuralStack | NeuralQueue | NeuralDeque]] = {
+#: Every memory by the name that configurations use. "quiet_deque" is the deque whose bottom is
+#: pushed little at first; with both ends alike, copying was not learned (results/grefenstette2015).
+MEMORIES: dict[str, Callable[..., Memory[Any, Any]]] = {
     "stack": NeuralStack,
     "queue": NeuralQueue,
     "deque": NeuralDeque,
     "quiet_deque": quiet_deque,
-}
-
-#: Every memory of cells in superposition by the name that configurations use.
-SUPERPOSITION_MEMORIES: dict[str, type[SuperpositionStack] | type[SuperpositionList]] = {
     "superposition_stack": SuperpositionStack,
     "superposition_list": SuperpositionList,
 }
@@ -38,7 +34,6 @@ SUPERPOSITION_MEMORIES: dict[str, type[SuperpositionStack] | type[SuperpositionL
 __all__ = [
     "BACKENDS",
     "MEMORIES",
-    "SUPERPOSITION_MEMORIES",
     "ActionValue",
     "Beginning",
     "Constant",

@@ -10,13 +10,11 @@ from unbounded.models.initialization import draw_sums
 from unbounded.models.sequence_model import SequenceModel
 
 if TYPE_CHECKING:
-    from unbounded.models.stream import StreamModel
-    from unbounded.models.transduction import TransductionModel
+    from unbounded.models.memory_model import MemoryModel
 
 __all__ = [
+    "MemoryModel",
     "SequenceModel",
-    "StreamModel",
-    "TransductionModel",
     "discretized",
     "draw_sums",
     "generate",
@@ -26,13 +24,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # These two need huggingface_hub, which `import unbounded` must not load.
-    if name == "StreamModel":
-        from unbounded.models.stream import StreamModel
+    # It needs huggingface_hub, which `import unbounded` must not load.
+    if name == "MemoryModel":
+        from unbounded.models.memory_model import MemoryModel
 
-        return StreamModel
-    if name == "TransductionModel":
-        from unbounded.models.transduction import TransductionModel
-
-        return TransductionModel
+        return MemoryModel
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -43,7 +43,7 @@ def superposition_layer(model: nn.Module) -> tuple[MemoryRNN, SuperpositionMemor
     raise ConfigError(
         [
             "model: expected a MemoryRNN with superposition stacks or lists in it, such as "
-            "StreamModel(memory='superposition_stack')"
+            "MemoryModel(memory='superposition_stack', ...)"
         ]
     )
 

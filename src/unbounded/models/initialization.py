@@ -8,17 +8,46 @@ import torch
 from torch import nn
 
 from unbounded.errors import ConfigError
-from unbounded.layers.controllers import WeightedController
+from unbounded.layers.controllers import GRUController, LSTMController, WeightedController
 from unbounded.layers.heads import Heads
 from unbounded.layers.initial_memory import InitialMemory
+from unbounded.layers.symbols import input_weight
+from unbounded.models.sequence_model import SequenceModel
 
-#: How the matrices of a transduction model begin: as its layers draw them, or as PyTorch's would.
-INITIALIZATIONS = ("glorot", "torch")
-#: How its output embedding begins: N(0, 1) as torch.nn.Embedding, or as torch.nn.Linear.
-OUTPUT_INITIALIZATIONS = ("normal", "torch")
-#: How the columns of a stream model's one-hot symbols begin: as the rest of the model does, or as
-#: those of torch.nn.Embedding, from N(0, 1).
+#: How a model's layer begins: as it draws itself, as PyTorch's would, or as sums of random numbers.
+INITIALIZATIONS = ("glorot", "torch", "sums")
+#: How its output embedding begins: N(0, 1) as torch.nn.Embedding, as torch.nn.Linear, or as sums.
+OUTPUT_INITIALIZATIONS = ("normal", "torch", "sums")
+#: How the columns of one-hot symbols begin: as the rest of the layer does, or as those of
+#: torch.nn.Embedding, from N(0, 1).
 SYMBOL_INITIALIZATIONS = ("as_model", "normal")
+
+
+def initialize(model: SequenceModel, layer: str, output: str, symbols: str) -> None:
+    """Draw the first weights of a model anew, from torch's generator, the layer's first.
+
+    Args:
+        model: freshly made: what is left as it is was drawn by its parts.
+        layer: one of INITIALIZATIONS. Layers with gates (LSTM, GRU) keep their own draw at "sums".
+        output: one of OUTPUT_INITIALIZATIONS.
+        symbols: one of SYMBOL_INITIALIZATIONS; without effect on embeddings.
+    """
+    if layer == "torch":
+        draw_as_torch(model.layer)
+    if layer == "sums" and not _has_gates(model.layer):
+        draw_sums(model.layer)
+    if output == "torch":
+        model.output.reset_parameters()
+    if output == "sums":
+        draw_sums(model.output)
+    weight = input_weight(model.layer) if model.embedding is None else None
+    if symbols == "normal" and weight is not None:
+        nn.init.normal_(weight.detach()[:, : model.input_vocabulary])
+
+
+def _has_gates(layer: nn.Module) -> bool:
+    gated = nn.LSTM | LSTMController | GRUController
+    return any(isinstance(part, gated) for part in layer.modules())
 
 
 def draw_as_torch(module: nn.Module) -> None:

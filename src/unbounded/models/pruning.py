@@ -15,15 +15,15 @@ from unbounded.layers import MemoryRNN
 from unbounded.layers.controllers import WeightedController
 from unbounded.memories.superposition import EMPTY
 from unbounded.models.discrete import superposition_layer
-from unbounded.models.stream import StreamModel
+from unbounded.models.memory_model import MemoryModel
 
 
-def without_stacks(model: StreamModel, removed: Iterable[int]) -> StreamModel:
+def without_stacks(model: MemoryModel, removed: Iterable[int]) -> MemoryModel:
     """A model without some of its stacks or lists; its weights are those of the rest.
 
-    In place of a removed stack the controller sees at every step what an empty one reads. One
-    symbol of the input is 1 and all others are 0, so the weights of these constants are added to
-    those of every symbol, or to the bias if the controller has one: the smaller model computes what
+    In place of a removed stack the controller sees at every step what an empty one reads. The
+    weights of these constants are added to the bias if the controller has one, or to those of every
+    one-hot symbol, of which one is 1 and all others are 0: the smaller model computes what
     the whole one would if the removed stacks were always empty.
 
     Args:
@@ -36,11 +36,9 @@ def without_stacks(model: StreamModel, removed: Iterable[int]) -> StreamModel:
     """
     layer, memory = superposition_layer(model)
     kept = _check(model, layer, memory.count, set(removed))
-    config = model._hub_mixin_config
-    if not isinstance(config, dict):
-        raise ConfigError(["model: it has no config of plain values to build a smaller one from"])
+    config = model.config
     with torch.random.fork_rng(devices=[]):  # the first weights drawn here are thrown away
-        smaller = StreamModel(**{**config, "count": len(kept)})
+        smaller = MemoryModel(**{**config, "memory": {**config["memory"], "count": len(kept)}})
     weights = {name: weight.detach().clone() for name, weight in model.state_dict().items()}
     _slice_heads(weights, layer, kept)
     _slice_inputs(weights, layer, kept, memory.count)
@@ -48,7 +46,7 @@ def without_stacks(model: StreamModel, removed: Iterable[int]) -> StreamModel:
     return smaller.train(model.training)
 
 
-def _check(model: StreamModel, layer: MemoryRNN, count: int, removed: set[int]) -> list[int]:
+def _check(model: MemoryModel, layer: MemoryRNN, count: int, removed: set[int]) -> list[int]:
     """The stacks that remain."""
     faults = []
     unknown = sorted(removed - set(range(count)))
@@ -56,10 +54,11 @@ def _check(model: StreamModel, layer: MemoryRNN, count: int, removed: set[int]) 
         faults.append(f"removed: expected stacks 0..{count - 1}, got {unknown}")
     if removed >= set(range(count)):
         faults.append(f"removed: at least one of the {count} stacks must remain")
-    if model.sequence.embedding is not None:
-        faults.append("model: expected one-hot symbols, it has an embedding")
-    if not isinstance(layer.controller, WeightedController):
-        faults.append(f"model: cannot slice the controller {type(layer.controller).__name__}")
+    controller = layer.controller
+    if not isinstance(controller, WeightedController):
+        faults.append(f"model: cannot slice the controller {type(controller).__name__}")
+    elif model.sequence.embedding is not None and controller.bias_ih is None:
+        faults.append("model: expected one-hot symbols or a controller with a bias")
     if faults:
         raise ConfigError(faults)
     return [stack for stack in range(count) if stack not in removed]

@@ -4,27 +4,33 @@ from unbounded.tasks.addition import BinaryAddition
 from unbounded.tasks.batch import Batch, pieces
 from unbounded.tasks.counting import Counting
 from unbounded.tasks.derivation import GrammarPairs
+from unbounded.tasks.dyck import DyckPrefixes
 from unbounded.tasks.grammar import Grammar, Rule, WordClass
 from unbounded.tasks.grammars import GENDER, SVO_SOV
 from unbounded.tasks.lengths import LengthRange
 from unbounded.tasks.memorization import Memorization
-from unbounded.tasks.penn_treebank import PennTreebank
+from unbounded.tasks.pair_file import FilePairs
+from unbounded.tasks.penn_treebank import read_penn_treebank
 from unbounded.tasks.randomness import SPLITS, Stream
 from unbounded.tasks.registry import TASKS, make_task
 from unbounded.tasks.streams import JudgedStreams, Sequences, SequenceSource, StreamTask
 from unbounded.tasks.symbols import RandomSymbols
-from unbounded.tasks.task import Example, Task
+from unbounded.tasks.task import LAYOUTS, Example, Task
+from unbounded.tasks.text import TextTask, read_text
 from unbounded.tasks.transduction import Pairs, PairSource, Prompt, TransductionTask
 
 __all__ = [
     "GENDER",
+    "LAYOUTS",
     "SPLITS",
     "SVO_SOV",
     "TASKS",
     "Batch",
     "BinaryAddition",
     "Counting",
+    "DyckPrefixes",
     "Example",
+    "FilePairs",
     "Grammar",
     "GrammarPairs",
     "JudgedStreams",
@@ -32,7 +38,6 @@ __all__ = [
     "Memorization",
     "PairSource",
     "Pairs",
-    "PennTreebank",
     "Prompt",
     "RandomSymbols",
     "Rule",
@@ -41,8 +46,11 @@ __all__ = [
     "Stream",
     "StreamTask",
     "Task",
+    "TextTask",
     "TransductionTask",
     "WordClass",
     "make_task",
     "pieces",
+    "read_penn_treebank",
+    "read_text",
 ]

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
-from unbounded.errors import ChoiceError, ConfigError, did_you_mean
+from unbounded.errors import ChoiceError, ConfigError
+from unbounded.own_parts import find_part, options_of, unknown_options
 from unbounded.tasks import algorithmic
 from unbounded.tasks.derivation import GrammarPairs
+from unbounded.tasks.dyck import DyckPrefixes
 from unbounded.tasks.grammars import GENDER, SVO_SOV
 from unbounded.tasks.lengths import LengthRange
-from unbounded.tasks.penn_treebank import PUBLISHED, PennTreebank
+from unbounded.tasks.pair_file import FilePairs
+from unbounded.tasks.penn_treebank import PUBLISHED, read_penn_treebank
 from unbounded.tasks.symbols import RandomSymbols
 from unbounded.tasks.task import Task
+from unbounded.tasks.text import TextTask, read_text
 from unbounded.tasks.transduction import PairSource, TransductionTask
 
+T = TypeVar("T")
 Lengths: TypeAlias = LengthRange | str | tuple[int, int]
 
 
 def _transduction(
-    name: str, pairs: Callable[[], PairSource], train_lengths: Lengths, test_lengths: Lengths
+    name: str,
+    pairs: Callable[[], PairSource],
+    train_lengths: Lengths,
+    test_lengths: Lengths,
+    layout: str = "pairs",
 ) -> TransductionTask:
     """Build the parts, collect the faults of all of them, put them together."""
     faults: list[str] = []
@@ -39,7 +47,7 @@ def _transduction(
             faults.append(str(error))
     if faults:
         raise ConfigError(faults)
-    return TransductionTask(name, **built)
+    return TransductionTask(name, **built, layout=layout)
 
 
 def copy(
@@ -128,7 +136,81 @@ def gender(
     )
 
 
-def penn_treebank(data: str | None = None, published_counts: bool = True) -> PennTreebank:
+def answer_copy(
+    symbols: int = 128, train_lengths: Lengths = "8:64", test_lengths: Lengths = "65:128"
+) -> TransductionTask:
+    """Say the source again, fed only the end symbol while answering.
+
+    Args and errors as for `copy`; the layout is that of Yang 2016.
+    """
+    return _transduction(
+        "answer_copy",
+        lambda: RandomSymbols("copy", symbols),
+        train_lengths,
+        test_lengths,
+        "answer",
+    )
+
+
+def dyck_prefixes(train_lengths: Lengths = "2:24", test_lengths: Lengths = "25:48") -> DyckPrefixes:
+    """Say at each bracket whether all brackets so far are balanced.
+
+    Args:
+        train_lengths: brackets of a word of the split "train".
+        test_lengths: brackets of a word of the splits "validation" and "test".
+
+    Raises:
+        ConfigError: a range is not valid; all faults together.
+    """
+    faults: list[str] = []
+    ranges: list[LengthRange] = []
+    for part, lengths in (("train_lengths", train_lengths), ("test_lengths", test_lengths)):
+        try:
+            ranges.append(LengthRange.of(lengths))
+        except ConfigError as error:
+            faults += [f"{part}: {fault}" for fault in error.faults]
+    if faults:
+        raise ConfigError(faults)
+    return DyckPrefixes(*ranges)
+
+
+def pairs(data: str | None = None, characters: bool = False) -> TransductionTask:
+    """Say the target of a source: pairs of your own, from a file (--data FILE).
+
+    Args:
+        data: a file with a source, a tab and its target in each line; a tenth of the lines is held
+            out for validation, and a tenth for the test.
+        characters: whether each character is a symbol; words are, otherwise.
+
+    Raises:
+        ConfigError: no file was given, or its lines are no pairs; all faults together, by line.
+    """
+    if data is None:
+        raise ConfigError(
+            ["data: give a file with a source, a tab and its target in each line (--data FILE)"]
+        )
+    source = _of_data(lambda: FilePairs(data, characters))
+    return TransductionTask("pairs", source, source.lengths, source.lengths)
+
+
+def text(data: str | None = None, unknown: str = "error") -> TextTask:
+    """Predict the next word of a text of your own, from a folder (--data FOLDER).
+
+    Args:
+        data: folder of train.txt, valid.txt and test.txt, words between blanks.
+        unknown: of words that train.txt has not: "error", or "replace" to read them as <unk>.
+
+    Raises:
+        ConfigError: no folder was given, or its files are not such files; all faults together.
+    """
+    if data is None:
+        raise ConfigError(
+            ["data: give the folder of train.txt, valid.txt, test.txt (--data FOLDER)"]
+        )
+    return _of_data(lambda: read_text(data, unknown))
+
+
+def penn_treebank(data: str | None = None, published_counts: bool = True) -> TextTask:
     """Predict the next word of Penn Treebank; the project ships no text.
 
     Args:
@@ -144,8 +226,13 @@ def penn_treebank(data: str | None = None, published_counts: bool = True) -> Pen
         raise ConfigError(
             ["data: give the folder of ptb.train.txt, ptb.valid.txt, ptb.test.txt (--data DIR)"]
         )
+    return _of_data(lambda: read_penn_treebank(data, PUBLISHED if published_counts else None))
+
+
+def _of_data(read: Callable[[], T]) -> T:
+    """What was read of a user's files; what is wrong in them is the option's `data`."""
     try:
-        return PennTreebank(data, PUBLISHED if published_counts else None)
+        return read()
     except ConfigError as error:
         raise ConfigError(f"data: {fault}" for fault in error.faults) from None
 
@@ -156,6 +243,8 @@ TASKS: Final[dict[str, Callable[..., Task]]] = {
     "bigram_flip": bigram_flip,
     "svo_sov": svo_sov,
     "gender": gender,
+    "pairs": pairs,
+    "answer_copy": answer_copy,
     "anbn": algorithmic.anbn,
     "anbncn": algorithmic.anbncn,
     "anbncndn": algorithmic.anbncndn,
@@ -165,33 +254,39 @@ TASKS: Final[dict[str, Callable[..., Task]]] = {
     "anbmcndm": algorithmic.anbmcndm,
     "memorization": algorithmic.memorization,
     "binary_addition": algorithmic.binary_addition,
+    "dyck_prefixes": dyck_prefixes,
     "penn_treebank": penn_treebank,
+    "text": text,
 }
 
 
 def make_task(name: str, **options: Any) -> Task:
     """Build a task by name, with options as its function in `TASKS` takes them.
 
+    Args:
+        name: one of TASKS, or the import path of a subclass of `Task` of your own, whose module has
+            been imported.
+        options: by keyword.
     Raises:
         ChoiceError: there is no such task.
         ConfigError: options are unknown or out of range; all faults together.
     """
-    if name not in TASKS:
-        raise ChoiceError("task", name, TASKS)
-    known = list(inspect.signature(TASKS[name]).parameters)
-    faults = []
-    for option in options:
-        if option == "data" and option not in known:
-            faults.append(f"data: the task {name!r} reads no corpus; leave it out.")
-        elif option not in known:
-            hint = did_you_mean(option, known)
-            faults.append(
-                f"unknown option {option!r} of task {name!r}.{hint} Valid: {', '.join(known)}."
-            )
+    factory = find_part("task", name, TASKS, Task)
+    known = options_of(factory)
+    if "data" in options and "data" not in known:
+        faults = [f"data: the task {name!r} reads no data; leave it out."]
+    else:
+        faults = []
+    other = {key: value for key, value in options.items() if key != "data"}
+    faults += unknown_options(f"task {name!r}", other, known)
     try:
-        task = TASKS[name](**{key: value for key, value in options.items() if key in known})
+        task: Task = factory(**{key: value for key, value in options.items() if key in known})
     except ConfigError as error:
         raise ConfigError([*faults, *error.faults]) from None
+    except (TypeError, ValueError) as error:
+        if faults:
+            raise ConfigError([*faults, str(error)]) from error
+        raise
     if faults:
         raise ConfigError(faults)
     return task

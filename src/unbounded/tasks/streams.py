@@ -133,6 +133,9 @@ class StreamTask(Task):
         ChoiceError: there is no such loss.
     """
 
+    layout = "stream"
+    scoring = "lengths"
+
     def __init__(
         self,
         name: str,
@@ -193,6 +196,12 @@ class StreamTask(Task):
             for row, length, given in rows
         )
         return [Example(row[:given], row[given:]) for row, given in named]
+
+    def short_example(self, seed: int, lengths: LengthRange | None = None) -> Batch:
+        """Two short test sequences, one after the other."""
+        shortest = (self.train_lengths if lengths is None else lengths).minimum
+        short = LengthRange(shortest, shortest + 2)
+        return self.with_sequences(2).batch(seed, "test", 0, 1, short)
 
     def with_sequences(self, sequences: int) -> StreamTask:
         """The same task with streams of another number of sequences.

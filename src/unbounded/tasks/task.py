@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from unbounded.errors import ChoiceError
 from unbounded.tasks.batch import Batch
 from unbounded.tasks.lengths import LengthRange
 from unbounded.tasks.randomness import SPLITS
+
+#: How a task's batches are laid out.
+#: pairs: a source, then its target, each symbol of which is fed back. answer: the same, but fed
+#: only an end symbol while answering. stream: sequences without an end, cut for truncated BPTT.
+#: labels: a label at each prefix. text: one long text.
+LAYOUTS: Final = ("pairs", "answer", "stream", "labels", "text")
+# A picture of more symbols than these cannot be read.
+_READABLE = 16
 
 
 class Example(NamedTuple):
@@ -25,14 +33,24 @@ class Task(ABC):
     """What to learn, as batches of tokens. A task knows no model.
 
     Attributes:
+        layout: one of LAYOUTS.
+        objective: what training minimises: "cross_entropy" over the output vocabulary, or "binary"
+            for targets 0 and 1.
+        scoring: name of the scoring that says how well it is done, or the import path of your own.
+        has_lengths: whether examples are drawn from ranges of lengths.
         name: the name it is listed under.
         input_vocabulary: symbols that `Batch.inputs` indexes. A name may stand in it twice, once
             for each side of a transduction: the place counts, not the name.
-        output_vocabulary: symbols that `Batch.targets` indexes.
+        output_vocabulary: symbols that `Batch.targets` indexes; of a binary task the one that is
+            true or not.
         train_lengths: lengths drawn for the split "train".
         test_lengths: lengths drawn for the splits "validation" and "test".
     """
 
+    layout: str
+    objective: ClassVar[str] = "cross_entropy"
+    scoring: str
+    has_lengths: ClassVar[bool] = True
     name: str
     input_vocabulary: tuple[str, ...]
     output_vocabulary: tuple[str, ...]
@@ -81,6 +99,20 @@ class Task(ABC):
         Args and errors as for `batch`.
         """
         return self.examples(seed, split, index, 1, lengths)[0]
+
+    def short_example(self, seed: int, lengths: LengthRange | None = None) -> Batch:
+        """One test example whose trace a person can read, from the shorter end of a range.
+
+        Args:
+            lengths: None for the training range.
+        """
+        trained = self.train_lengths if lengths is None else lengths
+        longest = min(trained.maximum, max(_READABLE, trained.minimum))
+        return self.batch(seed, "test", 0, 1, LengthRange(trained.minimum, longest))
+
+    def available(self, split: str, lengths: LengthRange) -> int | None:
+        """How many different examples there are; None where they are drawn without end."""
+        return None
 
     def split_lengths(self, split: str) -> LengthRange:
         """The range of lengths a split draws from by default.

@@ -1,4 +1,4 @@
-"""Source-to-target tasks as one joint sequence: <s> source ||| target </s>.
+"""Source-to-target tasks: <s> source ||| target </s>, each symbol of the target fed back or not.
 
 The task lays pairs out as tokens; where the pairs come from (random symbols, a grammar) is a
 `PairSource` it is given.
@@ -15,12 +15,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unbounded.errors import ChoiceError
 from unbounded.tasks.batch import Batch
 from unbounded.tasks.lengths import LengthRange
 from unbounded.tasks.randomness import LAST_INDEX, Integers, Stream, whole_number
 from unbounded.tasks.task import Example, Task
 
 START, SEPARATOR, END = "<s>", "|||", "</s>"
+_SEPARATOR_TOKEN = 1
+_LAYOUTS = ("pairs", "answer")
 
 
 class Pairs(NamedTuple):
@@ -58,6 +61,10 @@ class PairSource(ABC):
             ConfigError: no pair has a length of this range.
         """
 
+    def available(self, split: str, lengths: LengthRange) -> int | None:
+        """How many different pairs there are; None where they are drawn without end."""
+        return None
+
 
 class Prompt(NamedTuple):
     """What a model reads before it generates, and what it should then say.
@@ -78,11 +85,18 @@ class Prompt(NamedTuple):
 class TransductionTask(Task):
     """Read the source up to |||, then say the target and </s>.
 
-    Inputs are <s> source ||| target, targets the same one step ahead; only the target's symbols
-    and </s> are masked in (the paper does not say which symbols count; this is the usual reading).
+    Inputs are <s> source ||| target, targets the same one step ahead; in the layout "answer" ||| is
+    fed at each step of the answer, so that the network hears nothing of what it said. Only the
+    target's symbols and </s> are masked in (the paper does not say which symbols count; this is the
+    usual reading).
     Input tokens: <s> is 0, ||| is 1, then the source symbols, then the target symbols. Output
     tokens: </s> is 0, then the target symbols.
 
+    Args:
+        name: the name it is listed under.
+        pairs: where the pairs come from.
+        train_lengths, test_lengths: source lengths of the splits.
+        layout: "pairs" or "answer".
     Attributes:
         source_vocabulary: the source symbols, without <s> and |||.
         target_vocabulary: the target symbols, without </s>.
@@ -92,22 +106,35 @@ class TransductionTask(Task):
     Source: Grefenstette et al. 2015, arXiv:1506.02516, section 4.1.
     """
 
+    scoring = "sequences"
+
     def __init__(
-        self, name: str, pairs: PairSource, train_lengths: LengthRange, test_lengths: LengthRange
+        self,
+        name: str,
+        pairs: PairSource,
+        train_lengths: LengthRange,
+        test_lengths: LengthRange,
+        layout: str = "pairs",
     ) -> None:
-        self.name = name
+        if layout not in _LAYOUTS:
+            raise ChoiceError("layout", layout, _LAYOUTS)
+        self.name, self.layout = name, layout
         self.pairs = pairs
         self.train_lengths = train_lengths
         self.test_lengths = test_lengths
         source, target = pairs.source_vocabulary, pairs.target_vocabulary
         self.source_vocabulary = source
         self.target_vocabulary = target
-        self.input_vocabulary = (START, SEPARATOR, *source, *target)
+        self._fed_back = layout == "pairs"
+        fed = target if self._fed_back else ()
+        self.input_vocabulary = (START, SEPARATOR, *source, *fed)
         self.output_vocabulary = (END, *target)
         self.end_token = 0
         self._first_source = 2
         self._first_target = 2 + len(source)
         self.output_to_input = torch.arange(len(self.output_vocabulary)) + self._first_target - 1
+        if not self._fed_back:
+            self.output_to_input[:] = _SEPARATOR_TOKEN
         self.output_to_input[self.end_token] = 0
 
     def batch(
@@ -121,7 +148,8 @@ class TransductionTask(Task):
         rows, places = _within(pairs.target_lengths, pairs.target.shape[1])
         symbols = pairs.target[rows, places]
         steps_of_symbols = pairs.source_lengths[rows] + 1 + places
-        inputs[rows, steps_of_symbols + 1] = symbols + self._first_target
+        fed = symbols + self._first_target if self._fed_back else _SEPARATOR_TOKEN
+        inputs[rows, steps_of_symbols + 1] = fed
         targets[rows, steps_of_symbols] = symbols + 1
         step = np.arange(inputs.shape[1])
         mask = (step > pairs.source_lengths[:, None]) & (step < steps[:, None])
@@ -142,6 +170,10 @@ class TransductionTask(Task):
         rows, places = _within(pairs.target_lengths, pairs.target.shape[1])
         targets[rows, places] = pairs.target[rows, places] + 1
         return Prompt(*(torch.from_numpy(a) for a in (inputs, steps, targets, target_lengths)))
+
+    def available(self, split: str, lengths: LengthRange) -> int | None:
+        """See `Task.available`."""
+        return self.pairs.available(split, lengths)
 
     def examples(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
@@ -166,7 +198,7 @@ class TransductionTask(Task):
         inputs = np.zeros((len(pairs.source), width), dtype=np.int64)
         rows, places = _within(pairs.source_lengths, pairs.source.shape[1])
         inputs[rows, places + 1] = pairs.source[rows, places] + self._first_source
-        inputs[np.arange(len(inputs)), pairs.source_lengths + 1] = 1
+        inputs[np.arange(len(inputs)), pairs.source_lengths + 1] = _SEPARATOR_TOKEN
         return inputs
 
 

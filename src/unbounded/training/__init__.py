@@ -4,8 +4,15 @@ The loop and the checkpoints need accelerate and are imported from their own mod
 """
 
 from unbounded.training.curricula import Growing
-from unbounded.training.objective import masked_cross_entropy, perplexity
+from unbounded.training.objective import (
+    OBJECTIVES,
+    Objective,
+    masked_binary_cross_entropy,
+    masked_cross_entropy,
+    perplexity,
+)
 from unbounded.training.optimizers import OPTIMIZERS, SCHEDULES, make_optimizer, make_schedule
+from unbounded.training.options import PhaseOptions
 from unbounded.training.plateau import HalveOnPlateau
 from unbounded.training.rounding import RoundActions
 from unbounded.training.signals import Interrupted
@@ -13,12 +20,15 @@ from unbounded.training.state import LoopState
 from unbounded.training.stopping import StopRule, WhenConverged, WhenSolved, any_of, never
 
 __all__ = [
+    "OBJECTIVES",
     "OPTIMIZERS",
     "SCHEDULES",
     "Growing",
     "HalveOnPlateau",
     "Interrupted",
     "LoopState",
+    "Objective",
+    "PhaseOptions",
     "RoundActions",
     "StopRule",
     "WhenConverged",
@@ -26,6 +36,7 @@ __all__ = [
     "any_of",
     "make_optimizer",
     "make_schedule",
+    "masked_binary_cross_entropy",
     "masked_cross_entropy",
     "never",
     "perplexity",

@@ -1,16 +1,15 @@
-"""The training loop: a task and a model in, metrics, checkpoints and a reason to stop out."""
+"""A phase of training: a task and a model in, metrics, checkpoints and a reason to stop out."""
 
 from __future__ import annotations
 
 import copy
-import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from accelerate import Accelerator
-from torch import Tensor, nn
+from torch import Tensor
 
 from unbounded.errors import NonFiniteError
 from unbounded.tasks import LengthRange, Task
@@ -18,18 +17,18 @@ from unbounded.training import finite
 from unbounded.training.carry import Carry
 from unbounded.training.checkpoint import Checkpoints
 from unbounded.training.clock import Clock
-from unbounded.training.curricula import Curriculum
 from unbounded.training.metrics_log import MetricsLog
 from unbounded.training.objective import perplexity
-from unbounded.training.online import make_trainer
+from unbounded.training.online import Trained, make_trainer
+from unbounded.training.options import PhaseOptions
 from unbounded.training.progress import Progress
 from unbounded.training.signals import Interrupted, StopRequest
 from unbounded.training.state import LoopState
 from unbounded.training.stopping import Assess, StopRule
 
 
-class TrainingLoop:
-    """Teacher-forced training, one gradient step a batch, or one a piece of a batch of streams.
+class Phase:
+    """A phase of teacher-forced training: a gradient step a batch, or one a piece of a batch.
 
     Batch n holds the task's training examples n * B to (n + 1) * B - 1, so the data order needs
     no state. Between two batches come, in this order and each when it is due: the report of
@@ -38,43 +37,26 @@ class TrainingLoop:
 
     Args:
         task: yields the batches.
-        model: prepared by `accelerator`; called as model(inputs), gives logits
-            [B, T, V] first.
-        optimizer, schedule: prepared by `accelerator`.
+        trained: model, optimizer and schedule, prepared by `accelerator`; the model is called as
+            model(inputs), or model(inputs, state), and gives logits [B, T, V] and the state.
         accelerator: device, precision and processes.
+        options: how far and in which steps.
         log: takes the metrics.
-        checkpoints: where the run is saved.
+        checkpoints: where the run is saved; with pieces `carry` must be among its extras.
         assess: scores the model on fresh validation examples.
-        stop_rule: ends the run before its budget does.
+        stop_rule: ends the phase before its budget does.
         progress: shown what happens.
         request: asks for an early end.
-        seed: of the training examples.
-        batch_size: sequences a batch over all processes.
-        batches: budget.
-        minutes: budget of training time, None for none.
-        clip: bound on the gradient.
-        lengths: range of the training sequences, or the range of each batch by its number.
-        report_every: batches between reports of training perplexity.
-        accuracy_every: batches between the accuracies, 0 for none.
-        accuracy_lengths: the ranges they are taken over.
-        accuracy_count: sequences a range.
-        checkpoint_every: batches between checkpoints.
-        checkpoint_minutes: after so many without one it is written all the same, by one process
-            also between two pieces of a batch; what is learnt does not depend on it.
+        carry: holds the place in a batch that is trained in pieces.
         now: seconds, for both kinds of minutes.
-        clip_by, piece_steps, carry, average: as for `BatchTrainer`. With pieces a request to
-            stop is answered after a piece, and the checkpoint that is written then, or by the
-            clock, holds the place in the batch: `carry` must be among its extras.
-        update: "piece" or "symbol", as for `make_trainer`.
     """
 
     def __init__(
         self,
         task: Task,
-        model: nn.Module,
-        optimizer: torch.optim.Optimizer,
-        schedule: torch.optim.lr_scheduler.LRScheduler,
+        trained: Trained,
         accelerator: Accelerator,
+        options: PhaseOptions,
         *,
         log: MetricsLog,
         checkpoints: Checkpoints,
@@ -82,62 +64,24 @@ class TrainingLoop:
         stop_rule: StopRule,
         progress: Progress,
         request: StopRequest,
-        seed: int,
-        batch_size: int,
-        batches: int,
-        minutes: float | None,
-        clip: float,
-        lengths: LengthRange | Curriculum,
-        report_every: int,
-        accuracy_every: int,
-        accuracy_lengths: Sequence[LengthRange],
-        accuracy_count: int,
-        checkpoint_every: int,
-        clip_by: str = "norm",
-        piece_steps: int | None = None,
         carry: Carry | None = None,
-        average: bool = True,
-        update: str = "piece",
-        checkpoint_minutes: float = 5.0,
         now: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._task = task
-        self._model = model
-        self._optimizer = optimizer
-        self._schedule = schedule
+        self._model, _, self._schedule = trained
         self._accelerator = accelerator
+        self._options = options
         self._log = log
         self._checkpoints = checkpoints
         self._assess = assess
         self._stop_rule = stop_rule
         self._progress = progress
         self._request = request
-        self._seed = seed
-        self._batch_size = batch_size
-        self._batches = batches
-        self._minutes = math.inf if minutes is None else minutes
-        self._lengths: Curriculum = (
-            (lambda batch: lengths) if isinstance(lengths, LengthRange) else lengths
-        )
         self._trainer = make_trainer(
-            update,
-            model,
-            optimizer,
-            accelerator,
-            self._totals,
-            clip=clip,
-            clip_by=clip_by,
-            piece_steps=piece_steps,
-            carry=carry,
-            average=average,
+            trained, accelerator, self._totals, options, objective=task.objective, carry=carry
         )
-        self._in_pieces = piece_steps is not None
-        self._report_every = report_every
-        self._accuracy_every = accuracy_every
-        self._accuracy_lengths = tuple(accuracy_lengths)
-        self._accuracy_count = accuracy_count
-        self._checkpoint_every = checkpoint_every
-        self._clock = Clock(now, 60 * checkpoint_minutes)
+        self._in_pieces = options.piece_steps is not None
+        self._clock = Clock(now, 60 * options.checkpoint_minutes)
 
     def run(self, state: LoopState) -> LoopState:
         """Train from `state` to the end of the run.
@@ -172,17 +116,19 @@ class TrainingLoop:
 
     def _step(self, state: LoopState) -> int:
         """Train one batch, or what is left of it; the signal that asked to stop, or 0."""
-        start, lengths = state.batch * self._batch_size, self._lengths(state.batch)
-        whole = self._task.batch(self._seed, "train", start, self._batch_size, lengths)
+        options, size = self._options, self._options.batch_size
+        lengths = options.lengths_of(state.batch) if self._task.has_lengths else None
+        whole = self._task.batch(options.seed, "train", state.batch * size, size, lengths)
         stop = 0
         for result in self._trainer.train(whole, state.batch):
             state.window_nats += result.nats
             state.window_tokens += result.tokens
+            state.symbols += result.symbols
             if result.gradient_norm is not None:
                 state.gradient_norm = result.gradient_norm
             if result.tokens:
                 self._progress.step(state.batch + result.done, result.nats / result.tokens)
-            self._clock.done(result.symbols if self._in_pieces else self._batch_size)
+            self._clock.done(result.symbols if self._in_pieces else size)
             stop = stop or result.stop
             # The carried state of other processes is not in this one's checkpoint.
             if result.done < 1 and self._accelerator.num_processes == 1:
@@ -197,22 +143,21 @@ class TrainingLoop:
 
     def _act(self, state: LoopState) -> None:
         """Do what is due after `state.batch` batches."""
+        options = self._options
         state.elapsed_s = self._clock.elapsed()
-        if state.batch % self._report_every == 0:
+        if state.batch % options.report_every == 0:
             self._report(state)
-        if self._accuracy_every and state.batch % self._accuracy_every == 0:
-            for lengths in self._accuracy_lengths:
+        if options.accuracy_every and state.batch % options.accuracy_every == 0:
+            for lengths in options.accuracy_lengths:
                 self._accuracy(state, lengths)
         reason = self._stop_rule(state, self._watched_assess(state), self._recorder(state))
-        if reason is None and state.batch >= self._batches:
-            reason = f"budget: {self._batches} batches are done"
-        if reason is None and self._clock.seconds >= 60 * self._minutes:
-            reason = f"budget: {self._minutes:g} minutes are over"
+        if reason is None:
+            reason = options.over(state.batch, state.symbols, self._clock.seconds)
         if self._accelerator.num_processes == 1:
             self._request.check()
         state.finished = reason
         state.actions_due = False
-        if reason or state.batch % self._checkpoint_every == 0 or self._clock.overdue():
+        if reason or state.batch % options.checkpoint_every == 0 or self._clock.overdue():
             self._save(state)
 
     def _save(self, state: LoopState) -> None:
@@ -243,14 +188,14 @@ class TrainingLoop:
         )
 
     def _accuracy(self, state: LoopState, lengths: LengthRange) -> None:
-        score = self._watched_assess(state)(lengths, state.drawn, self._accuracy_count)
-        state.drawn += self._accuracy_count
+        score = self._watched_assess(state)(lengths, state.drawn, self._options.accuracy_count)
+        state.drawn += self._options.accuracy_count
         self._recorder(state)(
             {
                 "kind": "accuracy",
                 "batch": state.batch,
                 "lengths": str(lengths),
-                "count": self._accuracy_count,
+                "count": self._options.accuracy_count,
                 "accuracy_coarse": score.coarse,
                 "accuracy_fine": score.fine,
             }

@@ -1,9 +1,12 @@
-"""What training minimises: cross entropy over the steps that count, in nats per token."""
+"""What training minimises: cross entropy over the steps that count, in nats per token or label."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
+import torch
 from torch import Tensor
 from torch.nn import functional
 
@@ -39,6 +42,52 @@ def masked_cross_entropy(logits: Tensor, targets: Tensor, mask: Tensor) -> Tenso
     # Leaving steps out by their target copies no logits: of 10 000 words half the time is that.
     chosen = targets.masked_fill(~mask, _LEFT_OUT).flatten()
     return functional.cross_entropy(flat, chosen, reduction="sum", ignore_index=_LEFT_OUT)
+
+
+def masked_binary_cross_entropy(logits: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
+    """Binary cross entropy summed over the counted steps, in nats.
+
+    Args:
+        logits: [B, T, 1]; above 0 says 1.
+        targets: 0 or 1, int64 [B, T].
+        mask: steps that count, bool [B, T].
+    Returns:
+        A scalar in the dtype of `logits`, at least float32.
+    Raises:
+        ShapeError: an axis disagrees.
+    """
+    if logits.shape != (*targets.shape, 1) or mask.shape != targets.shape:
+        raise ShapeError(
+            "logits must be [B, T, 1] with targets and mask [B, T]; got "
+            f"{tuple(logits.shape)}, {tuple(targets.shape)}, {tuple(mask.shape)}"
+        )
+    counted = logits[..., 0][mask]
+    if counted.element_size() < 4:
+        counted = counted.float()
+    return functional.binary_cross_entropy_with_logits(
+        counted, targets[mask].to(counted.dtype), reduction="sum"
+    )
+
+
+class Objective(NamedTuple):
+    """What a task's objective is to a model.
+
+    Fields:
+        loss: of logits [B, T, V], targets and mask [B, T]: the sum over counted steps, in nats.
+        predict: the targets that logits [B, T, V] say, int64 [B, T].
+    """
+
+    loss: Callable[[Tensor, Tensor, Tensor], Tensor]
+    predict: Callable[[Tensor], Tensor]
+
+
+#: The objectives by the name that a task gives.
+OBJECTIVES: Final[dict[str, Objective]] = {
+    "cross_entropy": Objective(masked_cross_entropy, lambda logits: logits.argmax(dim=-1)),
+    "binary": Objective(
+        masked_binary_cross_entropy, lambda logits: (logits[..., 0] > 0).to(torch.int64)
+    ),
+}
 
 
 def perplexity(nats_per_token: float) -> float:

@@ -8,69 +8,65 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
 
 from unbounded.errors import ChoiceError, ConfigError, NonFiniteError
+from unbounded.layers.symbol_steps import History, gradients, step, weights_of
+from unbounded.models.discrete import sequence_model
 from unbounded.models.sequence_model import SequenceModel
 from unbounded.tasks import Batch
 from unbounded.training.carry import Carry
 from unbounded.training.optimizers import UPDATES
+from unbounded.training.options import PhaseOptions
 from unbounded.training.steps import BatchTrainer, StepResult
-from unbounded.training.symbol_steps import History, gradients, step, weights_of
 
 #: Steps that the authors' program goes back.
 DEFAULT_REACH = 50
 
 
+#: Model, optimizer and schedule, as accelerate prepared them.
+Trained = tuple[nn.Module, torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]
+
+
 def make_trainer(
-    update: str,
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
+    trained: Trained,
     accelerator: Accelerator,
     totals: Callable[[Tensor], tuple[float, int]],
+    options: PhaseOptions,
     *,
-    clip: float,
-    clip_by: str,
-    piece_steps: int | None,
+    objective: str,
     carry: Carry | None,
-    average: bool,
 ) -> BatchTrainer | SymbolTrainer:
     """What trains a batch: a gradient step for each piece of it, or for each symbol.
 
     Args:
-        update: "piece" (`BatchTrainer`) or "symbol" (`SymbolTrainer`, with pieces as its reach).
-        model, optimizer, accelerator, totals: as for `BatchTrainer`.
-        clip, clip_by, piece_steps, carry, average: as for `BatchTrainer`.
+        trained, accelerator, totals, carry: as for `BatchTrainer`.
+        options: `update` is "piece" (`BatchTrainer`) or "symbol" (`SymbolTrainer`, with the pieces
+            as its reach).
+        objective: of the task.
     Raises:
         ChoiceError: `update` or `clip_by` is not among those there are.
-        ConfigError: the model cannot be updated after every symbol.
+        ConfigError: the model or the objective cannot be updated after every symbol.
     """
-    if update not in UPDATES:
-        raise ChoiceError("update", update, UPDATES)
-    if update == "symbol":
-        inner: Any = accelerator.unwrap_model(model)
-        return SymbolTrainer(
-            getattr(inner, "sequence", inner),
-            optimizer,
-            reach=piece_steps or DEFAULT_REACH,
-            clip=clip,
-            carry=carry or Carry(),
-            stop=lambda: totals(torch.zeros(()))[1],
+    if options.update not in UPDATES:
+        raise ChoiceError("update", options.update, UPDATES)
+    model, optimizer, _ = trained
+    if options.update == "piece":
+        return BatchTrainer(
+            model, optimizer, accelerator, totals, options, objective=objective, carry=carry
         )
-    return BatchTrainer(
-        model,
+    if objective != "cross_entropy":
+        raise ConfigError([f"update: after every symbol only cross entropy, not {objective!r}"])
+    return SymbolTrainer(
+        sequence_model(accelerator.unwrap_model(model)),
         optimizer,
-        accelerator,
-        totals,
-        clip=clip,
-        clip_by=clip_by,
-        piece_steps=piece_steps,
-        carry=carry,
-        average=average,
+        reach=options.piece_steps or DEFAULT_REACH,
+        clip=options.clip,
+        carry=carry or Carry(),
+        stop=lambda: totals(torch.zeros(()))[1],
     )
 
 
@@ -107,7 +103,7 @@ class SymbolTrainer:
         stop: Callable[[], int],
         report_steps: int = 200,
     ) -> None:
-        weights_of(model)
+        weights_of(model.layer, model.output)
         self._model = model
         self._optimizer = optimizer
         self._reach = reach
@@ -129,7 +125,7 @@ class SymbolTrainer:
         if len(whole.inputs) != 1:
             raise ConfigError([f"batch_size: expected 1 stream, got {len(whole.inputs)}"])
         carry, steps, size = self._carry, whole.inputs.shape[1], self._report_steps
-        history = History.empty(self._model)
+        history = History.empty(self._model.layer)
         if carry.loaded:
             carry.rebuild(history.state())
         if carry.state is not None:
@@ -151,7 +147,7 @@ class SymbolTrainer:
         self, whole: Batch, first: int, last: int, history: History
     ) -> tuple[float, int]:
         """Symbols `first` to `last - 1` of a stream; the loss and how many counted."""
-        weights = weights_of(self._model)
+        weights = weights_of(self._model.layer, self._model.output)
         rate = float(self._optimizer.param_groups[0]["lr"])
         inputs, targets, mask = (field[0, first:last].tolist() for field in whole[:3])
         nats, tokens = 0.0, 0

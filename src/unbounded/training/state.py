@@ -15,6 +15,7 @@ class LoopState:
     Fields:
         batch: batches trained so far; the next one draws examples batch * B, ..., in order.
         actions_due: whether the reports, looks and checkpoints due at `batch` are still to be done.
+        symbols: input symbols trained on so far, counted in the loss or not.
         window_nats, window_tokens: sums since the last report of training perplexity.
         gradient_norm: of the last batch, before clipping.
         perplexity: the last training perplexity reported, None before the first.
@@ -27,6 +28,7 @@ class LoopState:
 
     batch: int = 0
     actions_due: bool = False
+    symbols: int = 0
     window_nats: float = 0.0
     window_tokens: int = 0
     gradient_norm: float = 0.0
@@ -50,7 +52,8 @@ class LoopState:
             CheckpointError: fields are missing or unknown.
         """
         names = {item.name for item in fields(cls)}
-        if not isinstance(data, dict) or set(data) != names:
+        # Checkpoints of version 0.1 did not count the symbols.
+        if not isinstance(data, dict) or set(data) | {"symbols"} != names:
             given = sorted(data) if isinstance(data, dict) else type(data).__name__
             raise CheckpointError(f"loop state must have the fields {sorted(names)}, got {given}")
         return cls(**data)

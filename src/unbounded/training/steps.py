@@ -15,8 +15,9 @@ from unbounded.memories import detach_state
 from unbounded.tasks import Batch, pieces
 from unbounded.training import finite
 from unbounded.training.carry import Carry
-from unbounded.training.objective import masked_cross_entropy
+from unbounded.training.objective import OBJECTIVES
 from unbounded.training.optimizers import CLIPS
+from unbounded.training.options import PhaseOptions
 
 
 class StepResult(NamedTuple):
@@ -50,11 +51,9 @@ class BatchTrainer:
         optimizer: prepared by `accelerator`.
         accelerator: device, precision and processes.
         totals: sums a loss over all processes; also says which signal asked to stop, or 0.
-        clip: bound on the gradient.
-        clip_by: "norm" scales the gradient, "value" cuts each of its elements.
-        piece_steps: time steps of a piece, None for the whole batch at once.
+        options: clip, clip_by, piece_steps and average.
+        objective: of the task, one of `OBJECTIVES`.
         carry: holds the place in a batch; one that a checkpoint gave lets it be taken up there.
-        average: whether the loss of a step is the mean over what counts in it, or the sum.
     Raises:
         ChoiceError: `clip_by` is neither.
     """
@@ -65,24 +64,22 @@ class BatchTrainer:
         optimizer: torch.optim.Optimizer,
         accelerator: Accelerator,
         totals: Callable[[Tensor], tuple[float, int]],
+        options: PhaseOptions,
         *,
-        clip: float,
-        clip_by: str = "norm",
-        piece_steps: int | None = None,
+        objective: str = "cross_entropy",
         carry: Carry | None = None,
-        average: bool = True,
     ) -> None:
-        if clip_by not in CLIPS:
-            raise ChoiceError("clip_by", clip_by, CLIPS)
+        if options.clip_by not in CLIPS:
+            raise ChoiceError("clip_by", options.clip_by, CLIPS)
         self._model = model
         self._optimizer = optimizer
         self._accelerator = accelerator
         self._totals = totals
-        self._clip = clip
-        self._clip_by = clip_by
-        self._piece_steps = piece_steps
+        self._loss = OBJECTIVES[objective].loss
+        self._clip, self._clip_by = options.clip, options.clip_by
+        self._piece_steps = options.piece_steps
         self._carry = carry or Carry()
-        self._average = average
+        self._average = options.average
 
     def train(self, whole: Batch, number: int) -> Iterator[StepResult]:
         """Train a batch, the same one on all processes, from where it was left.
@@ -131,7 +128,7 @@ class BatchTrainer:
         # Models are causal: padding behind a sequence changes nothing that the mask counts.
         result = self._call(share, carry.state)
         logits = result[0]
-        nats = masked_cross_entropy(logits, share.targets, share.mask)
+        nats = self._loss(logits, share.targets, share.mask)
         # Processes average their gradients; each sum divided by the tokens of all processes and
         # times their number makes that average the gradient of the piece's mean.
         self._accelerator.backward(nats * (processes / (tokens if self._average else 1)))

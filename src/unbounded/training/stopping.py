@@ -15,6 +15,10 @@ class Score(Protocol):
     """What an assessment says; `unbounded.evaluation` makes these."""
 
     @property
+    def right(self) -> int:
+        """Sequences that are right to the end."""
+
+    @property
     def coarse(self) -> float:
         """Share of sequences that are right to the end."""
 

@@ -99,9 +99,9 @@ def make_memory(case: Case) -> Memory[Any, Any]:
 
 def _memories() -> dict[str, Any]:
     # Only here: the --help of the command, which shows the fields of Case, needs no torch.
-    from unbounded.memories import MEMORIES, SUPERPOSITION_MEMORIES
+    from unbounded.memories import MEMORIES
 
-    return {**MEMORIES, **SUPERPOSITION_MEMORIES}
+    return dict(MEMORIES)
 
 
 def _paper() -> list[Case]:

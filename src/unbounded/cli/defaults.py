@@ -1,0 +1,215 @@
+"""What `unbounded train` begins with, read off its arguments before they are parsed.
+
+The task's preset, what --protocol changes in it, the memory and controller of --config and those
+named on the command line decide which options there are; the others are parsed with these as their
+defaults.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from unbounded.cli.faults import file_fault
+from unbounded.errors import ChoiceError, ConfigError
+from unbounded.experiments.config import plain_yaml
+from unbounded.experiments.config.compose import merged, part_data, preset_of
+from unbounded.experiments.config.presets import PRESETS, PROTOCOLS
+from unbounded.own_parts import is_path, module_of
+
+_PARTS: Final = ("memory", "controller")
+_LENGTHS = "--evaluation.lengths"
+#: Options without a value.
+FLAGS: Final = ("resume", "overwrite", "quiet", "tensorboard")
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """What the arguments come to before they are parsed.
+
+    Fields:
+        task: that was named, or None.
+        defaults: a config as plain data.
+        arguments: what is left to parse; those of the config file stand first.
+        modules: of parts of the user's own that the command line names; they may be imported.
+    """
+
+    task: str | None
+    defaults: dict[str, Any]
+    arguments: list[str]
+    modules: tuple[str, ...]
+
+
+def begin(arguments: Sequence[str], flags: Sequence[str]) -> Beginning:
+    """Read task, protocol, config file and parts off the arguments.
+
+    Args:
+        arguments: what follows the verb.
+        flags: option strings that take no value.
+    Raises:
+        ChoiceError: there is no such task or protocol.
+        ConfigError: the config file cannot be read, or is no mapping of options.
+    """
+    rest, file = _without_config(arguments)
+    rest = _spelled_out(rest)
+    data = {} if file is None else _of_file(file)
+    task = _positional(rest, flags)
+    from_file = task is None
+    if from_file:
+        task = data.get("task")
+    elif "task" in data and data["task"] != task:
+        raise ConfigError(
+            [f"config: {file} is for task {data['task']!r}, and {task!r} was named; leave one out"]
+        )
+    known = task is None or (isinstance(task, str) and (task in PRESETS or is_path(task)))
+    if not known:
+        raise ChoiceError("task", task, PRESETS)
+    protocol = _value_of(rest, "--protocol") or data.pop("protocol", None)
+    if protocol is not None and protocol not in PROTOCOLS:
+        raise ChoiceError("protocol", protocol, PROTOCOLS)
+    parts = {name: _value_of(rest, f"--model.{name}.name") for name in _PARTS}
+    named = {name: value for name, value in parts.items() if value is not None}
+    model = data.get("model")
+    own = {}
+    if isinstance(model, dict):
+        own = {name: _part(name, model.pop(name)) for name in _PARTS if name in model}
+    base = preset_of(task or "copy", protocol) if task or protocol else preset_of("")
+    defaults = merged(base, {"model": own}, {"model": named})
+    words = [task] if task and from_file else []
+    flat = [word for word in _flat("", {**data, "task": None}) if word]
+    paths = [*named.values(), *([] if from_file else [task])]
+    modules = [module_of(path) for path in paths if path and is_path(path)]
+    modules += _values_of(rest, "--import")
+    return Beginning(task, defaults, [*words, *flat, *rest], tuple(modules))
+
+
+def _part(name: str, value: Any) -> dict[str, Any]:
+    """A memory or controller of a config file.
+
+    Raises:
+        ConfigError: it is no name, nor a mapping that may have one.
+    """
+    part = part_data(value)
+    if not isinstance(part.get("name", ""), str) or not all(isinstance(key, str) for key in part):
+        raise ConfigError(
+            [
+                f"config: model.{name}: expected a name, or a mapping such as {{name: queue, "
+                f"width: 256}}, got {value!r}"
+            ]
+        )
+    return part
+
+
+def import_modules(modules: Sequence[str]) -> None:
+    """Import what the command line names, and nothing else.
+
+    Raises:
+        ConfigError: a module cannot be imported; all of them together.
+    """
+    faults = []
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            faults.append(f"the package of {module} cannot be imported: {error}")
+    if faults:
+        raise ConfigError(faults)
+
+
+def _without_config(arguments: Sequence[str]) -> tuple[list[str], Path | None]:
+    """The arguments without --config, and its file; the last one counts."""
+    rest: list[str] = []
+    file: Path | None = None
+    words = iter(arguments)
+    for word in words:
+        option, equals, value = word.partition("=")
+        if option == "--config":
+            path = value if equals else next(words, "")
+            if not path:
+                raise ConfigError(["config: expected a path, got nothing"])
+            file = Path(path)
+        else:
+            rest.append(word)
+    return rest, file
+
+
+def _of_file(path: Path) -> dict[str, Any]:
+    fault = file_fault(path)
+    if fault is not None:
+        raise ConfigError([f"config: {fault}"])
+    try:
+        data: dict[str, Any] = plain_yaml.load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise ConfigError([f"config: {path} cannot be read: {error}"]) from error
+    return data
+
+
+def _spelled_out(arguments: Sequence[str]) -> list[str]:
+    """The arguments, a part's name as its option and `65:128,129:256` as the list it means."""
+    made: list[str] = []
+    for word in arguments:
+        option, equals, value = word.partition("=")
+        if option in ("--model.memory", "--model.controller") and not value.startswith("{"):
+            made.append(f"{option}.name{equals}{value}")
+        elif option == _LENGTHS and equals:
+            made.append(f"{option}={_listed(value)}")
+        else:
+            made.append(_listed(word) if made and made[-1] == _LENGTHS else word)
+    return made
+
+
+def _listed(text: str) -> str:
+    if text.startswith(("[", "-")) or text == "null":
+        return text
+    return json.dumps([each.strip() for each in text.split(",")])
+
+
+def _values_of(arguments: Sequence[str], name: str) -> list[str]:
+    """What an option was given, each time."""
+    values = []
+    for number, word in enumerate(arguments):
+        option, equals, value = word.partition("=")
+        if option == name:
+            following = arguments[number + 1 : number + 2]
+            values.append(value if equals else "".join(following))
+    return values
+
+
+def _value_of(arguments: Sequence[str], name: str) -> str | None:
+    values = _values_of(arguments, name)
+    return values[-1] if values and values[-1] else None
+
+
+def _positional(arguments: Sequence[str], flags: Sequence[str]) -> str | None:
+    """The positional argument, wherever it stands among the options."""
+    value_follows = False
+    for word in arguments:
+        if value_follows:
+            value_follows = False
+        elif word.startswith("-"):
+            alone = "=" in word or word in flags
+            value_follows = not alone
+        else:
+            return word
+    return None
+
+
+def _flat(prefix: str, data: dict[Any, Any]) -> Iterator[str]:
+    """The options of a config file as arguments."""
+    for key, value in data.items():
+        name = f"{prefix}{key}"
+        if name == "task":
+            continue
+        if isinstance(value, dict) and name != "task_options":
+            yield from _flat(f"{name}.", value)
+        elif name in FLAGS and isinstance(value, bool):
+            if value:
+                yield f"--{name}"
+        else:
+            yield f"--{name}={value if isinstance(value, str) else json.dumps(value)}"

@@ -1,0 +1,42 @@
+"""A model whose memory has room for a longer sequence than it was trained on."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from torch import nn
+
+from unbounded.layers import MemoryRNN
+from unbounded.memories import SuperpositionMemory
+
+
+def with_room(model: nn.Module, symbols: int) -> tuple[nn.Module, int | None]:
+    """A model with the same weights whose superposition memories hold that many cells.
+
+    A capacity that was enough for the lengths of training must not decide how a longer sequence is
+    scored.
+
+    Args:
+        model: it stays as it is.
+        symbols: of the longest sequence.
+    Returns:
+        the model itself and None where no capacity is lower; else a copy, in which each memory of a
+        lower capacity is replaced by one of `symbols` cells, and `symbols`.
+    """
+    limited = [name for name, part in model.named_modules() if _is_short(part, symbols)]
+    if not limited:
+        return model, None
+    roomy = copy.deepcopy(model)
+    for name in limited:
+        layer: Any = roomy.get_submodule(name)
+        old: SuperpositionMemory[Any] = layer.memory
+        make: Any = type(old)
+        layer.memory = make(old.count, old.depth, old.noop, capacity=symbols, overflow=old.overflow)
+    return roomy, symbols
+
+
+def _is_short(part: nn.Module, symbols: int) -> bool:
+    if not isinstance(part, MemoryRNN) or not isinstance(part.memory, SuperpositionMemory):
+        return False
+    return part.memory.capacity is not None and part.memory.capacity < symbols

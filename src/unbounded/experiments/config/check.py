@@ -1,0 +1,190 @@
+"""Everything that is wrong with a config, found together, with its task built once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from itertools import pairwise
+
+from unbounded.errors import ChoiceError, ConfigError
+from unbounded.evaluation.scorings import Scoring, scoring_of
+from unbounded.experiments.config.check_training import (
+    STOPS,
+    rounding_faults,
+    symbol_update_faults,
+    training_faults,
+)
+from unbounded.experiments.config.checking import (
+    check_builds,
+    check_choice,
+    check_idle,
+    check_number,
+    check_task,
+)
+from unbounded.experiments.config.schema import EvaluationConfig, ModelConfig, RunConfig
+from unbounded.memories import BACKENDS
+from unbounded.models.memory_model import initialization_faults
+from unbounded.models.model_parts import NO_MEMORY, controller_faults, memory_faults
+from unbounded.tasks import LengthRange, Task, make_task
+
+DEVICES = ("auto", "cpu", "cuda")
+
+
+def examine(config: RunConfig) -> tuple[Task | None, list[str]]:
+    """The task of a config, None where it cannot be built, and all faults, one line each."""
+    found: list[str] = []
+    task = check_task(found, lambda: build_task(config))
+    check_number(found, "seed", config.seed, 0, 2**63 - 1)
+    found += model_faults(config.model)
+    found += training_faults(config.training)
+    check_number(found, "evaluation.count", config.evaluation.count, 1, 1_000_000_000)
+    check_number(found, "evaluation.every", config.evaluation.every, 1)
+    check_number(found, "evaluation.streams", config.evaluation.streams, 1)
+    check_builds(found, "evaluation.lengths", lambda: ranges(config.evaluation.lengths or ()))
+    machine = config.machine
+    check_choice(found, "machine.device", "device", machine.device, DEVICES)
+    check_choice(found, "machine.backend", "backend", machine.backend, BACKENDS)
+    if machine.threads is not None:
+        check_number(found, "machine.threads", machine.threads, 1, 4096)
+    found += symbol_update_faults(config)
+    if task is not None:
+        found += _task_faults(config, task)
+    return task, found
+
+
+def faults(config: RunConfig) -> list[str]:
+    """Everything that is wrong with a config, one line each; empty when nothing is."""
+    return examine(config)[1]
+
+
+def checked(config: RunConfig) -> Task:
+    """The task of a config without faults.
+
+    Raises:
+        ConfigError: it has faults; all of them together.
+    """
+    task, found = examine(config)
+    if found or task is None:
+        raise ConfigError(found)
+    return task
+
+
+def build_task(config: RunConfig) -> Task:
+    """The task a config names."""
+    options = dict(config.task_options)
+    if config.machine.data is not None:
+        options["data"] = config.machine.data
+    return make_task(config.task, **options)
+
+
+def model_faults(model: ModelConfig) -> list[str]:
+    """What is wrong with a model, a line each, its parts held to their own signatures."""
+    found: list[str] = []
+    for name in ("hidden_size", "embedding_size", "readout_size"):
+        value = getattr(model, name)
+        if value is not None:
+            check_number(found, f"model.{name}", value, 1, 1_000_000)
+    memory = model.memory.get("name")
+    for part, lines in (
+        ("memory", memory_faults(model.memory, max(model.hidden_size, 1))),
+        ("controller", controller_faults(model.controller, memory)),
+    ):
+        options = getattr(model, part)
+        for line in lines:
+            named = line.partition(":")[0] in options
+            found.append(f"model.{part}{'.' if named else ': '}{line}")
+    if memory == NO_MEMORY and model.readout_size is not None:
+        found.append("model.readout_size: a layer without a memory has no readout; give null")
+    lines = initialization_faults(
+        model.initialization,
+        model.output_initialization,
+        model.symbol_initialization,
+        one_hot=model.embedding_size is None,
+    )
+    return found + [f"model.{line}" for line in lines]
+
+
+def ranges(texts: Iterable[str]) -> tuple[LengthRange, ...]:
+    """Length ranges from their text forms.
+
+    Raises:
+        ConfigError: one is malformed or reversed, or two overlap; all faults together.
+    """
+    found: list[str] = []
+    parsed: list[LengthRange] = []
+    for text in texts:
+        try:
+            parsed.append(LengthRange.parse(text))
+        except ConfigError as error:
+            found += error.faults
+    in_order = sorted(parsed)
+    for left, right in pairwise(in_order):
+        if right.minimum <= left.maximum:
+            found.append(f"length ranges {left} and {right} overlap; each length belongs to one")
+    if found:
+        raise ConfigError(found)
+    return tuple(parsed)
+
+
+def _task_faults(config: RunConfig, task: Task) -> list[str]:
+    """What does not go with the task and its scoring."""
+    found: list[str] = []
+    training = config.training
+    try:
+        scoring = scoring_of(task.scoring)
+    except (ChoiceError, ConfigError) as error:
+        return [f"task: {error}"]
+    if training.stop in STOPS and training.stop not in scoring.stops:
+        found.append(
+            f"training.stop: {training.stop!r} has no meaning on task {config.task!r}; choose "
+            f"{' or '.join(scoring.stops)}"
+        )
+    if "solved" not in scoring.stops and training.accuracy_every:
+        found.append(f"training.accuracy_every: has no effect on task {config.task!r}; give 0")
+    on_task = f"on task {config.task!r}"
+    names = [name for name in vars(EvaluationConfig()) if name not in scoring.fields]
+    check_idle(found, "evaluation", config.evaluation, names, on_task)
+    if not task.has_lengths:
+        idle = ("lengths", "validation_lengths", "curriculum")
+        check_idle(found, "training", training, idle, on_task)
+        return found + rounding_faults(config, scoring)
+    return found + _range_faults(config, task) + rounding_faults(config, scoring)
+
+
+def _range_faults(config: RunConfig, task: Task) -> list[str]:
+    """Ranges of which the task has no example; what is no range is found elsewhere."""
+    found: list[str] = []
+    training = config.training
+    named = [("training.lengths", training.lengths)]
+    named += [("training.validation_lengths", training.validation_lengths)]
+    named += [("evaluation.lengths", text) for text in config.evaluation.lengths or ()]
+    for name, text in named:
+        try:
+            lengths = None if text is None else LengthRange.parse(text)
+        except ConfigError:
+            continue
+        if lengths is not None:
+            # Its beginning is enough: tasks have a shortest length, and some have even ones alone.
+            first = LengthRange(lengths.minimum, min(lengths.minimum + 1, lengths.maximum))
+            check_builds(found, name, partial(task.batch, 0, "train", 0, 1, first))
+    first_longest = training.curriculum_first
+    try:
+        trained = LengthRange.parse(training.lengths) if training.lengths else task.train_lengths
+    except ConfigError:
+        return found
+    grows = training.curriculum == "growing" and first_longest is not None
+    if grows and first_longest not in trained:
+        found.append(
+            f"training.curriculum_first: expected a length of {trained}, got {first_longest}"
+        )
+    return found
+
+
+def scoring_faults(config: RunConfig, scoring: Scoring, names: Iterable[str]) -> list[str]:
+    """Of these fields of the evaluation, those that mean nothing to a scoring or are no count."""
+    found: list[str] = []
+    idle = [name for name in names if name not in scoring.fields]
+    check_idle(found, "evaluation", config.evaluation, idle, f"on task {config.task!r}")
+    for name in names:
+        check_number(found, f"evaluation.{name}", getattr(config.evaluation, name), 1)
+    return found

@@ -1,0 +1,154 @@
+"""What is wrong with the training and the rounding of a config."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import partial
+
+from unbounded.evaluation.scorings import Scoring
+from unbounded.experiments.config.checking import (
+    check_builds,
+    check_choice,
+    check_idle,
+    check_number,
+)
+from unbounded.experiments.config.schema import RunConfig, TrainingConfig
+from unbounded.memories import SuperpositionMemory
+from unbounded.models.model_parts import make_memory
+from unbounded.tasks import LengthRange
+from unbounded.training.optimizers import CLIPS, EPSILONS, OPTIMIZERS, SCHEDULES, UPDATES
+
+STOPS = ("solved", "converged", "budget")
+PRECISIONS = ("no", "bf16", "fp16")
+CURRICULA = ("none", "growing")
+_WHOLE = (
+    "batches",
+    "validate_every",
+    "validation_count",
+    "report_every",
+    "accuracy_count",
+    "checkpoint_every",
+    "converged_reports",
+    "curriculum_every",
+)
+
+
+def training_faults(training: TrainingConfig) -> list[str]:
+    """What is wrong with numbers and choices of the training, whatever the task."""
+    found: list[str] = []
+    check_choice(found, "training.optimizer", "optimizer", training.optimizer, OPTIMIZERS)
+    check_choice(found, "training.schedule", "schedule", training.schedule, SCHEDULES)
+    check_choice(found, "training.stop", "stop rule", training.stop, STOPS)
+    check_choice(found, "training.precision", "precision", training.precision, PRECISIONS)
+    check_choice(found, "training.clip_by", "clip_by", training.clip_by, CLIPS)
+    check_choice(found, "training.curriculum", "curriculum", training.curriculum, CURRICULA)
+    check_choice(found, "training.update", "update", training.update, UPDATES)
+    for name in _WHOLE:
+        check_number(found, f"training.{name}", getattr(training, name), 1, 1_000_000_000)
+    check_number(found, "training.batch_size", training.batch_size, 1, 1_000_000)
+    for name in ("accuracy_every", "plateau_every", "plateau_hold"):
+        check_number(found, f"training.{name}", getattr(training, name), 0)
+    factor = training.plateau_factor
+    check_number(found, "training.plateau_factor", factor, 0, 1, above=True)
+    check_number(found, "training.plateau_least", training.plateau_least, 0)
+    for name in ("piece_steps", "symbols"):
+        if getattr(training, name) is not None:
+            check_number(found, f"training.{name}", getattr(training, name), 1)
+    check_number(found, "training.learning_rate", training.learning_rate, 0, 1e3, above=True)
+    if training.epsilon is not None:
+        check_number(found, "training.epsilon", training.epsilon, 0, 1e3, above=True)
+        if training.optimizer in OPTIMIZERS and training.optimizer not in EPSILONS:
+            found.append(f"training.epsilon: {training.optimizer} has none; leave it at null")
+    check_number(found, "training.clip", training.clip, 0, above=True)
+    perplexity = training.converged_perplexity
+    check_number(found, "training.converged_perplexity", perplexity, 1, above=True)
+    if training.minutes is not None:
+        check_number(found, "training.minutes", training.minutes, 0, above=True)
+    for name in ("lengths", "validation_lengths"):
+        text = getattr(training, name)
+        if text is not None:
+            check_builds(found, f"training.{name}", partial(LengthRange.parse, text))
+    if training.curriculum == "none":
+        idle = ("curriculum_every", "curriculum_first")
+        check_idle(found, "training", training, idle, "with curriculum none")
+    if not training.plateau_every:
+        idle_too = ("plateau_hold", "plateau_factor", "plateau_least")
+        check_idle(found, "training", training, idle_too, "without plateau_every")
+    return found
+
+
+def symbol_update_faults(config: RunConfig) -> list[str]:
+    """What does not go with an update after every symbol."""
+    training, model = config.training, config.model
+    if training.update != "symbol":
+        return []
+    controller = model.controller
+    needed = [
+        ("model.memory", model.memory["name"], "superposition_stack"),
+        ("model.controller", controller["name"], "elman"),
+        ("model.embedding_size", model.embedding_size, None),
+        ("model.readout_size", model.readout_size, None),
+        ("model.output_bias", model.output_bias, False),
+        ("training.batch_size", training.batch_size, 1),
+        ("training.optimizer", training.optimizer, "sgd"),
+        ("training.clip_by", training.clip_by, "value"),
+    ]
+    if controller["name"] == "elman":
+        needed += [
+            ("model.controller.activation", controller.get("activation", "tanh"), "sigmoid"),
+            ("model.controller.bias", controller.get("bias", True), False),
+        ]
+    found = [
+        f"{name}: an update after every symbol needs {want!r}, got {got!r}"
+        for name, got, want in needed
+        if got != want
+    ]
+    if config.machine.device == "cuda":
+        found.append("machine.device: an update after every symbol is made on the CPU; give cpu")
+    if model.memory.get("capacity") is None:
+        found.append(
+            "model.memory.capacity: an update after every symbol needs one; the authors have 200"
+        )
+    if training.piece_steps is None:
+        found.append(
+            "training.piece_steps: an update after every symbol needs it, as the steps that its "
+            "error goes back; the authors have 50"
+        )
+    return found
+
+
+def rounding_faults(config: RunConfig, scoring: Scoring) -> list[str]:
+    """What is wrong with the rounding of a config, on a task of that scoring."""
+    found: list[str] = []
+    rounding, model = config.rounding, config.model
+    if rounding.batches == 0:
+        names = [field.name for field in dataclasses.fields(rounding) if field.name != "batches"]
+        check_idle(found, "rounding", rounding, names, "without rounding.batches")
+        return found
+    check_number(found, "rounding.batches", rounding.batches, 0)
+    for name in ("every", "most_removals"):
+        check_number(found, f"rounding.{name}", getattr(rounding, name), 1)
+    check_number(found, "rounding.factor", rounding.factor, 1, 1e6, above=True)
+    check_number(found, "rounding.decided", rounding.decided, 0.5, 0.999999, above=True)
+    if rounding.optimizer is not None:
+        check_choice(found, "rounding.optimizer", "optimizer", rounding.optimizer, OPTIMIZERS)
+    if rounding.learning_rate is not None:
+        rate = rounding.learning_rate
+        check_number(found, "rounding.learning_rate", rate, 0, 1e3, above=True)
+    if not scoring.rounds:
+        found.append(f"rounding.batches: task {config.task!r} is never right or wrong; give 0")
+    if not has_actions(config):
+        name = model.memory["name"]
+        found.append(f"rounding.batches: memory {name!r} has no actions to round; give 0")
+    elif model.readout_size is not None:
+        found.append("model.readout_size: rounding needs null, the controller's own output")
+    return found
+
+
+def has_actions(config: RunConfig) -> bool:
+    """Whether the memory of a config has actions, such as PUSH and POP, to decide on."""
+    try:
+        memory = make_memory(config.model.memory, max(config.model.hidden_size, 1))
+    except (ValueError, TypeError):
+        return False
+    return isinstance(memory, SuperpositionMemory)

@@ -1,0 +1,73 @@
+"""Checks of single values of a config; each adds a line to the faults found so far."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from unbounded.errors import ChoiceError, ConfigError
+from unbounded.tasks import Task
+
+
+def check_number(
+    found: list[str],
+    name: str,
+    value: float,
+    least: float,
+    most: float = math.inf,
+    above: bool = False,
+) -> None:
+    """A number from `least` (or above it) to `most`."""
+    low = value > least if above else value >= least
+    if not (low and value <= most and math.isfinite(value)):
+        bound = f"above {least:g}" if above else f"at least {least:g}"
+        if low and value > most:
+            bound = f"at most {most if isinstance(most, int) else format(most, '.15g')}"
+        found.append(f"{name}: expected a number {bound}, got {value!r}")
+
+
+def check_choice(found: list[str], name: str, kind: str, given: str, valid: Iterable[str]) -> None:
+    """One of several names."""
+    names = list(valid)
+    if given not in names:
+        found.append(f"{name}: {ChoiceError(kind, given, names)}")
+
+
+def check_builds(found: list[str], name: str, build: Callable[[], Any]) -> None:
+    """Something that can be built; its faults are the value's."""
+    try:
+        build()
+    except ConfigError as error:
+        found += [f"{name}: {fault}" for fault in error.faults]
+    except ChoiceError as error:
+        found.append(f"{name}: {error}")
+
+
+def check_task(found: list[str], build: Callable[[], Task]) -> Task | None:
+    """A task that can be built, or None; what is wrong with its corpus is the option's --data."""
+    try:
+        return build()
+    except ConfigError as error:
+        found += [
+            f"{'--' if fault.startswith('data: ') else 'task: '}{fault}" for fault in error.faults
+        ]
+    except ChoiceError as error:
+        found.append(f"task: {error}")
+    return None
+
+
+def check_idle(found: list[str], where: str, part: Any, names: Iterable[str], why: str) -> None:
+    """Fields of a part of the config that mean nothing here and so must have their defaults.
+
+    Args:
+        where: the part's name, e.g. "model".
+        names: the fields.
+        why: e.g. "with memory 'none'".
+    """
+    default = type(part)()
+    found += [
+        f"{where}.{name}: has no effect {why}; leave it at {getattr(default, name)!r}"
+        for name in names
+        if getattr(part, name) != getattr(default, name)
+    ]

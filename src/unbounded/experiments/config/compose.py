@@ -1,0 +1,101 @@
+"""How a config is put together: the preset, what changes it, and what a change takes with it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any, Final
+
+from unbounded.experiments.config import plain_yaml
+from unbounded.experiments.config.presets import preset_path, protocol_path
+from unbounded.experiments.config.schema import RunConfig, to_dict
+
+#: The parts of a config that a preset, a tier or a model of a paper may set.
+PARTS: Final = ("task_options", "model", "training", "rounding", "evaluation")
+
+NO_MEMORY: Final = "none"
+# Streams go on for thousands of symbols: cells in superposition get the authors' capacity there.
+_BOUNDED: Final[dict[str, dict[str, Any]]] = {
+    "superposition_stack": {"capacity": 200, "overflow": "drop_bottom"},
+    "superposition_list": {"capacity": 200, "overflow": "drop_ends"},
+}
+
+
+def preset_of(task: str, protocol: str | None = None) -> dict[str, Any]:
+    """The config of a task's preset, as plain data; the general defaults where it has none.
+
+    Args:
+        task: a name, or an import path.
+        protocol: one of PROTOCOLS, whose file changes the preset.
+    """
+    base = to_dict(RunConfig(task=task))
+    paths = [preset_path(task), None if protocol is None else protocol_path(protocol, task)]
+    for path in paths:
+        if path is not None:
+            base = merged(base, plain_yaml.load(path.read_text(encoding="utf-8")))
+    return base
+
+
+def merged(base: Mapping[str, Any], *changes: Mapping[str, Any]) -> dict[str, Any]:
+    """A config with what `changes` set in it, the last one last.
+
+    Another memory or controller than before has none of the options of the old one. Without a
+    memory there is no readout, and an Elman controller is recurrent. A memory that grows does not
+    go on from one length to the next in scoring, if nobody asked for that.
+    """
+    result = copy.deepcopy(dict(base))
+    for change in changes:
+        for part in PARTS:
+            own = copy.deepcopy(dict(change.get(part) or {}))
+            if part == "model":
+                _change_model(result, own)
+            else:
+                result[part] = {**result.get(part, {}), **own}
+    return result
+
+
+def part_data(value: Any) -> dict[str, Any]:
+    """A memory or controller as a mapping; a name alone stands for itself."""
+    return dict(value) if isinstance(value, Mapping) else {"name": value}
+
+
+def _change_model(config: dict[str, Any], change: dict[str, Any]) -> None:
+    memory, controller = change.pop("memory", None), change.pop("controller", None)
+    model = {**config["model"], **change}
+    if controller is not None:
+        model["controller"] = _changed(model["controller"], part_data(controller), {})
+    if memory is not None:
+        before, data = model["memory"], part_data(memory)
+        bounds = _BOUNDED if config["training"]["piece_steps"] is not None else {}
+        model["memory"] = _changed(before, data, bounds)
+        if model["memory"]["name"] != before["name"]:
+            _without_idle(model, config, change, part_data(controller or {"name": None}))
+    config["model"] = model
+
+
+def _changed(
+    before: Mapping[str, Any], data: Mapping[str, Any], others: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """A part with its options; `others` has what one gets that replaces another."""
+    if data.get("name", before["name"]) == before["name"]:
+        return {**before, **data}
+    return {"name": data["name"], **others.get(data["name"], {}), **data}
+
+
+def _without_idle(
+    model: dict[str, Any],
+    config: dict[str, Any],
+    change: Mapping[str, Any],
+    controller: Mapping[str, Any],
+) -> None:
+    """Take away what another memory leaves without a meaning, unless it is asked for now."""
+    name = model["memory"]["name"]
+    if name == NO_MEMORY:
+        if "readout_size" not in change:
+            model["readout_size"] = None
+        if "recurrent" not in controller:
+            model["controller"] = {
+                key: value for key, value in model["controller"].items() if key != "recurrent"
+            }
+    elif "capacity" not in model["memory"]:
+        config["evaluation"]["carry"] = False

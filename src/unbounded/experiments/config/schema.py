@@ -1,0 +1,279 @@
+"""A run as typed data. These classes stop here and in the command line."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from unbounded.experiments.config.upgrade import upgraded_config
+
+
+@dataclass
+class ModelConfig:
+    """The model: the keywords of `unbounded.models.MemoryModel`.
+
+    Args:
+        memory: --model.memory NAME, then --model.memory.OPTION VALUE for its options (width,
+            pop_bias; count, depth, noop, capacity, overflow); none for the controller alone.
+        controller: --model.controller NAME, then --model.controller.OPTION VALUE (lstm, gru, elman
+            with recurrent, activation, bias; without a memory lstm with num_layers, skip_input, or
+            srcn with context_size).
+        hidden_size: units of the controller or of each LSTM layer.
+        embedding_size: size of the embeddings, null for one-hot symbols.
+        readout_size: size of a tanh layer between controller and logits, beside a memory; null for
+            none.
+        output_bias: whether the logits have a bias.
+        learn_initial_state: the controller's first state is a parameter.
+        initialization: of the layer: glorot, torch for PyTorch's own, or sums for those of Joulin &
+            Mikolov.
+        output_initialization: of the output embedding: normal for N(0, 1), torch or sums.
+        symbol_initialization: of the columns of one-hot symbols: as_model, or normal for N(0, 1).
+    """
+
+    memory: dict[str, Any] = field(default_factory=lambda: {"name": "queue"})
+    controller: dict[str, Any] = field(default_factory=lambda: {"name": "lstm"})
+    hidden_size: int = 256
+    embedding_size: int | None = 64
+    readout_size: int | None = 64
+    output_bias: bool = True
+    learn_initial_state: bool = True
+    initialization: str = "glorot"
+    output_initialization: str = "normal"
+    symbol_initialization: str = "as_model"
+
+
+@dataclass
+class TrainingConfig:
+    """How it is trained.
+
+    Args:
+        optimizer: rmsprop, adam, sgd or adagrad.
+        learning_rate: above 0; the paper's grid is 5e-3, 1e-3, 5e-4, 1e-4, 5e-5.
+        epsilon: added to the denominator of a step; null for 1e-4 (rmsprop) or 1e-8 (adam).
+        schedule: constant, or linear to fall to 0 at the end of the budget.
+        batch_size: sequences a batch, over all processes; of streams and texts, how many run in
+            parallel.
+        batches: budget in batches.
+        symbols: budget in input symbols, null for none.
+        minutes: budget in minutes of training, null for none.
+        clip: bound on the gradient.
+        clip_by: what is bounded: its norm, or the value of each element.
+        precision: 32 bit throughout (no), or bf16 or fp16 mixed.
+        stop: solved (validation sequences all right), converged (training perplexity low), or
+            budget.
+        lengths: training range such as 8:64, null for the task's own.
+        validation_lengths: range of the stop rule, null for the task's test range, or on streams
+            for the training range.
+        validate_every: batches between looks of the stop rule "solved".
+        validation_count: sequences that must all be right, twice in a row.
+        report_every: batches over which training perplexity is averaged.
+        accuracy_every: batches between accuracies on fresh sequences of both ranges, 0 for none.
+        accuracy_count: sequences a range for these.
+        checkpoint_every: batches between checkpoints; there is one after five minutes too.
+        converged_perplexity: bound of the stop rule "converged".
+        converged_reports: reports in a row at or below that bound.
+        piece_steps: steps of a piece of a stream, the reach of truncated BPTT; null for the whole.
+        update: piece for a gradient step after each piece, or symbol for one after each symbol,
+            as in the authors' program of the Stack RNN.
+        average: whether the loss of a step is the mean over what counts in it, or the sum.
+        curriculum: none, or growing to begin with the shortest length.
+        curriculum_every: batches after which the next length is added.
+        curriculum_first: longest length of the first batches, null for the shortest there is.
+        plateau_every: batches between looks at the validation loss, 0 for none; where it is no
+            better, the learning rate falls and the best weights come back.
+        plateau_hold: batches at the beginning during which nothing falls.
+        plateau_factor: what the learning rate is multiplied by.
+        plateau_least: learning rate below which the run is over.
+    """
+
+    optimizer: str = "rmsprop"
+    learning_rate: float = 1e-3
+    epsilon: float | None = None
+    schedule: str = "constant"
+    batch_size: int = 10
+    batches: int = 20000
+    symbols: int | None = None
+    minutes: float | None = None
+    clip: float = 1.0
+    clip_by: str = "norm"
+    precision: str = "no"
+    stop: str = "solved"
+    lengths: str | None = None
+    validation_lengths: str | None = None
+    validate_every: int = 100
+    validation_count: int = 1000
+    report_every: int = 100
+    accuracy_every: int = 1000
+    accuracy_count: int = 1000
+    checkpoint_every: int = 500
+    converged_perplexity: float = 1.001
+    converged_reports: int = 3
+    piece_steps: int | None = None
+    update: str = "piece"
+    average: bool = True
+    curriculum: str = "none"
+    curriculum_every: int = 1
+    curriculum_first: int | None = None
+    plateau_every: int = 0
+    plateau_hold: int = 0
+    plateau_factor: float = 0.5
+    plateau_least: float = 1e-5
+
+
+@dataclass
+class RoundingConfig:
+    """Rounding of a trained Stack RNN or List RNN: its actions decided, its unused stacks removed.
+
+    Args:
+        batches: budget of fine-tuning, 0 for no rounding.
+        every: batches between two sharpenings of the actions.
+        factor: of each sharpening, above 1.
+        decided: weight that every action must have in the end.
+        optimizer: of the fine-tuning, null for that of training.
+        learning_rate: of the fine-tuning, null for that of training.
+        remove: whether stacks and lists are removed that the validation sequences do not need.
+        most_removals: subsets of them that are tried at the most.
+    """
+
+    batches: int = 0
+    every: int = 5
+    factor: float = 1.25
+    decided: float = 0.999
+    optimizer: str | None = None
+    learning_rate: float | None = None
+    remove: bool = True
+    most_removals: int = 200
+
+
+@dataclass
+class EvaluationConfig:
+    """The table at the end, on the test split.
+
+    Args:
+        count: sequences a range, or of streams for each n.
+        lengths: ranges such as 65:128; null for the training range, the test range and 129:256,
+            or on streams for the test range.
+        every: of streams, the step from one n of a range to the next.
+        streams: parallel streams that share the sequences of one n; of a text, parallel strips.
+        carry: whether the memory goes on from one n to the next, as in the authors' program.
+    """
+
+    count: int = 1000
+    lengths: list[str] | None = None
+    every: int = 1
+    streams: int = 1
+    carry: bool = False
+
+
+@dataclass
+class MachineConfig:
+    """Where it runs; not part of what the run is.
+
+    Args:
+        device: auto, cpu or cuda.
+        threads: threads of one process, null to leave them as they are.
+        backend: auto, reference or a kernel by name.
+        data: file or folder of the task's data, for its option of that name.
+    """
+
+    device: str = "auto"
+    threads: int | None = None
+    backend: str = "auto"
+    data: str | None = None
+
+
+@dataclass
+class RunConfig:
+    """One run.
+
+    Args:
+        task: what to learn; `unbounded list` shows the tasks.
+        task_options: options of the task.
+        seed: of the initial weights and of the data.
+        model: the model.
+        training: how it is trained.
+        rounding: what comes after training, for superposition stacks and lists.
+        evaluation: the table at the end.
+        machine: where it runs.
+    """
+
+    task: str = "copy"
+    task_options: dict[str, Any] = field(default_factory=dict)
+    seed: int = 1
+    model: ModelConfig = field(default_factory=ModelConfig)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    rounding: RoundingConfig = field(default_factory=RoundingConfig)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    machine: MachineConfig = field(default_factory=MachineConfig)
+
+
+def to_dict(config: RunConfig) -> dict[str, Any]:
+    """The config as plain data."""
+    return dataclasses.asdict(config)
+
+
+def from_dict(data: Mapping[str, Any]) -> RunConfig:
+    """The config that `to_dict` turned into `data`, also as older versions wrote it.
+
+    Raises:
+        TypeError: the data has another form; the message says what it lacks.
+    """
+    # Runs from before there was rounding have none.
+    needed = [each.name for each in dataclasses.fields(RunConfig) if each.name != "rounding"]
+    missing = [name for name in needed if name not in data]
+    if missing:
+        raise TypeError(f"it has no {', '.join(missing)}")
+    data = upgraded_config(data)
+    return RunConfig(
+        task=data["task"],
+        task_options=dict(data["task_options"]),
+        seed=data["seed"],
+        model=ModelConfig(**data["model"]),
+        training=TrainingConfig(**data["training"]),
+        rounding=RoundingConfig(**data.get("rounding", {})),
+        evaluation=EvaluationConfig(**data["evaluation"]),
+        machine=MachineConfig(**data["machine"]),
+    )
+
+
+def config_hash(config: RunConfig) -> str:
+    """Eight hexadecimal digits for everything but the seed and the machine.
+
+    Only what differs from the defaults counts, so that a new field renames no run.
+    """
+    data = _differences(to_dict(config), to_dict(RunConfig()))
+    data.pop("seed", None)
+    data.pop("machine", None)
+    text = json.dumps(data, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def _differences(data: Mapping[str, Any], default: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in data.items():
+        other = default.get(key)
+        if isinstance(value, Mapping) and isinstance(other, Mapping):
+            inner = _differences(value, other)
+            if inner:
+                found[key] = inner
+        elif key not in default or value != other:
+            found[key] = value
+    return found
+
+
+def model_name(config: ModelConfig) -> str:
+    """A short name: queue-lstm, or lstm-4 for four layers without a memory."""
+    controller = config.controller["name"]
+    if config.memory["name"] == "none":
+        return f"{controller}-{config.controller.get('num_layers', 1)}"
+    return f"{config.memory['name']}-{controller}"
+
+
+def run_name(config: RunConfig) -> str:
+    """The name of the run's folder."""
+    task = config.task.replace("/", "_")
+    return f"{task}-{model_name(config.model)}-{config_hash(config)}-seed{config.seed}"

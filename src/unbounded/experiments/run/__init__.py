@@ -1,0 +1,1 @@
+"""One run: built, trained, rounded, scored, and the folder that holds it."""

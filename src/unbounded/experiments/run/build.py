@@ -1,0 +1,89 @@
+"""A run built from its config in one act: everything that can fail before a file is touched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from accelerate import Accelerator
+from accelerate.state import AcceleratorState
+
+from unbounded.errors import ConfigError
+from unbounded.evaluation.scorings import Place
+from unbounded.experiments.config.schema import RunConfig
+from unbounded.experiments.run.memory_check import check_memory
+from unbounded.experiments.run.plan import Plan
+from unbounded.models.memory_model import MemoryModel
+from unbounded.training.online import Trained
+from unbounded.training.optimizers import make_optimizer, make_schedule
+from unbounded.training.signals import StopRequest
+
+
+@dataclass(frozen=True)
+class Built:
+    """The parts of a run that are there before it begins.
+
+    Fields:
+        plan: what it learns, and how that is scored.
+        model: bare, freshly initialised.
+        trained: model, optimizer and schedule as accelerate wraps them.
+    """
+
+    plan: Plan
+    model: MemoryModel
+    trained: Trained
+
+
+def build_run(planned: Plan, accelerator: Accelerator) -> Built:
+    """Build model, optimizer and schedule; also sets the threads of this process.
+
+    Raises:
+        ConfigError: the run surely does not fit into memory.
+        MemoryError, RuntimeError: the model does not fit.
+    """
+    config, training = planned.config, planned.config.training
+    if config.machine.threads is not None:
+        torch.set_num_threads(config.machine.threads)
+    check_memory(planned, accelerator.device, accelerator.num_processes)
+    torch.manual_seed(config.seed)
+    model = planned.model()
+    optimizer = make_optimizer(
+        [parameter for parameter in model.parameters() if parameter.requires_grad],
+        name=training.optimizer,
+        learning_rate=training.learning_rate,
+        epsilon=training.epsilon,
+    )
+    schedule = make_schedule(optimizer, name=training.schedule, batches=training.batches)
+    trained = accelerator.prepare(model, optimizer, schedule)
+    bare: MemoryModel = accelerator.unwrap_model(trained[0])
+    return Built(planned, bare, (trained[0], trained[1], trained[2]))
+
+
+def make_accelerator(config: RunConfig) -> Accelerator:
+    """Device, precision and processes.
+
+    Raises:
+        ConfigError: CUDA was asked for and is not there.
+    """
+    device = config.machine.device
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ConfigError(["machine.device: cuda was asked for and torch finds no CUDA device"])
+    # accelerate keeps the first run's choice of device and precision for the whole process.
+    AcceleratorState._reset_state(reset_partial_state=True)
+    return Accelerator(
+        cpu=device == "cpu",
+        mixed_precision=config.training.precision,
+        step_scheduler_with_optimizer=False,
+    )
+
+
+def make_place(accelerator: Accelerator, request: StopRequest) -> Place:
+    """Where the scoring is done: the device, and this process's share of it."""
+    alone = accelerator.num_processes == 1
+    return Place(
+        accelerator.device,
+        (accelerator.process_index, accelerator.num_processes),
+        lambda part: accelerator.reduce(part, reduction="sum"),
+        # One of several processes giving up would leave the others waiting.
+        request.check if alone else None,
+    )

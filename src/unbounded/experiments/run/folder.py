@@ -1,0 +1,141 @@
+"""The files of a run folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+
+from unbounded.errors import CheckpointError, StorageError
+from unbounded.evaluation.provenance import kernels
+from unbounded.experiments.config import plain_yaml
+from unbounded.experiments.config.schema import (
+    RunConfig,
+    config_hash,
+    from_dict,
+    model_name,
+    run_name,
+    to_dict,
+)
+from unbounded.experiments.config.upgrade import upgraded_report
+from unbounded.models.memory_model import MemoryModel
+from unbounded.training.files import storage_faults, write_text
+
+
+def folder_of(root: Path, config: RunConfig) -> Path:
+    """The folder of a run: named by its config, or by what its config was named in version 0.1."""
+    folder = root / run_name(config)
+    if folder.exists():
+        return folder
+    for other in sorted(root.glob(f"{config.task}-*-seed{config.seed}/config.yaml")):
+        try:
+            data = read_config(other.parent)
+            same = data is not None and config_hash(from_dict(data)) == config_hash(config)
+        except (CheckpointError, TypeError, ValueError, KeyError, AttributeError):
+            continue
+        if same:
+            return other.parent
+    return folder
+
+
+def begin(folder: Path, config: RunConfig, say: Callable[[str], None]) -> None:
+    """Write config.yaml where it is not there; say what runs, and what differs from before.
+
+    Raises:
+        CheckpointError: there is a config.yaml that is no run's. StorageError: the disk refused.
+    """
+    before = read_config(folder)
+    here: dict[str, Any] = {"threads": torch.get_num_threads(), "kernels": kernels()}
+    if config.machine.backend == "reference":
+        here["kernels"] = "none"
+    say(
+        f"training {model_name(config.model)} on {config.task} in {folder}; "
+        f"kernels: {here['kernels']}, threads: {here['threads']}"
+    )
+    if before is None:
+        write_config(folder, to_dict(config), here)
+        return
+    used = before.get("used", {})
+    for name, value in here.items():
+        if used.get(name, value) != value:
+            say(
+                f"warning: this run began with {name} {used[name]} and goes on with {value}; "
+                "its numbers may differ in the last bits"
+            )
+
+
+def write_config(folder: Path, config: dict[str, Any], used: dict[str, Any]) -> None:
+    """Write config.yaml, and in it the threads and kernels that the run began with."""
+    write_text(folder / "config.yaml", plain_yaml.dump({**config, "used": used}))
+
+
+def read_config(folder: Path) -> dict[str, Any] | None:
+    """What config.yaml says; None when there is none.
+
+    Raises:
+        CheckpointError: the file is not such a config.
+    """
+    path = folder / "config.yaml"
+    if not path.exists():
+        return None
+    try:
+        data = plain_yaml.load(path.read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
+        raise CheckpointError(f"{path} is not YAML: {error}") from error
+    if not isinstance(data, dict) or "task" not in data:
+        raise CheckpointError(f"{path} is not the config of a run: it names no task")
+    return data
+
+
+def read_report(folder: Path) -> dict[str, Any] | None:
+    """The report of a finished run; None while it is not finished.
+
+    Raises:
+        CheckpointError: report.json is not a report.
+    """
+    path = folder / "report.json"
+    return load_report(path) if path.exists() else None
+
+
+def load_report(path: Path) -> dict[str, Any]:
+    """A report from its file, also as older versions wrote it.
+
+    Raises:
+        CheckpointError: it is not a report; the message names the file.
+    """
+    try:
+        data: Any = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} is not a report: {error}") from error
+    if not isinstance(data, dict) or data.get("format") != "unbounded-report":
+        raise CheckpointError(f"{path} is not a report")
+    if "config" not in data:  # of an evaluation alone
+        return data
+    try:
+        return upgraded_report(data)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise CheckpointError(f"{path} is no report of a run: {error!r}") from error
+
+
+def save_model(model: MemoryModel, folder: Path) -> None:
+    """`save_pretrained` into a folder that appears whole or not at all.
+
+    Raises:
+        StorageError: the disk refused.
+    """
+    partial = folder.with_name(f".{folder.name}.partial")
+    with storage_faults(folder, "saving model"):
+        shutil.rmtree(partial, ignore_errors=True)
+        try:
+            model.save_pretrained(partial)
+        except Exception as error:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise StorageError(f"saving model {folder} failed: {error}") from error
+        shutil.rmtree(folder, ignore_errors=True)
+        os.rename(partial, folder)

@@ -1,0 +1,90 @@
+"""What a config comes to with its task: ranges, scoring, model and the options of training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from unbounded.evaluation.scorings import Exam, Place, Scoring, scoring_of
+from unbounded.experiments.config.schema import RunConfig
+from unbounded.models.memory_model import MemoryModel
+from unbounded.tasks import LengthRange, Task
+from unbounded.training.curricula import Curriculum, Growing
+from unbounded.training.options import PhaseOptions
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a config comes to with its task: ranges, scoring and the options of training.
+
+    Fields:
+        config: without faults.
+        task, scoring: what is learned, and how that is scored.
+        train_lengths, validation_lengths: ranges of training and of the stop rule.
+    """
+
+    config: RunConfig
+    task: Task
+    scoring: Scoring
+    train_lengths: LengthRange
+    validation_lengths: LengthRange
+
+    def model(self) -> MemoryModel:
+        """The model, freshly initialised, for the vocabularies of the task."""
+        fields = vars(self.config.model)
+        return MemoryModel(
+            inputs=len(self.task.input_vocabulary),
+            outputs=len(self.task.output_vocabulary),
+            **fields,
+            backend=self.config.machine.backend,
+        )
+
+    def exam(self, model: Any, place: Place) -> Exam:
+        """That model before its examiner."""
+        training = self.config.training
+        return Exam(
+            model,
+            self.task,
+            self.config.seed,
+            place,
+            self.train_lengths,
+            self.validation_lengths,
+            training.validation_count,
+            training.batch_size,
+        )
+
+    def phase_options(self) -> PhaseOptions:
+        """The options of the phase that trains."""
+        training = self.config.training
+        lengths: LengthRange | Curriculum = self.train_lengths
+        if training.curriculum == "growing":
+            every, first = training.curriculum_every, training.curriculum_first
+            lengths = Growing(self.train_lengths, every, first)
+        return PhaseOptions(
+            seed=self.config.seed,
+            lengths=lengths,
+            batch_size=training.batch_size,
+            batches=training.batches,
+            symbols=training.symbols,
+            minutes=training.minutes,
+            clip=training.clip,
+            clip_by=training.clip_by,
+            piece_steps=training.piece_steps,
+            average=training.average,
+            update=training.update,
+            report_every=training.report_every,
+            accuracy_every=training.accuracy_every,
+            accuracy_lengths=tuple(dict.fromkeys((self.train_lengths, self.validation_lengths))),
+            accuracy_count=training.accuracy_count,
+            checkpoint_every=training.checkpoint_every,
+        )
+
+
+def plan(config: RunConfig, task: Task) -> Plan:
+    """What a config without faults comes to with the task it names."""
+    scoring, training = scoring_of(task.scoring), config.training
+    train = LengthRange.parse(training.lengths) if training.lengths else task.train_lengths
+    validation = train if scoring.validates_on == "train" else task.test_lengths
+    if training.validation_lengths:
+        validation = LengthRange.parse(training.validation_lengths)
+    return Plan(config, task, scoring, train, validation)

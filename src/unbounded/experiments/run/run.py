@@ -1,0 +1,267 @@
+"""One run: a config in, a folder with checkpoints, metrics, report, model and figures out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from accelerate import Accelerator
+
+from unbounded.errors import ConfigError
+from unbounded.evaluation import make_report
+from unbounded.evaluation.report import outcome
+from unbounded.evaluation.scorings import Exam
+from unbounded.experiments.config.check import checked
+from unbounded.experiments.config.schema import RunConfig, TrainingConfig, model_name, to_dict
+from unbounded.experiments.run.build import Built, build_run, make_accelerator, make_place
+from unbounded.experiments.run.evaluate import own_sweep
+from unbounded.experiments.run.folder import begin, folder_of, read_report, save_model
+from unbounded.experiments.run.phase import Surroundings, run_phase
+from unbounded.experiments.run.plan import plan
+from unbounded.experiments.run.rounding import round_model
+from unbounded.experiments.run.run_lock import admit, check_begun, lock, made
+from unbounded.experiments.run.tensorboard import tensorboard_listener
+from unbounded.experiments.run.traces import write_trace
+from unbounded.figures import draw_run
+from unbounded.models.memory_model import MemoryModel
+from unbounded.tasks import LengthRange, Task
+from unbounded.training.files import json_text, storage_faults, write_text
+from unbounded.training.metrics_log import Listener
+from unbounded.training.plateau import HalveOnPlateau
+from unbounded.training.progress import Progress, progress
+from unbounded.training.signals import StopRequest, stop_requests
+from unbounded.training.state import LoopState
+from unbounded.training.stopping import StopRule, WhenConverged, WhenSolved, any_of, never
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a run left behind.
+
+    Fields:
+        folder: the run's folder.
+        report: its report.json.
+        fresh: False when the run had been finished before.
+        first: whether this process, of several that share the run, is the one to speak.
+    """
+
+    folder: Path
+    report: dict[str, Any]
+    fresh: bool
+    first: bool = True
+
+
+def train_run(
+    config: RunConfig,
+    *,
+    root: Path,
+    resume: bool = False,
+    anew: bool = True,
+    overwrite: bool = False,
+    quiet: bool = False,
+    tensorboard: bool = False,
+    task: Task | None = None,
+) -> RunResult:
+    """Train what a config describes and report on the test split.
+
+    Args:
+        config: the run.
+        root: the folder that run folders lie in.
+        resume: go on where the folder's newest checkpoint stands; give back the report when the
+            run is finished.
+        anew: with `resume`, begin a run that is not there; False makes that an error.
+        overwrite: replace the run of that name; it is deleted when the new one has its first
+            checkpoint, and stays when that does not come to it.
+        quiet: show nothing.
+        tensorboard: also write the metrics for TensorBoard, in the folder's tensorboard/.
+        task: as a config without faults describes it, where it was built before; None checks the
+            config and builds it.
+    Raises:
+        ConfigError: the config has faults; all of them together.
+        RunExistsError: the folder is there and neither `resume` nor `overwrite` was given, or it
+            is no run's; RunBusyError: another process is at work in it.
+        CheckpointError: no checkpoint of the folder can be used, or there is no run to resume.
+        StorageError: the disk refused.
+        NonFiniteError: the loss went bad.
+        Interrupted: stopped by a signal; the run is saved.
+    """
+    planned = plan(config, checked(config) if task is None else task)
+    if resume and overwrite:
+        raise ConfigError(["resume and overwrite exclude each other; give one of them"])
+    folder = folder_of(root, config)
+    accelerator = make_accelerator(config)
+    main, processes = accelerator.is_main_process, accelerator.num_processes
+    if config.training.batch_size < processes:
+        raise ConfigError(
+            [
+                f"training.batch_size: {config.training.batch_size} sequences cannot be shared "
+                f"among {processes} processes"
+            ]
+        )
+    if processes > 1 and config.rounding.batches:
+        raise ConfigError(["rounding.batches: rounding is done by one process; give 0 for several"])
+    with lock(folder) if main else nullcontext():
+        if main:
+            admit(folder, resume=resume, overwrite=overwrite)
+            if resume and not anew:
+                check_begun(folder)
+        accelerator.wait_for_everyone()
+        report = None if overwrite else read_report(folder)
+        if report is not None:
+            return RunResult(folder, report, fresh=False, first=main)
+        board = folder / "tensorboard"
+        listeners = None
+        if tensorboard and main:
+            # Rounding counts its batches from 1 again: a run of its own beside training's.
+            listeners = (tensorboard_listener(board), tensorboard_listener(board / "rounding"))
+        training = config.training
+        unit = "sequences" if training.piece_steps is None else "streams"
+        silent, size = quiet or not main, training.batch_size
+        # All that can fail for want of a sound config or of room comes before an old run is moved.
+        run = _Run(build_run(planned, accelerator), folder, accelerator, listeners)
+        with _made(folder, overwrite, main) as saved, stop_requests() as request:
+            accelerator.wait_for_everyone()
+            with progress(training.batches, size, silent, unit) as shown:
+                report = run.train(request, shown, saved)
+            if config.rounding.batches:
+                with progress(config.rounding.batches, size, silent, unit) as shown:
+                    report["rounded"] = run.round(request, shown)
+            run.finish(report)
+        return RunResult(folder, report, fresh=True, first=main)
+
+
+def _made(folder: Path, overwrite: bool, main: bool) -> AbstractContextManager[Callable[[], None]]:
+    return made(folder, overwrite=overwrite) if main else nullcontext(lambda: None)
+
+
+class _Run:
+    def __init__(
+        self,
+        built: Built,
+        folder: Path,
+        accelerator: Accelerator,
+        listeners: tuple[Listener, Listener] | None,
+    ) -> None:
+        self._built, self._plan, self._model = built, built.plan, built.model
+        self._folder, self._accelerator = folder, accelerator
+        self._listeners: tuple[Listener | None, Listener | None] = listeners or (None, None)
+
+    def train(
+        self, request: StopRequest, shown: Progress, saved: Callable[[], None]
+    ) -> dict[str, Any]:
+        """Train, and save the model; its report. `saved` is called after each checkpoint."""
+        planned, config, trained = self._plan, self._plan.config, self._built.trained
+        if self._accelerator.is_main_process:
+            begin(self._folder, config, shown.say)
+        exam = planned.exam(self._model, make_place(self._accelerator, request))
+        training = config.training
+        plateau = None
+        if training.plateau_every:
+            plateau = HalveOnPlateau(
+                self._model,
+                trained[1],
+                trained[2],
+                lambda: planned.scoring.validate(exam),
+                every=training.plateau_every,
+                hold=training.plateau_hold,
+                factor=training.plateau_factor,
+                smallest=training.plateau_least,
+            )
+        state = run_phase(
+            self._folder,
+            self._folder.name,
+            planned.task,
+            trained,
+            planned.phase_options(),
+            planned.scoring,
+            exam,
+            make_stop_rule(training, planned.validation_lengths, plateau),
+            Surroundings(self._accelerator, shown, request, self._listeners[0]),
+            extras={} if plateau is None else {"plateau": plateau},
+            saved=saved,
+        )
+        shown.say(f"stopped after batch {state.batch}: {state.finished}")
+        if plateau is not None:
+            plateau.restore()
+        report = self._report(state, exam, shown)
+        if self._accelerator.is_main_process:
+            self._keep(self._model, "model", "example")
+        return report
+
+    def round(self, request: StopRequest, shown: Progress) -> dict[str, Any]:
+        """Round the model that was trained, and save it; what the report says of it."""
+        planned = self._plan
+        around = Surroundings(make_accelerator(planned.config), shown, request, self._listeners[1])
+        machine, facts = round_model(planned, self._model, self._folder / "rounding", around)
+        exam = planned.exam(machine, make_place(self._accelerator, request))
+        part = {**facts, **self._scored(exam, facts["batches"], shown)}
+        self._keep(machine, "model-rounded", "rounded")
+        ended = outcome(planned.task.scoring, {**part, "perplexity_train": None})
+        if ended["merit"] is None:  # what chooses among runs looks at their training alone
+            ended["merit"] = planned.scoring.doubt(exam)
+        return {**part, **ended}
+
+    def finish(self, report: dict[str, Any]) -> None:
+        """Draw, and write the report."""
+        if self._accelerator.is_main_process:
+            with storage_faults(self._folder / "figures", "drawing"):
+                draw_run(self._folder)
+            # Last of all: a run that has its report is finished.
+            write_text(self._folder / "report.json", json_text(report, indent=2) + "\n")
+
+    def _keep(self, model: MemoryModel, name: str, example: str) -> None:
+        """Save a model, and the trace of what it does with an example."""
+        save_model(model, self._folder / name)
+        planned = self._plan
+        batch = planned.task.short_example(planned.config.seed, planned.train_lengths)
+        path = self._folder / "traces" / f"{example}.safetensors"
+        write_trace(model, planned.task, batch, path)
+
+    def _scored(self, exam: Exam, batch: int, shown: Progress) -> dict[str, Any]:
+        """The rows of a report, and what it says of validation."""
+        scoring = self._plan.scoring
+        config = self._plan.config
+        sweep = own_sweep(config, lambda name, count: shown.looking(batch, name, count))
+        return {"rows": scoring.rows(exam, sweep), **scoring.facts(exam, sweep)}
+
+    def _report(self, state: LoopState, exam: Exam, shown: Progress) -> dict[str, Any]:
+        config, scoring = self._plan.config, self._plan.task.scoring
+        self._model.eval()
+        report = make_report(
+            task=config.task,
+            scoring=scoring,
+            split="test",
+            seed=config.seed,
+            model=model_name(config.model),
+            batches=state.batch,
+            symbols=state.symbols,
+            minutes=state.elapsed_s / 60,
+            stopped=state.finished,
+            perplexity_train=state.perplexity,
+            parameters=sum(p.numel() for p in self._model.parameters() if p.requires_grad),
+            config=to_dict(config),
+            train_lengths=str(self._plan.train_lengths) if self._plan.task.has_lengths else "",
+            **self._scored(exam, state.batch, shown),
+        )
+        return {**report, **outcome(scoring, report)}
+
+
+def make_stop_rule(
+    training: TrainingConfig, lengths: LengthRange, plateau: HalveOnPlateau | None
+) -> StopRule:
+    """What ends the run before its budget does; `lengths` are those of validation."""
+    rules: dict[str, StopRule] = {
+        "solved": WhenSolved(
+            lengths, every=training.validate_every, count=training.validation_count
+        ),
+        "converged": WhenConverged(
+            every=training.report_every,
+            bound=training.converged_perplexity,
+            times=training.converged_reports,
+        ),
+    }
+    rule = rules.get(training.stop, never)
+    return rule if plateau is None else any_of(plateau, rule)

@@ -1,0 +1,1 @@
+"""From the reports of runs to tables, published values beside measured ones."""

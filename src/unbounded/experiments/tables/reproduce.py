@@ -1,0 +1,194 @@
+"""Reproduce a paper's table: train what is missing, collect what is finished, write the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from unbounded.errors import ConfigError
+from unbounded.experiments.config.check import checked
+from unbounded.experiments.run.folder import folder_of
+from unbounded.experiments.tables.matrix import accuracies
+from unbounded.experiments.tables.published import Published, published
+from unbounded.experiments.tables.results import Summary, copy_report, read_results
+from unbounded.experiments.tables.table import table_markdown
+from unbounded.experiments.tables.table_data import Cells, summaries, table_json
+from unbounded.experiments.trials.pool import Outcome, run_trials
+from unbounded.experiments.trials.tiers import Tier, Trial
+from unbounded.experiments.trials.watching import watching
+from unbounded.figures import draw_convergence, draw_lengths, draw_matrix
+from unbounded.training.files import json_text, storage_faults, write_text
+
+Say = Callable[[str], None]
+
+_LOG_LINES = 12
+
+
+def say_now(text: str) -> None:
+    """Print a line at once, into a pipe or file too: a person may be watching it for hours."""
+    print(text, flush=True)
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What a call did.
+
+    Fields:
+        table: the table as Markdown.
+        failed: trials that did not finish, with their logs.
+        written: the files of the results folder.
+    """
+
+    table: str
+    failed: tuple[Outcome, ...]
+    written: tuple[Path, ...]
+
+
+def reproduce(
+    tier: Tier,
+    trials: Sequence[Trial],
+    *,
+    jobs: int,
+    runs: Path,
+    out: Path,
+    say: Say = say_now,
+) -> Reproduction:
+    """Train the trials that are not finished, then write the tier's table, reports and figures.
+
+    A trial is a folder under `runs` named by the hash of its config and its seed. A finished one is
+    not trained again, one that was broken off goes on from its last checkpoint. The table holds
+    what is finished, and is also written when the training is interrupted.
+
+    Args:
+        tier: the table's tier.
+        trials: what to train, all of the tier or a part of it.
+        jobs: trials at once, one thread each.
+        runs: folder of the run folders.
+        out: folder of table.md, table.json, reports and figures.
+        say: shown what happens, line by line.
+    Raises:
+        ConfigError: `jobs` is below 1, or a trial's config has faults.
+        Interrupted: Ctrl-C or SIGTERM; every trial is saved and the next call goes on.
+        StorageError: a folder cannot be written.
+    """
+    if jobs < 1:
+        raise ConfigError([f"jobs: expected at least 1, got {jobs}"])
+    for trial in trials:
+        checked(trial.config)
+    write_table(tier, out)  # a folder that cannot be written is found now, not after hours
+    failed: list[Outcome] = []
+    # Two phases of one run are two trials of the table and one to train.
+    own = list({trial.name: trial for trial in trials}.values())
+    waiting = [trial for trial in own if not copy_report(trial, runs, out)]
+    say(f"{len(own) - len(waiting)} of {len(own)} runs were finished before")
+
+    with watching(len(own), len(own) - len(waiting), runs, say) as watch:
+
+        def ended(outcome: Outcome) -> None:
+            name, minutes = outcome.trial.name, outcome.seconds / 60
+            if outcome.exit_code == 0 and copy_report(outcome.trial, runs, out):
+                watch.done(f"finished {name} in {minutes:.1f} minutes")
+                write_table(tier, out)
+            else:
+                failed.append(outcome)
+                watch.done(_failure(outcome))
+
+        try:
+            run_trials(waiting, runs, jobs, watch=watch.look, ended=ended)
+        finally:
+            table, written = write_table(tier, out)
+    written += draw_tasks(tier, out)
+    return Reproduction(table, tuple(failed), tuple(written))
+
+
+def write_table(tier: Tier, out: Path) -> tuple[str, list[Path]]:
+    """Write table.md and table.json from the reports in `out/reports` alone.
+
+    Returns:
+        The table as Markdown and the files written.
+    Raises:
+        CheckpointError: a report cannot be read; the message names the file.
+    """
+    with storage_faults(out, "making folder"):
+        out.mkdir(parents=True, exist_ok=True)
+    cells = summaries(tier, read_results(tier.trials, out))
+    values = published(tier.paper)
+    text = table_markdown(tier, values, cells)
+    write_text(out / "table.md", text)
+    data = table_json(tier, values, cells)
+    write_text(out / "table.json", json_text(data, indent=2) + "\n")
+    return text, [out / "table.md", out / "table.json"]
+
+
+def draw_tasks(tier: Tier, out: Path) -> list[Path]:
+    """Draw figures for each task with a finished run into `out/figures`.
+
+    `convergence_TASK` is the course of training, `lengths_TASK` the accuracy by length of streams.
+    """
+    cells, values = summaries(tier, read_results(tier.trials, out)), published(tier.paper)
+    tasks: dict[str, dict[str, Summary]] = {}
+    for cell, summary in cells.items():
+        if summary is not None:
+            task, model = cell.split("/")
+            tasks.setdefault(task, {})[values.models[model].title] = summary
+    paths: list[Path] = []
+    for task, models in tasks.items():
+        title = f"{values.tasks.get(task, task)} ({tier.paper}, tier {tier.name})"
+        curves = {name: [run.curves for run in each.chosen] for name, each in models.items()}
+        measured = {name: runs for name, runs in curves.items() if any(run.batches for run in runs)}
+        if measured:
+            name = f"convergence_{task}"
+            paths += draw_convergence(measured, out / "figures", name, title=title)
+        lengths = {name: [run.per_n for run in each.chosen] for name, each in models.items()}
+        if any(any(runs) for runs in lengths.values()):
+            trained = next(iter(models.values())).best.trained_to
+            name = f"lengths_{task}"
+            figures = out / "figures"
+            paths += draw_lengths(lengths, figures, name, trained_to=trained, title=title)
+    return paths + _draw_matrix(tier, cells, values, out)
+
+
+def _draw_matrix(tier: Tier, cells: Cells, values: Published, out: Path) -> list[Path]:
+    """Draw the tables of many tasks and models, where any cell is finished."""
+    numbers = {
+        (task, model): accuracies(summary)
+        for cell, summary in cells.items()
+        for task, model in [cell.split("/")]
+        if summary is not None and not values.scoring(task)
+    }
+    if not numbers:
+        return []
+    tasks = {task: values.tasks.get(task, task) for task, _ in numbers}
+    models = {model: values.models[model].title for _, model in numbers}
+    return draw_matrix(numbers, tasks, models, out / "figures", title=f"Tier {tier.name}")
+
+
+def _failure(outcome: Outcome) -> str:
+    lines = outcome.log.read_text(encoding="utf-8", errors="replace").splitlines()
+    tail = "\n".join(f"    {line}" for line in lines[-_LOG_LINES:])
+    return (
+        f"FAILED {outcome.trial.name} (exit code {outcome.exit_code}); the others go on. "
+        f"The end of {outcome.log}:\n{tail}"
+    )
+
+
+def plan(tier: Tier, trials: Sequence[Trial], runs: Path) -> str:
+    """What a call would do, for `--dry-run`: one line a trial, and how many are left.
+
+    Raises:
+        ConfigError: a trial's config has faults, for example a folder that holds no corpus.
+    """
+    for trial in trials:
+        checked(trial.config)
+    lines = [f"{tier.paper}, tier {tier.name}: {tier.about}"]
+    left = 0
+    own = list({trial.name: trial for trial in trials}.values())
+    for trial in own:
+        folder = folder_of(runs, trial.config)
+        finished = (folder / "report.json").is_file()
+        left += not finished
+        state = "finished" if finished else "goes on" if folder.is_dir() else "to do"
+        lines.append(f"  {state:<8}  {trial.config.training.batches:>7} batches  {trial.name}")
+    lines.append(f"{left} of {len(own)} runs to train")
+    return "\n".join(lines)

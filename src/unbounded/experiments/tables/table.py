@@ -1,0 +1,161 @@
+"""The table of a tier, published and measured values side by side, as Markdown."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+
+from unbounded.evaluation.scorings import Scoring, scoring_of
+from unbounded.experiments.tables.markdown import grid
+from unbounded.experiments.tables.matrix import MATRIX_LEGEND, matrix_grid
+from unbounded.experiments.tables.published import Published
+from unbounded.experiments.tables.results import Measured
+from unbounded.experiments.tables.table_data import (
+    BASELINE,
+    Cells,
+    baseline,
+    command,
+    median_batches,
+    median_minutes,
+    progress,
+)
+from unbounded.experiments.trials.tiers import Tier
+
+NOT_RUN = "not run"
+
+
+_CHOICE = """\
+"best run" is the run of least {merit} over settings and seeds{why}. "median {shown}", "spread"
+(least to greatest){solved} are over the seeds of the setting whose median {merit} is least; so are
+batches and minutes (one thread), as medians.{more} Nothing was chosen by a number of the test
+split."""
+
+
+def table_markdown(tier: Tier, published: Published, cells: Cells) -> str:
+    """The table as text that a browser of repositories shows."""
+    finished, trials = progress(tier, cells)
+    parts = [
+        f"# {tier.paper}, tier {tier.name}",
+        f"{tier.about[:1].upper()}{tier.about[1:]}. {len(finished)} of {len(trials)} runs are "
+        "finished.",
+        f"Published values: {published.source}. Made by `{command(tier)}`.",
+    ]
+    for table in published.tables:
+        own = [cell for cell in cells if cell.split("/")[0] in table.tasks]
+        if own:
+            parts += [f"## {table.title}" if table.title else ""]
+            if not table.scoring:
+                parts += [matrix_grid(own, published, cells), MATRIX_LEGEND]
+                continue
+            scoring = scoring_of(table.scoring)
+            parts += [_cells_grid(scoring, own, published, cells), _legend(scoring)]
+    notes = [
+        f"* {_titles(f'{each.task}/{each.model}', published)}, {each.column.replace('_', ' ')}: "
+        f"the paper contradicts itself, {each.used:.2f} or {each.other:.2f} ({each.note})."
+        for each in published.contradictions
+    ]
+    notes += [f"* {note}" for note in published.notes]
+    parts += ["\n".join(notes), "## Every run"]
+    runs = [run for summary in cells.values() if summary for run in summary.runs]
+    scorings = dict.fromkeys(run.measures.scoring for run in runs)
+    parts += [_runs_grid(name, runs, published) for name in scorings]
+    if not runs:
+        parts.append("None is finished.")
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _cells_grid(scoring: Scoring, own: Sequence[str], published: Published, cells: Cells) -> str:
+    header = ["task", "model"]
+    header += [f"published {group}" for group in scoring.groups]
+    header += [f"best run {group}" for group in scoring.groups]
+    header += [f"median {scoring.shown}", f"spread of {scoring.spread[1]}"]
+    header += ["solved"] if scoring.success else []
+    header += ["batches", "minutes", "learning rate"]
+    header += ["1-layer LSTM then"] if scoring.baseline else []
+    return grid(header, [_cell_row(scoring, cell, len(header), published, cells) for cell in own])
+
+
+def _cell_row(
+    scoring: Scoring, cell: str, width: int, published: Published, cells: Cells
+) -> tuple[str, ...]:
+    task, model = cell.split("/")
+    printed = published.values.get(task, {}).get(model)
+    row = [published.tasks.get(task, task), published.models[model].title]
+    row += [_group(scoring, printed, group) if printed else "none" for group in scoring.groups]
+    summary = cells[cell]
+    if summary is None:
+        return (*row, *[NOT_RUN] * (width - len(row)))
+    best = summary.best.measures.values
+    over = {column: summary.over_seeds(column) for column in scoring.columns}
+    middle = {column: values[0] for column, values in over.items()}
+    column, digits = scoring.spread[0], scoring.columns[scoring.spread[0]]
+    _, least, greatest = over[column]
+    row += [_group(scoring, best, group) for group in scoring.groups]
+    row += [_group(scoring, middle, scoring.shown), f"{least:.{digits}f}–{greatest:.{digits}f}"]
+    if scoring.success:
+        row += [f"{summary.solved} of {len(summary.chosen)}"]
+    row += [f"{median_batches(summary)}", f"{median_minutes(summary):.0f}"]
+    row += [f"{summary.chosen[0].trial.config.training.learning_rate:g}"]
+    if scoring.baseline:
+        row += [_baseline_text(cell, cells)]
+    return tuple(row)
+
+
+def _runs_grid(name: str, runs: Sequence[Measured], published: Published) -> str:
+    scoring = scoring_of(name)
+    header = ["run", "hidden", "learning rate", "seed", "batches", "minutes"]
+    header += [scoring.merit_heading, *scoring.groups]
+    header += ["longer"] if scoring.longer else []
+    rows = []
+    for run in runs:
+        numbers, config = run.measures, run.trial.config
+        if numbers.scoring != name:
+            continue
+        row = [_titles(run.trial.cell, published), str(config.model.hidden_size)]
+        row += [f"{config.training.learning_rate:g}", str(config.seed), str(run.batches)]
+        row += [f"{run.minutes:.1f}", f"{numbers.merit:.4f}"]
+        row += [_group(scoring, numbers.values, group, 1) for group in scoring.groups]
+        if scoring.longer:
+            digits = scoring.columns[scoring.spread[0]] + 1
+            longer = (
+                f"{lengths}: {' / '.join(f'{value:.{digits}f}' for value in values)}"
+                for lengths, values in numbers.longer.items()
+            )
+            row += [", ".join(longer) or "none"]
+        rows.append([*row, run.stopped])
+    return grid([*header, "ended"], rows)
+
+
+def _legend(scoring: Scoring) -> str:
+    counted = ""
+    if scoring.success:
+        counted = f' and "solved" (how many seeds have {scoring.solved})'
+    choice = _CHOICE.format(
+        merit=scoring.merit,
+        why=scoring.why,
+        shown=scoring.shown,
+        solved=counted,
+        more=scoring.baseline,
+    )
+    return textwrap.fill(f"{scoring.legend} {choice}", 100)
+
+
+def _baseline_text(cell: str, cells: Cells) -> str:
+    if cell.endswith(f"/{BASELINE}"):
+        return "itself"
+    value = baseline(cell, cells)
+    return NOT_RUN if value is None else f"{value:.2f}"
+
+
+def _group(scoring: Scoring, values: Mapping[str, float | None], group: str, more: int = 0) -> str:
+    """The columns of a group, `more` digits longer; a value that is not there is a dash."""
+    texts = []
+    for column in scoring.groups[group]:
+        value = values[column]
+        texts.append("–" if value is None else f"{value:.{scoring.columns[column] + more}f}")
+    return " / ".join(texts)
+
+
+def _titles(cell: str, published: Published) -> str:
+    task, model = cell.split("/")
+    return f"{published.tasks.get(task, task)}, {published.models[model].title}"

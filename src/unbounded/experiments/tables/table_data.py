@@ -1,0 +1,129 @@
+"""The table of a tier as data: published and measured values side by side, every run by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from statistics import median
+from typing import Any
+
+from unbounded.evaluation.scorings import scoring_of
+from unbounded.experiments.tables.published import Published
+from unbounded.experiments.tables.results import Measured, Summary, baseline_at, summarise
+from unbounded.experiments.trials.tiers import Tier
+
+FORMAT = "unbounded-table"
+VERSION = 1
+BASELINE = "lstm-1"
+
+Cells = Mapping[str, Summary | None]
+
+
+def summaries(tier: Tier, results: Mapping[str, Measured]) -> dict[str, Summary | None]:
+    """A summary of each cell of a tier; None where no trial is finished."""
+    cells: dict[str, Summary | None] = {}
+    for cell in tier.cells:
+        runs = [
+            results[trial.key]
+            for trial in tier.trials
+            if trial.cell == cell and trial.key in results
+        ]
+        cells[cell] = summarise(runs) if runs else None
+    return cells
+
+
+def progress(tier: Tier, cells: Cells) -> tuple[set[str], set[str]]:
+    """The names of the runs that are finished, and of all; one run may fill several cells."""
+    finished = {run.trial.name for each in cells.values() if each for run in each.runs}
+    return finished, {trial.name for trial in tier.trials}
+
+
+def table_json(tier: Tier, published: Published, cells: Cells) -> dict[str, Any]:
+    """The table as data."""
+    finished, trials = progress(tier, cells)
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "paper": tier.paper,
+        "source": published.source,
+        "tier": tier.name,
+        "command": command(tier),
+        "trials": len(trials),
+        "finished": len(finished),
+        "cells": [_cell_json(cell, published, cells) for cell in cells],
+        "contradictions": [vars(each) for each in published.contradictions],
+        "notes": list(published.notes),
+    }
+
+
+def baseline(cell: str, cells: Cells) -> float | None:
+    """Median coarse accuracy of the one-layer LSTM after as many batches as a cell's median."""
+    task, _ = cell.split("/")
+    summary = cells[cell]
+    if summary is None:
+        return None
+    other = cells.get(f"{task}/{BASELINE}")
+    return baseline_at(other, median_batches(summary), summary.best.measures.lengths)
+
+
+def median_batches(summary: Summary) -> int:
+    """Batches of a summary's seeds."""
+    return round(median(run.batches for run in summary.chosen))
+
+
+def median_minutes(summary: Summary) -> float:
+    """Minutes of training of a summary's seeds."""
+    return median(run.minutes for run in summary.chosen)
+
+
+def command(tier: Tier) -> str:
+    """The command that makes a tier's table."""
+    return f"unbounded reproduce {tier.paper} --tier {tier.name}"
+
+
+def _cell_json(cell: str, published: Published, cells: Cells) -> dict[str, Any]:
+    task, model = cell.split("/")
+    data: dict[str, Any] = {
+        "task": task,
+        "model": model,
+        "published": published.values.get(task, {}).get(model),
+        "measured": None,
+    }
+    summary = cells[cell]
+    if summary is not None:
+        scoring = scoring_of(summary.scoring)
+        over = {column: summary.over_seeds(column) for column in scoring.columns}
+        solved, seeds, chosen = summary.solved, len(summary.chosen), summary.chosen[0].trial.config
+        data["measured"] = {
+            "chosen_by": scoring.merit,
+            "best": _run_json(summary.best),
+            "median": {column: values[0] for column, values in over.items()},
+            "least": {column: values[1] for column, values in over.items()},
+            "greatest": {column: values[2] for column, values in over.items()},
+            "solved": solved,
+            "seeds": seeds,
+            "success_rate": None if solved is None else solved / seeds,
+            "batches_median": median_batches(summary),
+            "minutes_median": median_minutes(summary),
+            "hidden_size": chosen.model.hidden_size,
+            "learning_rate": chosen.training.learning_rate,
+            "runs": [_run_json(run) for run in summary.runs],
+        }
+        if scoring.baseline:
+            data["measured"]["lstm_1_coarse_at_as_many_batches"] = baseline(cell, cells)
+    return data
+
+
+def _run_json(run: Measured) -> dict[str, Any]:
+    config, found = run.trial.config, run.measures
+    return {
+        "report": f"reports/{run.report}",
+        "seed": config.seed,
+        "hidden_size": config.model.hidden_size,
+        "learning_rate": config.training.learning_rate,
+        scoring_of(found.scoring).merit.replace(" ", "_"): found.merit,
+        "batches": run.batches,
+        "minutes": run.minutes,
+        "stopped": run.stopped,
+        **found.values,
+        **({"longer": {key: list(each) for key, each in found.longer.items()}}),
+    }

@@ -1,0 +1,228 @@
+"""Tiers: which trials reproduce a paper's table, as data, and the config of each trial."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import product
+from typing import Any
+
+from unbounded.errors import ChoiceError, ConfigError
+from unbounded.experiments.config.compose import PARTS, merged, preset_of
+from unbounded.experiments.config.schema import RunConfig, from_dict, run_name, to_dict
+from unbounded.experiments.tables.published import published, read_data
+
+#: Lists of a tier with the field of the config that takes their values.
+_GRIDS = {
+    "hidden_sizes": ("model", "hidden_size"),
+    "layers": ("model", "controller"),
+    "learning_rates": ("training", "learning_rate"),
+}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run of a tier.
+
+    Fields:
+        task, model: names as in the published table.
+        config: what is trained; its hash and seed name the run folder.
+        phase: "trained", or "rounded" for what the run is after rounding.
+        lacks_data: whether it cannot be trained, for want of a corpus.
+    """
+
+    task: str
+    model: str
+    config: RunConfig
+    phase: str = "trained"
+    lacks_data: bool = False
+
+    @property
+    def cell(self) -> str:
+        """The cell of the table this trial belongs to, "task/model"."""
+        return f"{self.task}/{self.model}"
+
+    @property
+    def name(self) -> str:
+        """The name of its run folder; two phases of one run share it."""
+        return run_name(self.config)
+
+    @property
+    def key(self) -> str:
+        """What no other trial of a tier has."""
+        return f"{self.cell}/{self.name}"
+
+
+@dataclass(frozen=True)
+class Tier:
+    """A part of a paper's experiments that one machine can do.
+
+    Fields:
+        paper, name: which tier this is.
+        about: what it leaves out, in a line.
+        trials: every run of it.
+    """
+
+    paper: str
+    name: str
+    about: str
+    trials: tuple[Trial, ...]
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The cells of its table, in order."""
+        return tuple(dict.fromkeys(trial.cell for trial in self.trials))
+
+
+def load_tier(paper: str, name: str, data: str | None = None) -> Tier:
+    """Read a tier and lay out its trials.
+
+    Args:
+        paper, name: of the tier.
+        data: folder of the paper's corpus, where a task needs one; None leaves these tasks
+            untrained.
+    Raises:
+        ChoiceError: no such paper or no such tier of it.
+    """
+    tiers = read_data("tiers", paper)
+    if name not in tiers:
+        raise ChoiceError("tier", name, tiers)
+    return make_tier(paper, name, tiers[name], data)
+
+
+def make_tier(paper: str, name: str, data: dict[str, Any], corpus: str | None = None) -> Tier:
+    """Lay out the trials that a tier's data describes: tasks x models x grid x seeds.
+
+    What a trial's config holds comes, in rising precedence, from the task's preset if the tier has
+    `preset: true` (and from `protocol`), from the tier, the model, the cell, and the grid.
+
+    Args:
+        paper, name: of the tier.
+        data: about, tasks, models, seeds; optionally hidden_sizes, layers, learning_rates,
+            batches, preset, protocol, any of PARTS, and cells (a pattern such as "copy/queue" or
+            "*/queue" -> the lists, batches and PARTS for the cells that it fits, the last one
+            last), skip (patterns of cells that are left out) and needs_data (tasks that need a
+            corpus).
+        corpus: folder of a corpus.
+    Raises:
+        ConfigError: a cell is not of the tier, or a field is missing or unknown; all faults
+            together.
+    """
+    models = published(paper).models
+    faults = [
+        f"tier {name!r}: {field} is missing"
+        for field in ("about", "tasks", "models", "seeds")
+        if field not in data
+    ]
+    tasks, chosen = data.get("tasks", []), data.get("models", [])
+    cells = {f"{task}/{model}" for task, model in product(tasks, chosen)}
+    known = {*_GRIDS, *PARTS, "seeds", "batches"}
+    named = {*known, "about", "tasks", "models", "cells", "skip", "needs_data", "preset"}
+    faults += [
+        f"tier {name!r}: unknown field {each!r}"
+        for each in data
+        if each not in {*named, "protocol"}
+    ]
+    for where in ("cells", "skip"):
+        faults += [
+            f"tier {name!r}: {pattern!r} under {where} is not one of its tasks and models"
+            for pattern in sorted(data.get(where, ()))
+            if not any(fnmatchcase(cell, pattern) for cell in cells)
+        ]
+    faults += [
+        f"tier {name!r}: unknown field {field!r} of cell {cell!r}"
+        for cell, fields in data.get("cells", {}).items()
+        for field in fields
+        if field not in known
+    ]
+    faults += [f"tier {name!r}: unknown model {each!r}" for each in chosen if each not in models]
+    if faults:
+        raise ConfigError(faults)
+    trials: list[Trial] = []
+    for task, model in product(tasks, chosen):
+        cell = f"{task}/{model}"
+        needs = task in data.get("needs_data", ())
+        skipped = any(fnmatchcase(cell, pattern) for pattern in data.get("skip", ()))
+        if skipped:
+            continue
+        own = [
+            each for pattern, each in data.get("cells", {}).items() if fnmatchcase(cell, pattern)
+        ]
+        settings = [data, models[model].settings, *own]
+        base = merged(_base(task, data), *map(_with_batches, settings))
+        if needs:
+            base["machine"]["data"] = corpus
+        lists = {key: value for each in (data, *own) for key, value in each.items()}
+        phase = models[model].phase
+        lacks = needs and corpus is None
+        trials += [Trial(task, model, each, phase, lacks) for each in _grid(base, lists)]
+    return Tier(paper, name, data["about"], tuple(trials))
+
+
+def select(tier: Tier, only: str | None) -> tuple[Trial, ...]:
+    """The trials of one task ("copy"), one model ("queue") or one cell ("copy/queue"), or all.
+
+    Those that lack their corpus are left out.
+
+    Raises:
+        ChoiceError: the tier has none of that name.
+        ConfigError: all of them lack their corpus.
+    """
+    trials = tuple(
+        trial for trial in tier.trials if only in (None, trial.cell, trial.task, trial.model)
+    )
+    if not trials:
+        tasks = {trial.task for trial in tier.trials}
+        models = {trial.model for trial in tier.trials}
+        raise ChoiceError(
+            f"part of tier {tier.name}",
+            only,
+            {*tasks, *models, *tier.cells},
+            f"Valid: a task, a model or TASK/MODEL.\n  tasks: {', '.join(sorted(tasks))}"
+            f"\n  models: {', '.join(sorted(models))}",
+        )
+    ready = tuple(trial for trial in trials if not trial.lacks_data)
+    if not ready:
+        raise ConfigError([f"data: {only} needs the folder of its corpus; give --data DIR"])
+    return ready
+
+
+def _base(task: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    """The config of a task before model, tier and cell have their say."""
+    if not data.get("preset", False):
+        return to_dict(RunConfig(task=task))
+    return preset_of(task, data.get("protocol"))
+
+
+def _with_batches(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with their `batches` in the place that a config has for them."""
+    if "batches" not in settings:
+        return dict(settings)
+    training = {**settings.get("training", {}), "batches": settings["batches"]}
+    return {**settings, "training": training}
+
+
+def _grid(base: dict[str, Any], settings: Mapping[str, Any]) -> list[RunConfig]:
+    """A config for each point of the grid and each seed."""
+    lists = [
+        [(place, value) for value in settings[name]]
+        for name, place in _GRIDS.items()
+        if name in settings
+    ]
+    configs = []
+    for *point, seed in product(*lists, settings["seeds"]):
+        data = copy.deepcopy(base)
+        for (part, name), value in point:
+            if name == "controller":
+                # One layer is what every controller has; the option is of the deep LSTM.
+                layers = {} if value == 1 else {"num_layers": value}
+                data[part][name] = {**data[part][name], **layers}
+            else:
+                data[part][name] = value
+        # One thread a trial: trials side by side use a machine better than threads in one trial.
+        data["machine"]["threads"] = 1
+        data["seed"] = seed
+        configs.append(from_dict(data))
+    return configs

@@ -1,0 +1,71 @@
+"""One trial in a process of its own: `python -m ...worker [--overwrite] CONFIG.json RUNS`."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+from unbounded.errors import RunBusyError, UnboundedError
+from unbounded.experiments.config.schema import from_dict
+from unbounded.training.signals import Interrupted
+
+EXIT_FAILED = 1
+EXIT_BUSY = 4
+
+_PARENT_LOOK_S = 1.0
+
+
+def main(arguments: list[str]) -> int:
+    """Train the config in a file under the folder of runs, the two last arguments, or go on.
+
+    With "--overwrite" before them the run is trained anew; every other word before them is a module
+    of the user's own that is imported.
+
+    Returns:
+        0 when the run is finished, 1 when it failed, 4 when another process trains it, 128 + the
+        signal's number when it was stopped; the run is saved then.
+    """
+    *options, config_file, runs = arguments
+    config = from_dict(json.loads(Path(config_file).read_text(encoding="utf-8")))
+    overwrite = "--overwrite" in options
+    _stop_with_parent()
+    # Only now: torch and accelerate take seconds to load, and a parent may be gone by then.
+    from unbounded.experiments.run.run import train_run
+
+    for module in options:
+        if module != "--overwrite":
+            importlib.import_module(module)
+
+    try:
+        train_run(config, root=Path(runs), resume=not overwrite, overwrite=overwrite)
+    except Interrupted as interrupted:
+        return interrupted.exit_code
+    except RunBusyError as error:
+        print(error, file=sys.stderr)
+        return EXIT_BUSY
+    except UnboundedError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return EXIT_FAILED
+    return 0
+
+
+def _stop_with_parent() -> None:
+    """End this run as Ctrl-C would when the process that started it is gone, killed for one."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_PARENT_LOOK_S)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

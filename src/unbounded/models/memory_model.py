@@ -1,0 +1,145 @@
+"""The one model: symbols, a layer with any memory or none, logits; built from plain keywords."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from huggingface_hub import PyTorchModelHubMixin
+from torch import Tensor, nn
+
+from unbounded.errors import ChoiceError, ConfigError
+from unbounded.models.initialization import (
+    INITIALIZATIONS,
+    OUTPUT_INITIALIZATIONS,
+    SYMBOL_INITIALIZATIONS,
+    initialize,
+)
+from unbounded.models.model_parts import make_layer, part_of
+from unbounded.models.sequence_model import SequenceModel
+
+#: The network of Joulin & Mikolov 2015 on the toy tasks, but for the vocabulary, as keywords:
+#: `MemoryModel(inputs=2, outputs=2, **STACK_RNN)`. (R = 0 there; Penn Treebank has recurrent=True.)
+STACK_RNN: Final[dict[str, Any]] = {
+    "memory": {"name": "superposition_stack"},
+    "controller": {"name": "elman", "activation": "sigmoid", "recurrent": False, "bias": False},
+    "hidden_size": 40,
+    "embedding_size": None,
+    "output_bias": False,
+    "initialization": "sums",
+    "output_initialization": "sums",
+}
+
+
+class MemoryModel(
+    nn.Module,
+    PyTorchModelHubMixin,
+    library_name="unbounded",
+    license="apache-2.0",
+    tags=["external-memory", "neural-stack", "stack-rnn"],
+):
+    """A `SequenceModel` made from numbers and names alone.
+
+    `save_pretrained(folder)` writes model.safetensors and config.json;
+    `MemoryModel.from_pretrained(folder)` builds the same model from them. A part is a name, or a
+    mapping of a name and options: {"name": "queue", "width": 256}. Options are those of the class
+    that the name stands for; a part of your own is named by its import path.
+
+    Args:
+        inputs: size of the input index space.
+        outputs: logits at each step: the size of the output index space, or 1 to say yes or no.
+        memory: one of `unbounded.memories.MEMORIES`, or "none" for the controller alone.
+        controller: "lstm", "gru" or "elman"; without a memory "lstm" is a `DeepLSTM` and "srcn"
+            the structurally constrained network.
+        hidden_size: units of the controller, or of each LSTM layer.
+        embedding_size: size of the input embeddings; None feeds the symbols one-hot.
+        readout_size: size of tanh(W h + b) between the controller and the logits, beside a memory;
+            None for the controller's own output.
+        output_bias: whether the logits have a bias.
+        learn_initial_state: whether the controller's first state is a parameter; zero otherwise.
+        initialization: of the layer: "glorot", "torch" as PyTorch's own layers, or "sums" of
+            uniform numbers, as in the authors' program of Joulin & Mikolov 2015 (layers with gates
+            keep "glorot" there).
+        output_initialization: of the output embedding: "normal" for N(0, 1), "torch" or "sums".
+        symbol_initialization: of the columns that one-hot symbols choose: "as_model", or "normal"
+            for N(0, 1): where there are many symbols, small columns tell them apart little at
+            first.
+        backend: "auto", "reference" or a kernel by name.
+    Raises:
+        ChoiceError: there is no memory, controller or initialization of that name.
+        ConfigError, ShapeError: an option is unknown, out of range, or means nothing here.
+    Source: Grefenstette et al. 2015, sections 3 and 4; Joulin & Mikolov 2015, sections 3 to 5.
+    """
+
+    def __init__(
+        self,
+        *,
+        inputs: int,
+        outputs: int,
+        memory: str | Mapping[str, Any] = "queue",
+        controller: str | Mapping[str, Any] = "lstm",
+        hidden_size: int = 256,
+        embedding_size: int | None = 64,
+        readout_size: int | None = None,
+        output_bias: bool = True,
+        learn_initial_state: bool = False,
+        initialization: str = "glorot",
+        output_initialization: str = "normal",
+        symbol_initialization: str = "as_model",
+        backend: str = "auto",
+    ) -> None:
+        super().__init__()
+        initialize_by = (initialization, output_initialization, symbol_initialization)
+        faults = initialization_faults(*initialize_by, one_hot=embedding_size is None)
+        if faults:
+            raise ConfigError(faults)
+        layer, size = make_layer(
+            memory,
+            controller,
+            inputs if embedding_size is None else embedding_size,
+            hidden_size,
+            readout_size,
+            learn_initial_state=learn_initial_state,
+            backend=backend,
+        )
+        self.sequence = SequenceModel(
+            inputs, outputs, embedding_size, layer, size, output_bias=output_bias
+        )
+        initialize(self.sequence, *initialize_by)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The keywords that build a model of the same kind, as plain values."""
+        config = self._hub_mixin_config
+        if not isinstance(config, dict):
+            raise ConfigError(["model: it has no config of plain values"])
+        parts = {name: part_of(config[name]) for name in ("memory", "controller") if name in config}
+        return {**config, **parts}
+
+    def forward(
+        self, inputs: Tensor, state: Any = None, lengths: Tensor | None = None
+    ) -> tuple[Tensor, Any]:
+        """As `SequenceModel.forward`: logits [B, T, V] and the state."""
+        logits, state = self.sequence(inputs, state, lengths)
+        return logits, state
+
+
+def initialization_faults(
+    initialization: str, output_initialization: str, symbol_initialization: str, *, one_hot: bool
+) -> list[str]:
+    """What is wrong with the choices of first weights, a line each."""
+    faults = [
+        f"{field}: {ChoiceError(field.replace('_', ' '), value, valid)}"
+        for field, value, valid in (
+            ("initialization", initialization, INITIALIZATIONS),
+            ("output_initialization", output_initialization, OUTPUT_INITIALIZATIONS),
+            ("symbol_initialization", symbol_initialization, SYMBOL_INITIALIZATIONS),
+        )
+        if value not in valid
+    ]
+    if not faults and not one_hot and symbol_initialization != "as_model":
+        faults.append(
+            "symbol_initialization: embeddings are drawn from N(0, 1) anyway; leave it at "
+            "'as_model', or give embedding_size null"
+        )
+    return faults

@@ -1,0 +1,211 @@
+"""Memories, controllers and baselines from a name and options, checked against their signatures."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from types import NoneType, UnionType
+from typing import Any, Final
+
+import torch
+from torch import nn
+
+from unbounded.errors import ChoiceError, ConfigError
+from unbounded.layers import CONTROLLERS, SRCN, Controller, ControllerRNN, DeepLSTM, MemoryRNN
+from unbounded.layers.memory_rnn import ControllerFactory
+from unbounded.memories import MEMORIES, Memory
+from unbounded.own_parts import find_part, options_of, unknown_options
+
+#: A part as data: {"name": "queue", "width": 256}.
+Part = Mapping[str, Any]
+
+#: The name of the model without a memory.
+NO_MEMORY: Final = "none"
+#: Layers that need no memory and take none: a deep LSTM, the structurally constrained network.
+BASELINES: Final[dict[str, type[DeepLSTM] | type[SRCN]]] = {"lstm": DeepLSTM, "srcn": SRCN}
+
+# Superposition stacks of Joulin & Mikolov 2015; a vector is as wide as the controller's output.
+_COUNT = 10
+_OF_LAYER = ("input_size", "hidden_size", "device", "dtype", "batch_first", "learn_initial_state")
+_WORDS: dict[Any, str] = {
+    int: "an integer",
+    float: "a finite number",
+    bool: "true or false",
+    str: "a text",
+    NoneType: "null",
+}
+
+
+def part_of(value: str | Part) -> dict[str, Any]:
+    """A part as data, where a name alone stands for itself without options."""
+    return {"name": value} if isinstance(value, str) else dict(value)
+
+
+def split_part(value: str | Part) -> tuple[Any, dict[str, Any]]:
+    """The name of a part, and its options."""
+    options = part_of(value)
+    return options.pop("name", None), options
+
+
+def memory_faults(part: str | Part, hidden_size: int) -> list[str]:
+    """What is wrong with a memory's name and options, a line each."""
+    name, options = split_part(part)
+    if name == NO_MEMORY:
+        return unknown_options("memory 'none'", options, {})
+    try:
+        factory = find_part("memory", name, {NO_MEMORY: Memory, **MEMORIES}, Memory)
+    except (ChoiceError, ConfigError) as error:
+        return _texts(error)
+    faults = _option_faults(f"memory {name!r}", factory, options, ("width", "count"))
+    if faults:
+        return faults
+    try:
+        make_memory(part, hidden_size)
+    except (ConfigError, ValueError, TypeError) as error:
+        return _texts(error)
+    return []
+
+
+def controller_faults(part: str | Part, memory: Any) -> list[str]:
+    """What is wrong with a controller's name and options beside the memory of that name."""
+    name, options = split_part(part)
+    if name == "srcn" and memory != NO_MEMORY:
+        return [f"srcn has no memory beside it, got {memory!r}; give --model.memory none"]
+    alone = name in BASELINES and memory == NO_MEMORY
+    try:
+        factory = BASELINES[name] if alone else _controller(name, memory == NO_MEMORY)
+    except (ChoiceError, ConfigError) as error:
+        return _texts(error)
+    faults = _option_faults(f"controller {name!r}", factory, options, (), _OF_LAYER)
+    if faults:
+        return faults
+    if memory == NO_MEMORY and options.get("recurrent") is False:
+        return ["recurrent: without it and a memory nothing is remembered; leave it out"]
+    try:
+        with torch.random.fork_rng(devices=[]):  # the weights drawn here are thrown away
+            factory(2, 2, **options)
+    except (ConfigError, ValueError, TypeError) as error:
+        return _texts(error)
+    return []
+
+
+def make_memory(part: str | Part, hidden_size: int) -> Memory[Any, Any]:
+    """The memory of that name; what has no default is as wide as the controller, and ten of them.
+
+    Raises:
+        ChoiceError, ConfigError: no memory has that name, or an option is unknown or missing.
+        ShapeError: an option is out of range.
+    """
+    name, options = split_part(part)
+    factory: Any = find_part("memory", name, MEMORIES, Memory)
+    known = options_of(factory)
+    filled = {"width": hidden_size, "count": _COUNT}
+    left_out = {
+        option: value
+        for option, value in filled.items()
+        if known.get(option) is inspect.Parameter.empty
+    }
+    _refuse(_option_faults(f"memory {name!r}", factory, options, tuple(filled)))
+    memory: Memory[Any, Any] = factory(**{**left_out, **options})
+    return memory
+
+
+def make_layer(
+    memory: str | Part,
+    controller: str | Part,
+    input_size: int,
+    hidden_size: int,
+    readout_size: int | None,
+    *,
+    learn_initial_state: bool,
+    backend: str,
+) -> tuple[nn.Module, int]:
+    """A batch-first layer: a controller with a memory, or a baseline without one.
+
+    Returns:
+        the layer, and the size of its output.
+    Raises:
+        ChoiceError, ConfigError, ShapeError: a name or an option is wrong.
+    """
+    name, options = split_part(controller)
+    without = split_part(memory)[0] == NO_MEMORY
+    faults = controller_faults(controller, split_part(memory)[0])
+    if without:
+        faults += memory_faults(memory, hidden_size)
+        if readout_size is not None:
+            faults.append("readout_size: a layer without a memory has no readout; give null")
+    _refuse(faults)
+    common: dict[str, Any] = {"batch_first": True, "learn_initial_state": learn_initial_state}
+    if without and name in BASELINES:
+        layer = BASELINES[name](input_size, hidden_size, **options, **common)
+        return layer, layer.output_size if isinstance(layer, SRCN) else hidden_size
+    factory: ControllerFactory = partial(_controller(name, without), **options)
+    if without:
+        return ControllerRNN(input_size, hidden_size, factory, **common), hidden_size
+    size = hidden_size if readout_size is None else readout_size
+    layer_with_memory = MemoryRNN(
+        input_size,
+        hidden_size,
+        make_memory(memory, hidden_size),
+        factory,
+        output_size=readout_size,
+        backend=backend,
+        **common,
+    )
+    return layer_with_memory, size
+
+
+def _controller(name: Any, without_memory: bool) -> type[Controller]:
+    known: dict[str, Any] = dict(CONTROLLERS)
+    if name not in known and without_memory:
+        known = {**known, **BASELINES}
+    return find_part("controller", name, known, Controller)
+
+
+def _option_faults(
+    what: str,
+    factory: Callable[..., Any],
+    options: Mapping[str, Any],
+    filled: Iterable[str],
+    not_chosen: tuple[str, ...] = (),
+) -> list[str]:
+    """Unknown, missing and mistyped options of a part."""
+    known = options_of(factory, not_chosen)
+    faults = unknown_options(what, options, known)
+    faults += [
+        f"{what} needs the option {name!r}"
+        for name, default in known.items()
+        if default is inspect.Parameter.empty and name not in options and name not in filled
+    ]
+    made = factory.__init__ if isinstance(factory, type) else factory  # type: ignore[misc]
+    hints = typing.get_type_hints(made)
+    for name, value in options.items():
+        if name in known and name in hints and not _fits(value, hints[name]):
+            faults.append(f"{name}: expected {_words(hints[name])}, got {value!r}")
+    return faults
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether a plain value is of a plain type; types of other kinds are left to the part."""
+    if isinstance(kind, UnionType) or typing.get_origin(kind) is typing.Union:
+        return any(_fits(value, each) for each in typing.get_args(kind))
+    if kind is float:
+        return type(value) in (int, float) and math.isfinite(value)
+    return kind not in _WORDS or type(value) is kind
+
+
+def _words(kind: Any) -> str:
+    kinds = typing.get_args(kind) or (kind,)
+    return " or ".join(_WORDS.get(each, str(each)) for each in kinds)
+
+
+def _texts(error: Exception) -> list[str]:
+    return list(error.faults) if isinstance(error, ConfigError) else [str(error)]
+
+
+def _refuse(faults: list[str]) -> None:
+    if faults:
+        raise ConfigError(faults)

@@ -1,0 +1,100 @@
+"""Memories, controllers, tasks and scorings by name: the library's own, or a user's by import path.
+
+A part of the user's own is named as `package.module.Name`. Nothing here imports a module: what is
+named must have been imported by who runs the program, or the name came out of a file that somebody
+else may have written. The command line imports what is named on it, and nothing else.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from unbounded.errors import ChoiceError, ConfigError, did_you_mean
+
+T = TypeVar("T")
+
+
+def is_path(name: str) -> bool:
+    """Whether a name is an import path and no name of the library's."""
+    return all(part.isidentifier() for part in name.split(".")) and "." in name
+
+
+def module_of(path: str) -> str:
+    """The module that an import path names: "mypackage.memories" of "mypackage.memories.Heap"."""
+    return path.rpartition(".")[0]
+
+
+def find_part(kind: str, name: object, registry: Mapping[str, T], base: type) -> T | type[Any]:
+    """What a name stands for.
+
+    Args:
+        kind: "memory", "controller", "task" or "scoring", for messages.
+        name: one of `registry`, or the import path of a class of the user's.
+        registry: the library's own by name.
+        base: what a class of the user's must be a subclass of.
+    Raises:
+        ChoiceError: the library has no part of that name.
+        ConfigError: the module was not imported, or holds no such class.
+    """
+    if isinstance(name, str) and name in registry:
+        return registry[name]
+    if not isinstance(name, str) or not is_path(name):
+        raise ChoiceError(kind, name, registry)
+    module, _, attribute = name.rpartition(".")
+    if module not in sys.modules:
+        raise ConfigError(
+            [
+                f"{kind} {name!r} is of a package of your own: {module.partition('.')[0]}. A file "
+                f"imports nothing by itself: give --import {module}, or import {module} before"
+            ]
+        )
+    part = vars(sys.modules[module]).get(attribute)
+    if not (isinstance(part, type) and issubclass(part, base)):
+        classes = [
+            key
+            for key, value in vars(sys.modules[module]).items()
+            if isinstance(value, type) and issubclass(value, base) and value is not base
+        ]
+        raise ConfigError(
+            [
+                f"{kind} {name!r}: expected a subclass of {base.__module__}.{base.__qualname__} in "
+                f"{module}, got {part!r}.{did_you_mean(attribute, classes)}"
+            ]
+        )
+    return part
+
+
+def options_of(factory: Callable[..., Any], given: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The options that a class or function takes by keyword, each with its default.
+
+    Args:
+        factory: makes the part.
+        given: names that are not the user's to choose.
+    Returns:
+        name -> default; `inspect.Parameter.empty` where it has none.
+    """
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return {
+        name: parameter.default
+        for name, parameter in inspect.signature(factory).parameters.items()
+        if parameter.kind in kinds and name not in given
+    }
+
+
+def unknown_options(what: str, options: Mapping[str, Any], known: Mapping[str, Any]) -> list[str]:
+    """A line for each option that is not among those there are.
+
+    Args:
+        what: the part whose options they are, as in "memory 'queue'".
+        options: what was given.
+        known: as `options_of` gives them.
+    """
+    valid = f"Valid: {', '.join(known)}." if known else "It has none."
+    return [
+        f"{what} has no option {name!r}.{did_you_mean(name, known)} {valid}"
+        for name in options
+        if name not in known
+    ]

@@ -1,0 +1,90 @@
+"""Brackets with a label at each prefix: is it balanced so far?
+
+Source: the labels per prefix of Deleu & Dureau 2016, arXiv:1611.00736; the sampler is a plain
+random walk, not theirs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from unbounded.tasks.batch import Batch
+from unbounded.tasks.lengths import LengthRange
+from unbounded.tasks.randomness import LAST_INDEX, Integers, Stream, bounded, whole_number
+from unbounded.tasks.task import Example, Task
+
+OPEN, CLOSE = 0, 1
+# At height 0 one bracket of so many closes what was never opened, and all after it is wrong.
+_ONE_OF = 16
+
+
+class DyckPrefixes(Task):
+    """Say at each bracket whether the word so far is a Dyck word.
+
+    A word is a random walk: brackets open and close with equal chances, but where nothing is open
+    one of 16 closes. The label of a prefix is 1 if every bracket is closed and none was closed
+    before it was opened.
+
+    Args:
+        train_lengths: brackets of a word of the split "train".
+        test_lengths: of the splits "validation" and "test".
+    """
+
+    layout = "labels"
+    objective = "binary"
+    scoring = "labels"
+
+    def __init__(self, train_lengths: LengthRange, test_lengths: LengthRange) -> None:
+        self.name = "dyck_prefixes"
+        self.input_vocabulary = ("(", ")")
+        self.output_vocabulary = ("balanced",)
+        self.train_lengths, self.test_lengths = train_lengths, test_lengths
+
+    def batch(
+        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
+    ) -> Batch:
+        """See `Task.batch`."""
+        words, labels, steps = self._draw(seed, split, start, size, lengths)
+        mask = np.arange(words.shape[1]) < steps[:, None]
+        arrays = (words * mask, labels * mask, mask, steps)
+        return Batch(*(torch.from_numpy(array) for array in arrays))
+
+    def examples(
+        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
+    ) -> list[Example]:
+        """See `Task.examples`; the target is the label of each prefix."""
+        words, labels, steps = self._draw(seed, split, start, size, lengths)
+        return [
+            Example(
+                tuple(self.input_vocabulary[bracket] for bracket in word[:length]),
+                tuple(str(label) for label in row[:length]),
+            )
+            for word, row, length in zip(
+                words.tolist(), labels.tolist(), steps.tolist(), strict=True
+            )
+        ]
+
+    def _draw(
+        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None
+    ) -> tuple[Integers, Integers, Integers]:
+        """Words and labels [B, T], and the length of each word [B]."""
+        stream = Stream(seed, split)
+        start = whole_number("start", start, 0, LAST_INDEX)
+        size = whole_number("size", size, 1, LAST_INDEX + 1 - start)
+        chosen = self.split_lengths(split) if lengths is None else LengthRange.of(lengths)
+        indices = start + np.arange(size)
+        length_words, words = stream.sequence_words(indices, chosen.maximum)
+        steps = chosen.minimum + bounded(length_words, len(chosen))
+        width = int(steps.max())
+        drawn = bounded(words[:, :width], 2 * _ONE_OF)
+        height = np.zeros(size, dtype=np.int64)
+        brackets, labels = np.zeros((2, size, width), dtype=np.int64)
+        sound = np.ones(size, dtype=bool)
+        for step in range(width):
+            closes = np.where(height == 0, drawn[:, step] < 2, drawn[:, step] < _ONE_OF)
+            sound &= ~(closes & (height == 0))
+            height = np.maximum(height + np.where(closes, -1, 1), 0)
+            brackets[:, step] = np.where(closes, CLOSE, OPEN)
+            labels[:, step] = sound & (height == 0)
+        return brackets, labels, steps

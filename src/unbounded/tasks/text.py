@@ -1,0 +1,215 @@
+"""A text as a task: predict the next word, with the text cut into parallel strips."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import torch
+
+from unbounded.errors import ChoiceError, ConfigError
+from unbounded.tasks.batch import Batch
+from unbounded.tasks.lengths import LengthRange
+from unbounded.tasks.randomness import SPLITS, Integers, whole_number
+from unbounded.tasks.task import Example, Task
+
+END_OF_SENTENCE: Final = "<eos>"
+UNKNOWN: Final = "<unk>"
+#: The files of a text of your own.
+FILES: Final = {"train": "train.txt", "validation": "valid.txt", "test": "test.txt"}
+# Words of a trace.
+_SHORT = 12
+
+
+class TextTask(Task):
+    """Predict the next word of a text cut into parallel strips; one example is one strip.
+
+    Strip i of B begins where strip i - 1 ends, and its first input is the word before its first
+    target (for the whole text: <eos>), so that each token is predicted exactly once, whatever B.
+    `batch(seed, split, 0, B)` is the whole split: cut it with `pieces` and carry the state.
+    Neither the seed nor a range of lengths changes a text; a range is an error.
+
+    Args:
+        name: the name it is listed under.
+        words: the words of each split, <eos> at the end of each line; those of "train" are the
+            vocabulary, in the order in which they come first.
+    """
+
+    layout = "text"
+    scoring = "perplexity"
+    has_lengths = False
+
+    def __init__(self, name: str, words: Mapping[str, Sequence[str]]) -> None:
+        self.name = name
+        vocabulary = tuple(dict.fromkeys(words["train"]))
+        places = {word: place for place, word in enumerate(vocabulary)}
+        self.input_vocabulary = self.output_vocabulary = vocabulary
+        self.end_token = places[END_OF_SENTENCE]
+        self._tokens: dict[str, Integers] = {
+            split: np.array([places[word] for word in text]) for split, text in words.items()
+        }
+        whole = LengthRange(1, max(map(len, words.values())))
+        self.train_lengths = self.test_lengths = whole
+
+    def tokens(self, split: str) -> int:
+        """How many tokens a split has.
+
+        Raises:
+            ChoiceError: there is no such split.
+        """
+        return len(self._of(split))
+
+    def batch(
+        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
+    ) -> Batch:
+        """The split as `size` strips, [B, T]; the last ones may be a step shorter.
+
+        Args:
+            seed: without effect: a text is what it is.
+            split: "train", "validation" or "test".
+            start: without effect: each batch of the split is all of it.
+            size: B, at most the split's tokens.
+            lengths: must be None.
+
+        Raises:
+            ConfigError: `size` is out of range, or a range of lengths is given.
+            ChoiceError: there is no such split.
+        """
+        text = self._of(split)
+        size = whole_number("size", size, 1, len(text))
+        self._check_lengths(lengths)
+        inputs = np.concatenate([[self.end_token], text[:-1]])
+        bounds = np.arange(size + 1) * (len(text) // size)
+        bounds += np.minimum(np.arange(size + 1), len(text) % size)
+        steps = np.diff(bounds)
+        place = bounds[:-1, None] + np.arange(steps.max())
+        mask = place < bounds[1:, None]
+        place = np.minimum(place, len(text) - 1)
+        arrays = (inputs[place] * mask, text[place] * mask, mask, steps)
+        return Batch(*(torch.from_numpy(array) for array in arrays))
+
+    def examples(
+        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
+    ) -> list[Example]:
+        """Sentences `start`, ... of a split, as sources without a target.
+
+        Raises:
+            ConfigError: there are not so many sentences, or a range of lengths is given.
+            ChoiceError: there is no such split.
+        """
+        self._check_lengths(lengths)
+        text = self._of(split)
+        ends = np.flatnonzero(text == self.end_token)
+        start = whole_number("start", start, 0, len(ends) - 1)
+        size = whole_number("size", size, 1, len(ends) - start)
+        begins = np.concatenate([[0], ends[:-1] + 1])
+        return [
+            Example(tuple(self.input_vocabulary[token] for token in text[begin:end]), ())
+            for begin, end in zip(
+                begins[start : start + size], ends[start : start + size], strict=True
+            )
+        ]
+
+    def _check_lengths(self, lengths: LengthRange | None) -> None:
+        if lengths is not None and lengths != self.train_lengths:
+            raise ConfigError([f"lengths: a text has none to choose, got {lengths}"])
+
+    def _of(self, split: str) -> Integers:
+        if split not in SPLITS:
+            raise ChoiceError("split", split, SPLITS)
+        return self._tokens[split]
+
+    def short_example(self, seed: int, lengths: LengthRange | None = None) -> Batch:
+        """The first words of the test split."""
+        whole = self.batch(seed, "test", 0, 1)
+        steps = min(_SHORT, whole.inputs.shape[1])
+        inputs, targets, mask = (field[:, :steps] for field in whole[:3])
+        return Batch(inputs, targets, mask, whole.lengths.clamp(max=steps))
+
+
+def read_text(folder: str | Path, unknown: str = "error") -> TextTask:
+    """The text in the files train.txt, valid.txt and test.txt of a folder of yours.
+
+    Args:
+        folder: where they are; a line is a sentence of words between blanks.
+        unknown: of a word that the training file has not: "error" names its line; "replace" reads
+            it, and every word that stands only once in the training file, as <unk>.
+    Raises:
+        ConfigError: a file is missing, empty or not UTF-8, or has unknown words; all together.
+        ChoiceError: `unknown` is neither.
+    """
+    if unknown not in ("error", "replace"):
+        raise ChoiceError("treatment of unknown words", unknown, ("error", "replace"))
+    faults: list[str] = []
+    words: dict[str, list[str]] = {}
+    for split, file in FILES.items():
+        try:
+            words[split] = read_words(Path(folder) / file, FILES.values())
+        except ConfigError as error:
+            faults += error.faults
+    if not faults and unknown == "replace":
+        words = _replaced(words)
+    elif not faults:
+        for split in ("validation", "test"):
+            faults += _unknown_words(Path(folder) / FILES[split], words["train"], words[split])
+    if faults:
+        raise ConfigError(faults)
+    return TextTask("text", words)
+
+
+def _replaced(words: Mapping[str, list[str]]) -> dict[str, list[str]]:
+    counts: dict[str, int] = {}
+    for word in words["train"]:
+        counts[word] = counts.get(word, 0) + 1
+    known = {word for word, count in counts.items() if count > 1} | {END_OF_SENTENCE}
+    return {
+        split: [word if word in known else UNKNOWN for word in text]
+        for split, text in words.items()
+    }
+
+
+def _unknown_words(path: Path, train: Sequence[str], text: Sequence[str]) -> list[str]:
+    """The first word of a text that the training file has not, with its line."""
+    known, line, unknown = set(train), 1, []
+    for word in text:
+        if word not in known:
+            unknown.append((line, word))
+        line += word == END_OF_SENTENCE
+    if not unknown:
+        return []
+    line, word = unknown[0]
+    return [
+        f"{path}, line {line}: the word {word!r} is not in {FILES['train']} (nor are "
+        f"{len(unknown) - 1} more); --task_options.unknown replace reads such words as {UNKNOWN}"
+    ]
+
+
+def read_words(path: Path, files: Iterable[str]) -> list[str]:
+    """The words of a file, with <eos> for each end of a line.
+
+    Args:
+        path: the file. files: what its folder should hold, for the message.
+    Raises:
+        ConfigError: the file is missing or cannot be read, empty, or not UTF-8.
+    """
+    try:
+        content = path.read_bytes()
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ConfigError(
+            [f"{path}, line {line}: not UTF-8: byte {error.start} is {error.reason}"]
+        ) from error
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ConfigError(
+            [f"{path}: {reason}. Give the folder of {', '.join(files)} (--data DIR)."]
+        ) from error
+    words: list[str] = []
+    for sentence in text.removesuffix("\n").split("\n"):
+        words += [*sentence.split(), END_OF_SENTENCE]
+    if set(words) <= {END_OF_SENTENCE}:
+        raise ConfigError([f"{path}: empty; it has no word"])
+    return words

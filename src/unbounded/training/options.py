@@ -1,0 +1,69 @@
+"""What a phase of training is told: how far, in which steps, and what it reports when."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from unbounded.tasks import LengthRange
+from unbounded.training.curricula import Curriculum
+
+
+@dataclass(frozen=True)
+class PhaseOptions:
+    """The numbers of one phase of training.
+
+    Fields:
+        seed: of the training examples.
+        lengths: range of the training sequences, or the range of each batch by its number.
+        batch_size: sequences a batch over all processes.
+        batches: budget.
+        symbols: budget of input symbols, counted or not; None for none.
+        minutes: budget of training time, None for none.
+        clip: bound on the gradient.
+        clip_by: "norm" scales the gradient, "value" cuts each of its elements.
+        piece_steps: time steps of a piece, None for the whole batch at once. With pieces a request
+            to stop is answered after a piece, and the checkpoint that is written then, or by the
+            clock, holds the place in the batch.
+        average: whether the loss of a step is the mean over what counts in it, or the sum.
+        update: "piece" for a gradient step after each piece, "symbol" after each symbol.
+        report_every: batches between reports of training perplexity.
+        accuracy_every: batches between the accuracies, 0 for none.
+        accuracy_lengths: the ranges they are taken over.
+        accuracy_count: sequences a range.
+        checkpoint_every: batches between checkpoints.
+        checkpoint_minutes: after so many without one it is written all the same, by one process
+            also between two pieces of a batch; what is learnt does not depend on it.
+    """
+
+    seed: int
+    lengths: LengthRange | Curriculum
+    batch_size: int
+    batches: int
+    symbols: int | None = None
+    minutes: float | None = None
+    clip: float = 1.0
+    clip_by: str = "norm"
+    piece_steps: int | None = None
+    average: bool = True
+    update: str = "piece"
+    report_every: int = 100
+    accuracy_every: int = 0
+    accuracy_lengths: tuple[LengthRange, ...] = ()
+    accuracy_count: int = 1
+    checkpoint_every: int = 500
+    checkpoint_minutes: float = 5.0
+
+    def lengths_of(self, batch: int) -> LengthRange:
+        """The range of lengths of a batch by its number."""
+        return self.lengths if isinstance(self.lengths, LengthRange) else self.lengths(batch)
+
+    def over(self, batch: int, symbols: int, seconds: float) -> str | None:
+        """Why the budget is used up, or None."""
+        if batch >= self.batches:
+            return f"budget: {self.batches} batches are done"
+        if self.symbols is not None and symbols >= self.symbols:
+            return f"budget: {self.symbols} symbols are read"
+        if seconds >= 60 * (math.inf if self.minutes is None else self.minutes):
+            return f"budget: {self.minutes:g} minutes are over"
+        return None

@@ -1,0 +1,98 @@
+"""A package of the user's own: named by import path, and imported only where it is named."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+OUTSIDE = Path(__file__).resolve().parents[1] / "outside"
+TRAIN = (
+    *("train", "bucket.Parity", "--task_options.longest", "3"),
+    *("--model.memory", "bucket.Bucket", "--model.memory.keep_bias", "2.0"),
+    *("--model.controller", "bucket.Leaky", "--model.controller.leak", "0.25"),
+    *("--model.hidden_size", "4", "--model.embedding_size", "null", "--model.readout_size", "null"),
+    *("--model.learn_initial_state", "false", "--training.batches", "4"),
+    *("--training.validate_every", "2", "--training.validation_count", "4"),
+    *("--training.accuracy_every", "0", "--evaluation.count", "8", "--machine.threads", "1"),
+)
+
+
+def unbounded(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "unbounded", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(OUTSIDE), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run of the package's task, memory, controller and scoring."""
+    folder = tmp_path_factory.mktemp("own")
+    done = unbounded(folder, *TRAIN)
+    assert done.returncode == 0, done.stderr
+    assert "labels" in done.stdout
+    return folder
+
+
+def test_a_run_names_its_parts_by_path(folder: Path) -> None:
+    (run,) = (folder / "runs").glob("bucket.Parity-bucket.Bucket-bucket.Leaky-*-seed1")
+    report = json.loads((run / "report.json").read_text())
+    assert report["scoring"] == "bucket.RightLabels"
+    assert report["model"] == "bucket.Bucket-bucket.Leaky"
+    assert report["config"]["task"] == "bucket.Parity"
+    assert report["config"]["model"]["memory"] == {"name": "bucket.Bucket", "keep_bias": 2.0}
+    assert 0 <= report["rows"][0]["labels"] <= 1
+
+
+def test_a_run_imports_nothing_that_the_command_does_not_name(folder: Path) -> None:
+    (run,) = (folder / "runs").glob("bucket*")
+    done = unbounded(folder, "evaluate", str(run))
+    assert done.returncode == 2
+    assert "task 'bucket.Parity' is of a package of your own: bucket. A file imports" in done.stderr
+    assert "give --import bucket" in done.stderr
+    done = unbounded(folder, "evaluate", str(run), "--import", "bucket", "--lengths", "5:6")
+    assert done.returncode == 0, done.stderr
+    assert (run / "evaluations" / "test-5-6-seed1.json").is_file()
+    # A name that somebody else put into a file is only looked up, and must be a part.
+    config = run / "config.yaml"
+    text = config.read_text()
+    for name, message in (("os.system", "expected a subclass of"), ("antigravity.x", "--import")):
+        config.write_text(text.replace("bucket.Parity", name))
+        done = unbounded(folder, "evaluate", str(run), "--import", "bucket")
+        assert done.returncode == 2
+        assert message in done.stderr
+    config.write_text(text)
+
+
+def test_restarts_in_processes_know_the_package(folder: Path) -> None:
+    done = unbounded(folder, *TRAIN, "--restarts", "2", "--jobs", "2", "--resume", "--quiet")
+    assert done.returncode == 0, done.stderr
+    assert "bucket.Parity, 2 restarts" in done.stdout
+
+
+def test_a_memory_of_ones_own_on_a_task_of_the_library(folder: Path) -> None:
+    small = ("--model.hidden_size", "4", "--training.batches", "1", "--evaluation.count", "4")
+    few = ("--training.validation_count", "4", "--training.accuracy_every", "0", "--quiet")
+    done = unbounded(
+        folder,
+        *("train", "anbn", "--model.memory", "bucket.Bucket", "--evaluation.lengths", "2:3"),
+        *small,
+        *few,
+    )
+    assert done.returncode == 0, done.stderr
+    for path, message in (
+        ("bucket.Buckte", "Did you mean 'Bucket'?"),
+        ("nowhere.Heap", "the package of nowhere cannot be imported"),
+    ):
+        done = unbounded(folder, "train", "anbn", "--model.memory", path)
+        assert done.returncode == 2
+        assert message in done.stderr

@@ -1,0 +1,113 @@
+"""Parity of a bit string, read prefix by prefix, and a scoring of labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from unbounded.evaluation import Exam, Scoring, Sweep, score
+from unbounded.evaluation.score import Score, mean_nats
+from unbounded.evaluation.scorings.labels import label_scores
+from unbounded.tasks import Batch, Example, LengthRange, Stream, Task
+
+
+class Parity(Task):
+    """Say after each bit whether the ones so far are odd in number.
+
+    Args:
+        longest: of training; tests are twice as long.
+    """
+
+    layout = "labels"
+    objective = "binary"
+    scoring = "bucket.RightLabels"
+
+    def __init__(self, longest: int = 4) -> None:
+        self.name = "parity"
+        self.input_vocabulary, self.output_vocabulary = ("0", "1"), ("odd",)
+        self.train_lengths = LengthRange(1, longest)
+        self.test_lengths = LengthRange(longest + 1, 2 * longest)
+
+    def batch(
+        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
+    ) -> Batch:
+        length = (lengths or self.split_lengths(split)).maximum
+        indices = start + np.arange(size)
+        bits = (Stream(seed, split).sequence_words(indices, length)[1] >> np.uint64(63)).astype(int)
+        inputs = torch.from_numpy(bits)
+        everywhere = torch.ones(size, length, dtype=torch.bool)
+        return Batch(inputs, inputs.cumsum(1) % 2, everywhere, torch.full((size,), length))
+
+    def examples(
+        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
+    ) -> list[Example]:
+        batch = self.batch(seed, split, start, size, lengths)
+        return [
+            Example(tuple(map(str, bits)), tuple(map(str, labels)))
+            for bits, labels in zip(batch.inputs.tolist(), batch.targets.tolist(), strict=True)
+        ]
+
+
+class RightLabels(Scoring):
+    """The share of right labels."""
+
+    columns: ClassVar[Mapping[str, int]] = {"labels": 3}
+    groups: ClassVar[Mapping[str, tuple[str, ...]]] = {"labels": ("labels",)}
+    shown, spread = "labels", ("labels", "labels")
+    merit = merit_heading = "training perplexity"
+    legend = '"labels" is the share of right labels of the test split.'
+
+    def assess(self, exam: Exam, lengths: LengthRange, start: int, count: int) -> Score:
+        return self._score(exam, "validation", exam.seed, lengths, start, count)
+
+    def validation_batch(self, exam: Exam) -> Batch:
+        count = exam.validation_count
+        batch: Batch = exam.task.batch(exam.seed, "validation", 0, count, exam.validation_lengths)
+        return batch
+
+    def validate(self, exam: Exam) -> float:
+        return mean_nats(exam.model, self.validation_batch(exam), exam.task.objective)
+
+    def rows(self, exam: Exam, sweep: Sweep) -> list[dict[str, Any]]:
+        rows = []
+        for lengths in sweep.lengths or (exam.task.test_lengths,):
+            scored = self._score(exam, sweep.split, sweep.seed, lengths, 0, sweep.count)
+            rows.append({"lengths": str(lengths), "role": "test", "labels": scored.fine})
+        return rows
+
+    def merit_of(self, report: Mapping[str, Any]) -> float | None:
+        merit: float | None = report["perplexity_train"]
+        return merit
+
+    def succeeded(self, rows: Sequence[Mapping[str, Any]]) -> bool | None:
+        return bool(rows[0]["labels"] == 1)
+
+    def values(self, report: Mapping[str, Any]) -> dict[str, float | None]:
+        return {"labels": report["rows"][0]["labels"]}
+
+    def further(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, ...]]:
+        return {row["lengths"]: (row["labels"],) for row in rows[1:]}
+
+    def lines(self, rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+        return [("lengths", "labels"), *((row["lengths"], f"{row['labels']:.3f}") for row in rows)]
+
+    def label(self, rows: Sequence[Mapping[str, Any]]) -> str:
+        return "_".join(row["lengths"].replace(":", "-") for row in rows)
+
+    def _score(
+        self, exam: Exam, split: str, seed: int, lengths: LengthRange, start: int, count: int
+    ) -> Score:
+        return score(
+            exam.model,
+            exam.task,
+            seed=seed,
+            split=split,
+            lengths=lengths,
+            start=start,
+            count=count,
+            device=exam.place.device,
+            judge=label_scores,
+        )

@@ -1,0 +1,50 @@
+"""The layout "answer": fed only the end symbol while answering."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from unbounded.errors import ChoiceError
+from unbounded.tasks import LengthRange, RandomSymbols, TransductionTask, make_task
+
+
+def test_nothing_of_the_answer_is_fed():
+    told = make_task("copy", symbols=5).batch(3, "train", 0, 6, LengthRange(2, 4))
+    task = make_task("answer_copy", symbols=5)
+    asked = task.batch(3, "train", 0, 6, LengthRange(2, 4))
+    for name in ("targets", "mask", "lengths"):
+        assert torch.equal(getattr(told, name), getattr(asked, name)), name
+    separator = task.input_vocabulary.index("|||")
+    assert (asked.inputs[asked.mask] == separator).all()
+    before = ~asked.mask
+    assert torch.equal(asked.inputs[before], told.inputs[before])
+    assert task.input_vocabulary == ("<s>", "|||", *(f"s{k}" for k in range(5)))
+
+
+def test_a_row_by_hand():
+    task = make_task("answer_copy", symbols=3)
+    batch = task.batch(1, "test", 0, 1, LengthRange(2, 2))
+    source, target = task.example(1, "test", 0, LengthRange(2, 2))
+    fed = [task.input_vocabulary[token] for token in batch.inputs[0].tolist()]
+    said = [task.output_vocabulary[token] for token in batch.targets[0, 3:].tolist()]
+    assert fed == ["<s>", *source, "|||", "|||", "|||"]
+    assert batch.mask[0].tolist() == [False, False, False, True, True, True]
+    assert [task.output_vocabulary[t] for t in batch.targets[0][batch.mask[0]].tolist()] == [
+        *target,
+        "</s>",
+    ]
+    assert said[-1] == "</s>"
+
+
+def test_generation_feeds_the_end_symbol_too():
+    task = make_task("answer_copy", symbols=3)
+    # After </s> nothing is fed.
+    assert task.output_to_input.tolist() == [0, 1, 1, 1]
+
+
+def test_an_unknown_layout():
+    with pytest.raises(ChoiceError, match="unknown layout 'stream'"):
+        TransductionTask(
+            "x", RandomSymbols("copy", 3), LengthRange(1, 2), LengthRange(3, 4), "stream"
+        )

@@ -1,0 +1,125 @@
+"""Pairs from a file and texts from a folder of the user's own."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from unbounded.errors import ChoiceError, ConfigError
+from unbounded.tasks import FilePairs, LengthRange, make_task
+
+
+@pytest.fixture
+def lines() -> list[str]:
+    return [f"w{k} w{k % 5}{' x' * (k % 3)}\tv{k % 5} v{k}" for k in range(200)]
+
+
+def pair_file(folder: Path, lines: list[str]) -> Path:
+    path = folder / "pairs.tsv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def drawn(task, split: str, count: int) -> list[str]:
+    return [
+        f"{' '.join(source)}\t{' '.join(target)}"
+        for source, target in task.examples(1, split, 0, count)
+    ]
+
+
+def test_every_line_is_in_one_split_that_its_place_does_not_change(tmp_path, lines):
+    task = make_task("pairs", data=str(pair_file(tmp_path, lines)))
+    splits = {}
+    for split in ("validation", "test"):
+        count = task.available(split, task.test_lengths)
+        assert 5 < count < 50  # about a tenth
+        splits[split] = set(drawn(task, split, count))
+        assert len(splits[split]) == count
+        assert drawn(task, split, 2 * count)[count:] == drawn(task, split, count)
+    splits["train"] = set(drawn(task, "train", 3000))
+    assert set(lines) == set().union(*splits.values())
+    assert sum(map(len, splits.values())) == len(lines)
+    other = make_task("pairs", data=str(pair_file(tmp_path, ["new\tline", *reversed(lines)])))
+    for split in ("validation", "test"):
+        assert set(drawn(other, split, 50)) - {"new\tline"} == splits[split]
+
+
+def test_ranges_of_lengths_are_kept(tmp_path, lines):
+    task = make_task("pairs", data=str(pair_file(tmp_path, lines)))
+    assert task.train_lengths == task.test_lengths == LengthRange(2, 4)
+    three = task.examples(1, "train", 0, 40, LengthRange(3, 3))
+    assert {len(source) for source, _ in three} == {3}
+    with pytest.raises(ConfigError, match="has no line for train with a source of 5:9"):
+        task.batch(1, "train", 0, 2, LengthRange(5, 9))
+    batch = task.batch(1, "test", 0, 5)
+    alone = task.batch(1, "test", 4, 1)
+    assert torch.equal(alone.inputs[0], batch.inputs[4, : alone.inputs.shape[1]])
+
+
+def test_characters_as_symbols(tmp_path):
+    path = pair_file(tmp_path, [f"ab {k}\t{k} ba" for k in range(60)])
+    task = make_task("pairs", data=str(path), characters=True)
+    assert " " in FilePairs(path, characters=True).source_vocabulary
+    source, target = task.example(1, "train", 0)
+    assert "".join(source).startswith("ab ")
+    assert "".join(target).endswith(" ba")
+
+
+def test_faults_are_named_by_line(tmp_path):
+    path = tmp_path / "pairs.tsv"
+    path.write_bytes(b"a b\tb a\nno tab\n\tonly a target\na\tb\tc\ncaf\xe9\tx\na b\t\n")
+    with pytest.raises(ConfigError) as caught:
+        make_task("pairs", data=str(path))
+    text = "\n".join(caught.value.faults)
+    assert f"data: {path}, line 2: expected a source, one tab and a target, got 0 tabs" in text
+    assert "line 3: the source is empty" in text
+    assert "line 4: expected a source, one tab and a target, got 2 tabs" in text
+    assert "line 5: not UTF-8: byte 3 of the line" in text
+    assert "line 6" not in text  # an empty target is said by </s> alone
+    path.write_text("no tab\n" * 30)
+    with pytest.raises(ConfigError, match="25 more lines are no pairs"):
+        make_task("pairs", data=str(path))
+    path.write_text("a\tb\n")
+    with pytest.raises(ConfigError, match=r"1 lines leave none for .* give more lines"):
+        make_task("pairs", data=str(path))
+    with pytest.raises(ConfigError, match=re.escape("nowhere.tsv: No such file")):
+        make_task("pairs", data="nowhere.tsv")
+    with pytest.raises(ConfigError, match="data: give a file with a source, a tab"):
+        make_task("pairs")
+
+
+def text_folder(folder: Path, **files: str) -> Path:
+    texts = {"train": "a b a\nb c\n", "valid": "a b\n", "test": "b a c\n", **files}
+    for name, text in texts.items():
+        (folder / f"{name}.txt").write_text(text)
+    return folder
+
+
+def test_a_text_of_ones_own(tmp_path):
+    task = make_task("text", data=str(text_folder(tmp_path)))
+    assert task.input_vocabulary == ("a", "b", "<eos>", "c")
+    assert task.tokens("test") == 4
+    short = task.short_example(1)
+    assert [task.input_vocabulary[t] for t in short.inputs[0].tolist()] == ["<eos>", "b", "a", "c"]
+
+
+def test_unknown_words_are_named_by_line_or_replaced(tmp_path):
+    folder = text_folder(tmp_path, valid="a b\na new word\n", test="newer\n")
+    with pytest.raises(ConfigError) as caught:
+        make_task("text", data=str(folder))
+    first, second = caught.value.faults
+    assert first.startswith(f"data: {folder / 'valid.txt'}, line 2: the word 'new' is not in train")
+    assert "(nor are 1 more); --task_options.unknown replace" in first
+    assert "test.txt, line 1: the word 'newer'" in second
+    task = make_task("text", data=str(folder), unknown="replace")
+    assert set(task.input_vocabulary) == {"a", "b", "<eos>", "<unk>"}  # c stands once in training
+    with pytest.raises(ChoiceError, match=r"unknown treatment of unknown words 'drop'"):
+        make_task("text", data=str(folder), unknown="drop")
+
+
+def test_a_folder_that_lacks_files(tmp_path):
+    with pytest.raises(ConfigError, match=r"Give the folder of train.txt, valid.txt, test.txt"):
+        make_task("text", data=str(tmp_path))
