@@ -47,7 +47,9 @@ struct Softplus {
   }
   template <class V>
   static UNBOUNDED_INLINE V gradient(V y, V dy) {
-    return y > linear_from ? dy : dy * (1 - exponential(-y));
+    for (size_t i = 0; i < sizeof(V) / sizeof(y[0]); ++i)
+      if (!(y[i] > linear_from)) dy[i] *= -std::expm1(-y[i]);  // 1 - e^-y cancels where y is small
+    return dy;
   }
 };
 

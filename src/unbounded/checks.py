@@ -34,6 +34,7 @@ def check_shape(name: str, tensor: Tensor, expected: tuple[int | str, ...]) -> N
         tensor: what came.
         expected: one entry an axis; an int must match, a str is a free axis's letter.
     """
+    check_tensor(name, tensor)
     got = tuple(tensor.shape)
     fits = len(got) == len(expected) and all(
         isinstance(want, str) or want == size for want, size in zip(expected, got, strict=True)

@@ -23,7 +23,8 @@ from test_direct_calls import recurrence_arguments, unroll_arguments
 
 from unbounded import errors
 from unbounded.errors import say_once
-from unbounded.kernels import Session, available, recurrence, why_not
+from unbounded.kernels import Session, available, recurrence, structures, why_not
+from unbounded.layers.heads import HEAD_ACTIVATIONS
 from unbounded.memories import SuperpositionStack
 
 OPERATORS = torch.ops.unbounded
@@ -268,6 +269,8 @@ def with_weights(case, **weights):
         (lambda c: c._replace(lengths=torch.ones(3)), errors.DTypeError, "lengths"),
         (lambda c: with_weights(c, head_bias=torch.ones(7)), errors.ShapeError, "head_bias"),
         (lambda c: with_weights(c, weight_hh=None), errors.ShapeError, "weight_hh"),
+        (lambda c: with_weights(c, weight_ih=None), errors.ShapeError, "weight_ih"),
+        (lambda c: with_weights(c, head_weight=None), errors.ShapeError, "head_weight"),
         (lambda c: with_weights(c, head_bias=torch.ones(8)), errors.DTypeError, "head_bias"),
         (lambda c: c._replace(initial=c.initial[:-1]), errors.ShapeError, "initial"),
         (
@@ -298,3 +301,40 @@ def test_the_declaration_agrees_with_the_memory(memory):
                 for steps in (0, 1, 5, 1000):
                     assert kernel.rows_after(rows, steps) == theirs.rows_after(rows, steps)
     assert {*names, *kernel.heads} >= {*kernel.nonnegative}
+
+
+ACTIVATIONS = {
+    "identity": lambda x: x,
+    "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid,
+    "relu": torch.relu,
+    "softplus": torch.nn.functional.softplus,
+    "softmax": lambda x: torch.softmax(x, -1),
+}
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("bias", [-25.0, -16.0, -8.0, 0.0, 8.0, 19.9, 20.1])
+def test_every_activation_of_a_head(activation, dtype, bias):
+    """The last instruction of a register that is always written is what it holds at the end."""
+    assert tuple(ACTIVATIONS) == structures.ACTIVATIONS
+    assert set(ACTIVATIONS) == set(HEAD_ACTIVATIONS)
+    case = make_case(MEMORIES["register"], "elman_tanh", steps=1, batch=4, dtype=dtype)
+    with torch.no_grad():
+        case.weights.head_bias[:19] += bias
+        case.weights.head_weight[19:] = 0
+        case.weights.head_bias[19:] = 1e4
+    structure, _, *rest = case.arguments()
+    outputs, final = recurrence(structure, (activation, "sigmoid"), *rest)
+    head_weight, head_bias = case.weights.head_weight, case.weights.head_bias
+    wanted = ACTIVATIONS[activation](outputs.detach()[0] @ head_weight[:19].T + head_bias[:19])
+    tolerance = {torch.float32: 2e-6, torch.float64: 1e-12}[dtype]
+    assert relative_error(final[-1], wanted) <= tolerance
+    ours, theirs = (
+        torch.autograd.grad(v.square().sum(), head_bias)[0][:19] for v in (final[-1], wanted)
+    )
+    if activation in ("tanh", "sigmoid", "softmax"):  # 1 - y keeps few digits where y is near 1
+        assert (ours - theirs).abs().max() <= 8 * tolerance
+    else:
+        assert relative_error(ours, theirs) <= 4 * tolerance

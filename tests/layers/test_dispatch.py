@@ -15,6 +15,7 @@ from tests.tolerances import assert_close
 from unbounded import kernels
 from unbounded.errors import BackendError, BackendWarning, say_once
 from unbounded.layers.fused import flatten_state
+from unbounded.layers.heads import HEAD_ACTIVATIONS
 
 DOUBLE = torch.float64
 needs_kernels = pytest.mark.skipif(not kernels.available().ok, reason=kernels.available().reason)
@@ -272,3 +273,35 @@ def test_a_strength_flushed_to_zero_is_dead():
         torch.set_flush_denormal(False)
     assert push.grad is not None
     assert torch.isfinite(push.grad).all()
+
+
+@pytest.mark.parametrize("memory", ["stack", "queue", "deque"])
+def test_a_negative_strength_in_a_state_is_not_for_the_kernel(memory, fused_calls):
+    layer, x = make(memory, backend="auto"), inputs()
+    _, state = layer(x)
+    fields = state.memory._replace(strengths=state.memory.strengths - 0.5)
+    fused_calls.clear()
+    say_once.cache_clear()
+    with pytest.warns(ub.errors.BackendWarning, match="strengths of at least 0"):
+        output, _ = layer(x, state._replace(memory=fields))
+    assert fused_calls == []
+    wanted, _ = make(memory, backend="reference")(x, state._replace(memory=fields))
+    assert torch.equal(output, wanted)
+
+
+def test_an_activation_that_no_kernel_knows_runs_on_the_reference(fused_calls, monkeypatch):
+    monkeypatch.setitem(HEAD_ACTIVATIONS, "elu", torch.nn.functional.elu)
+    monkeypatch.setattr(
+        ub.NeuralStack,
+        "heads",
+        property(
+            lambda self: (
+                ub.memories.Head("value", (self.width,), "elu"),
+                ub.memories.Head("push", (), "sigmoid"),
+                ub.memories.Head("pop", (), "sigmoid"),
+            )
+        ),
+    )
+    with pytest.warns(ub.errors.BackendWarning, match="activation elu of value"):
+        make()(inputs())
+    assert fused_calls == []

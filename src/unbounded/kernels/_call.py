@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
@@ -126,7 +127,7 @@ def _call_of(sizes: Sizes, activations: tuple[str, ...]) -> Call:
     call.head_count = len(structure.heads)
     for k, shape in enumerate(structure.heads.values()):
         call.heads[k].size = shape[-1] if shape else 1
-        call.heads[k].count = shape[0] if len(shape) > 1 else 1
+        call.heads[k].count = math.prod(shape[:-1])
         if activations:
             call.heads[k].activation = ACTIVATIONS.index(activations[k])
     return call

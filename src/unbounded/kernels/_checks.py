@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import torch
 from torch import Tensor
@@ -20,17 +20,23 @@ def check_dtype(name: str, tensor: Tensor) -> None:
 
 
 def require(
-    tensors: Mapping[str, Tensor | None], shapes: Mapping[str, Shape | Buffer], like: Tensor
+    tensors: Mapping[str, Tensor | None],
+    shapes: Mapping[str, Shape | Buffer],
+    like: Tensor,
+    optional: Collection[str] = (),
 ) -> None:
     """Raise unless tensors are contiguous, on the device of `like`, of its dtype and these shapes.
 
     Args:
-        tensors: by name; None where there is none.
+        tensors: by name.
         shapes: by name; one of a Buffer may be of integers.
+        optional: names of those that may be None.
     """
     for name, tensor in tensors.items():
-        if tensor is None:
+        if tensor is None and name in optional:
             continue
+        if tensor is None:
+            raise ShapeError(f"{name}: expected a tensor, got None.")
         wanted = shapes[name]
         buffer = wanted if isinstance(wanted, Buffer) else Buffer(wanted)
         if tensor.shape != buffer.shape:

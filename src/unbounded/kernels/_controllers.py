@@ -54,6 +54,10 @@ class ControllerWeights(NamedTuple):
     bias_hh: Tensor | None
 
 
+#: Weights that a recurrence can do without.
+OPTIONAL_WEIGHTS: Final = ("weight_hh", "bias_ih", "bias_hh", "head_bias")
+
+
 class Weights(NamedTuple):
     """The weights of a recurrence: those of its controller and of its heads.
 

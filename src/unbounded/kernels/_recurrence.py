@@ -14,7 +14,7 @@ from torch import Tensor
 
 from unbounded.kernels._call import Call, new_call, point, point_array
 from unbounded.kernels._checks import check_dtype, check_lengths, require
-from unbounded.kernels._controllers import Weights
+from unbounded.kernels._controllers import OPTIONAL_WEIGHTS, Weights
 from unbounded.kernels._library import Handle, lanes_of, run_backward
 from unbounded.kernels._registry import define, implement
 from unbounded.kernels._session import Session
@@ -64,7 +64,7 @@ class RecurrenceCall(NamedTuple):
         """
         tensors = dict(zip(sizes.inputs_of_call, (self.x, *self.weights, *self.state), strict=True))
         check_dtype("x", self.x)
-        require(tensors, sizes.inputs_of_call, self.x)
+        require(tensors, sizes.inputs_of_call, self.x, OPTIONAL_WEIGHTS)
         return tensors
 
 
@@ -129,7 +129,7 @@ def _backward(*arguments: Any) -> list[Tensor]:
     results = dict(zip(shapes, kept, strict=True))
     require(results, shapes, op.x)
     of_results = dict(zip(sizes.results, grads, strict=True))
-    require(of_results, shapes, op.x)
+    require(of_results, shapes, op.x, tuple(of_results))
     made = _new_gradients(op, sizes, needs)
     call = _call_with(sizes, op, {**tensors, **results})
     last = [of_results.pop(f"{name}_last") for name in sizes.fields]

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from unbounded.kernels._call import Call, new_call, point, point_array
 from unbounded.kernels._checks import check_dtype, check_lengths, require
-from unbounded.kernels._controllers import Weights
+from unbounded.kernels._controllers import OPTIONAL_WEIGHTS, Weights
 from unbounded.kernels._library import Handle, lanes_of
 from unbounded.kernels._sizes import rows_of, sizes_of_recurrence
 from unbounded.kernels.structures import Structure
@@ -45,7 +45,8 @@ class Session:
     ) -> None:
         self._controller, self._activations = controller, tuple(activations)
         self._weights = Weights._make(w if w is None else w.detach().contiguous() for w in weights)
-        state = [tensor.detach().contiguous() for tensor in initial]
+        # A copy: what is handed in may change before the first step reads it.
+        state = [tensor.detach().clone(memory_format=torch.contiguous_format) for tensor in initial]
         like = self._weights.weight_ih
         check_dtype("weight_ih", like)
         inputs = max(0, like.shape[-1] - structure.reading)
@@ -54,7 +55,7 @@ class Session:
             structure, self._activations, controller, no_steps, self._weights, state,
             lanes_of(like.element_size()),
         )  # fmt: skip
-        require(self._weights._asdict(), self._sizes.weights, like)
+        require(self._weights._asdict(), self._sizes.weights, like, OPTIONAL_WEIGHTS)
         names = self._sizes.state
         require(dict(zip(names, state, strict=True)), names, like)
         self._open(dict(zip(names, state, strict=True)), max(1, room))
@@ -92,6 +93,7 @@ class Session:
             lengths: int64 [B] in 0..T: beyond it a row keeps its state, and its h is 0.
         """
         x = x.contiguous()
+        lengths = None if lengths is None else lengths.contiguous()
         sizes, hidden = self._sizes, self._carried["hidden"]
         steps = len(x)
         require({"x": x}, {"x": (steps, sizes.batch, sizes.inputs)}, hidden)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from unbounded.errors import ChoiceError, ShapeError
 from unbounded.kernels._controllers import CONTROLLERS, ControllerKind, Weights
-from unbounded.kernels.structures import ACTIVATIONS, Structure
+from unbounded.kernels.structures import Structure
 from unbounded.kernels.structures.structure import Buffer, CallSizes, Shape
 
 #: Blocks of steps between checkpoints: multiples of this (csrc/checkpoints.h), and no fewer than
@@ -194,9 +194,10 @@ def sizes_of_recurrence(
             f"activations: expected {len(structure.heads)} for a {structure.name}, got "
             f"{len(activations)}."
         )
-    for activation in activations:
-        if activation not in ACTIVATIONS:
-            raise ChoiceError("activation", activation, ACTIVATIONS)
+    for head, activation in zip(structure.heads, activations, strict=True):
+        known = structure.activations(head)
+        if activation not in known:
+            raise ChoiceError(f"activation of {head}", activation, known)
     wanted = len(kind.state) + 1 + len(structure.fields)
     if len(state) != wanted:
         raise ShapeError(

@@ -84,13 +84,13 @@ def _backward(*arguments: Any) -> list[Tensor]:
     results = dict(zip(shapes, kept, strict=True))
     require(results, shapes, like)
     of_results = dict(zip(sizes.results, grads, strict=True))
-    require(of_results, shapes, like)
+    last = [f"{name}_last" for name in sizes.fields]
+    require(of_results, shapes, like, last)
     of_instruction = [torch.empty_like(tensor) for tensor in op.instruction]
     of_state = [torch.empty_like(tensor) for tensor in op.state]
     call = op.call(sizes, results)
     point(call, {"grad_outputs": of_results["readings"]})
-    last = [of_results[f"{name}_last"] for name in sizes.fields]
-    point_array(call, "grad_state_last", last)
+    point_array(call, "grad_state_last", [of_results[name] for name in last])
     point_array(call, "grad_instruction", of_instruction)
     point_array(call, "grad_state0", of_state)
     run_unroll(op.structure, True, like.element_size(), call)

@@ -16,7 +16,7 @@ from unbounded.layers.controllers import CONTROLLERS, Controller, WeightedContro
 from unbounded.layers.heads import Heads, apply_heads
 from unbounded.layers.recurrence import MemoryRNNState, run_recurrence
 from unbounded.memories import Memory
-from unbounded.memories.base import kernel_of
+from unbounded.memories.base import kernel_of, negative_field
 
 
 def why_not_fused(
@@ -31,8 +31,12 @@ def why_not_fused(
     exact = type(controller) in CONTROLLERS.values()
     if not isinstance(controller, WeightedController) or not exact:
         return f"no kernel knows the controller {type(controller).__name__}"
-    if kernel_of(memory) is None:
+    kernel = kernel_of(memory)
+    if kernel is None:
         return f"no kernel knows the memory {type(memory).__name__}"
+    for head in memory.heads:
+        if head.activation not in kernel.activations(head.name):
+            return f"no kernel knows the activation {head.activation} of {head.name}"
     if _has_any_global_hook():
         return "a hook on all modules is registered, and it only runs inside the readable loop"
     for name, module in (("controller", controller), ("heads", heads)):
@@ -43,7 +47,7 @@ def why_not_fused(
     if type(heads) is not Heads:
         return f"no kernel knows the heads {type(heads).__name__}"
     tensors = (x, *controller.weights, heads.weight, heads.bias, *flatten_state(state))
-    return kernels.why_not(*tensors)
+    return kernels.why_not(*tensors) or negative_field(kernel, state.memory)
 
 
 def run_fused(

@@ -176,8 +176,8 @@ class Memory(ABC, Generic[StateT, InstructionT]):
         kernel = kernel_of(self)
         reason: str | None = f"no kernel knows the memory {type(self).__name__}"
         if kernel is not None:
-            reason = kernels.why_not(*instructions, *state) or _negative(
-                kernel, {**_by_name(instructions), **_by_name(state)}
+            reason = kernels.why_not(*instructions, *state) or negative_field(
+                kernel, instructions, state
             )
         if choose_backend(backend, type(self).__name__, reason) and kernel is not None:
             return self._unroll_fused(kernel, instructions, state)
@@ -254,15 +254,19 @@ def kernel_of(memory: Memory[Any, Any]) -> kernels.Structure | None:
     return memory.kernel if "kernel" in vars(type(memory)) else None
 
 
-def _by_name(fields: Any) -> dict[str, Tensor]:
-    named: dict[str, Tensor] = fields._asdict()
-    return named
+def negative_field(kernel: kernels.Structure, *groups: Any) -> str | None:
+    """Say which field the kernel cannot take because a number in it is below 0; None if all can be.
 
-
-def _negative(kernel: kernels.Structure, fields: Mapping[str, Tensor]) -> str | None:
+    Args:
+        groups: instructions and states. While a graph is being captured nothing is known of them.
+    """
+    if torch.compiler.is_compiling():
+        return None
     for name in kernel.nonnegative:
-        if bool((fields[name] < 0).any()):
-            return f"the kernels take a {name} of at least 0"
+        for group in groups:
+            field = getattr(group, name, None)
+            if field is not None and bool((field < 0).any()):
+                return f"the kernels take a {name} of at least 0"
     return None
 
 

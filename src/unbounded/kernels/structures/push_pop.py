@@ -33,6 +33,7 @@ class PushPop(Structure, ABC):
     nonnegative: ClassVar[tuple[str, ...]] = ("push", "pop", "strengths")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self.expect_at_least(1, "width")
 
     @property

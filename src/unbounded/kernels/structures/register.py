@@ -14,6 +14,10 @@ class Register(Structure):
     width: int
     name = "register"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.expect_at_least(1, "width")
+
     @property
     def heads(self) -> dict[str, Shape]:
         """Value [M] and write."""

@@ -89,6 +89,11 @@ class Structure(ABC):
     #: Fields of instruction and state that the kernel takes only where they are at least 0.
     nonnegative: ClassVar[tuple[str, ...]] = ()
 
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not isinstance(value, int) or value < 0:
+                raise ShapeError(f"{name}: expected an integer >= 0, got {value!r}.")
+
     @property
     def options(self) -> tuple[int, ...]:
         """The options in the header's order."""
@@ -112,6 +117,11 @@ class Structure(ABC):
     @abstractmethod
     def saved(self, sizes: CallSizes) -> dict[str, Buffer]:
         """What the forward pass keeps, in the header's order."""
+
+    def activations(self, head: str) -> tuple[str, ...]:
+        """The activations that the kernel knows for a head."""
+        del head  # all heads alike, unless the header says otherwise
+        return ACTIVATIONS
 
     @property
     def most_rows(self) -> int | None:

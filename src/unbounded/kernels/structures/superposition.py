@@ -47,6 +47,7 @@ class Superposition(Structure, ABC):
     policy: ClassVar[str]
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self.expect_at_least(1, "count", "depth")
         if self.actions - self.basic_actions not in (0, 1):
             raise ShapeError(
@@ -62,6 +63,11 @@ class Superposition(Structure, ABC):
     def heads(self) -> Mapping[str, Shape]:
         """Weights of the actions [S, A] and values [S]."""
         return {"action": (self.count, self.actions), "value": (self.count,)}
+
+    def activations(self, head: str) -> tuple[str, ...]:
+        """Values lie side by side, so that no softmax goes over them."""
+        known = super().activations(head)
+        return known if head == "action" else tuple(a for a in known if a != "softmax")
 
     @property
     def reading(self) -> int:
