@@ -125,7 +125,7 @@ class Scoring(ABC):
     longer: ClassVar[bool] = True
     rounds: ClassVar[bool] = True
     baseline: ClassVar[str] = ""
-    legend: ClassVar[str]
+    legend: str
 
     @abstractmethod
     def assess(self, exam: Exam, lengths: LengthRange, start: int, count: int) -> Score:

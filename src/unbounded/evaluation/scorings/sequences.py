@@ -60,7 +60,7 @@ and at the test range ("test")."""
     def __init__(self, judge: Judge = sequence_scores, legend: str = "") -> None:
         self._judge = judge
         if legend:
-            self.legend = legend  # type: ignore[misc]
+            self.legend = legend
 
     def assess(self, exam: Exam, lengths: LengthRange, start: int, count: int) -> Score:
         """See `Scoring.assess`."""
