@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from unbounded.layers import Controller
-from unbounded.memories import Head, Memory
+from unbounded.memories import Head, Memory, StateField
 
 
 class Drop(NamedTuple):
@@ -38,20 +37,13 @@ class Bucket(Memory[Content, Drop]):
     def reading_size(self) -> int:
         return self.width
 
-    def initial_state(
-        self,
-        batch_size: int,
-        dtype: torch.dtype | None = None,
-        device: torch.device | str | None = None,
-    ) -> Content:
-        return Content(torch.zeros(batch_size, self.width, dtype=dtype, device=device))
+    @property
+    def state_fields(self) -> tuple[StateField, ...]:
+        return (StateField("total", (self.width,)),)
 
     def step(self, state: Content, instruction: Drop) -> tuple[Tensor, Content]:
         total = instruction.keep.unsqueeze(-1) * state.total + instruction.value
         return total, Content(total)
-
-    def observe(self, state: Content) -> Mapping[str, Tensor]:
-        return {"total": state.total}
 
 
 class Leaky(Controller):
