@@ -48,7 +48,8 @@ class PushPopForward final : public MemoryForward<T> {
 
  public:
   explicit PushPopForward(const Frame<T>& frame) : f(frame), at{frame} {
-    if (f.c.saves) want_large_pages(at.values(0), f.c.batch * at.rows() * at.width() * sizeof(T));
+    if (f.c.saves && f.lane_count > 0)  // a memory alone makes too little use of each page
+      want_large_pages(at.values(0), f.c.batch * at.rows() * at.width() * sizeof(T));
   }
 
   void take_scratch(Workspace& space) override {
