@@ -243,3 +243,11 @@ def test_a_trace_of_what_is_not_declared():
     expected = r"Silent.observe: expected what observed_fields declares, marks, sums, head, got hea"
     with pytest.raises(ShapeError, match=expected):
         layer(inputs(2, 2, 3), return_trace=True)
+
+
+@pytest.mark.parametrize("name", TOYS)
+def test_a_layer_with_a_learned_beginning_can_be_copied_and_pickled(name):
+    layer = ub.MemoryRNN(3, 5, TOYS[name](), backend="reference", dtype=torch.float64)
+    for twin in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+        for one, other in zip(layer.parameters(), twin.parameters(), strict=True):
+            assert torch.equal(one, other)

@@ -29,23 +29,26 @@ class InitialMemory(nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        self._fields = memory.learned_fields
-        for field in self._fields:
+        # The memory, not its fields: a rule may be a function that cannot be pickled.
+        self._memory = memory
+        for field in memory.learned_fields:
             empty = torch.empty(field.first_shape, device=device, dtype=dtype)
             self.register_parameter(field.name, nn.Parameter(empty))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Draw each parameter by the rule that its field declares."""
-        for field in self._fields:
+        for field in self._memory.learned_fields:
             if isinstance(field.beginning, Learned):
                 with torch.no_grad():
                     field.beginning.rule(self.get_parameter(field.name))
 
     def by_name(self) -> Mapping[str, Tensor]:
         """Return the parameters as `Memory.initial_state` takes them."""
-        return {field.name: self.get_parameter(field.name) for field in self._fields}
+        return {field.name: self.get_parameter(field.name) for field in self._memory.learned_fields}
 
     def extra_repr(self) -> str:
         """Sizes, for print(module)."""
-        return ", ".join(f"{field.name}{list(field.first_shape)}" for field in self._fields)
+        return ", ".join(
+            f"{field.name}{list(field.first_shape)}" for field in self._memory.learned_fields
+        )
