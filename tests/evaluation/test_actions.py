@@ -118,5 +118,5 @@ def test_bad_input():
     with pytest.raises(ConfigError, match="symbols: expected at least two, got 1"):
         action_rows(counter(), task, "a")
     layer = ub.MemoryRNN(2, 3, ub.NeuralStack(2), batch_first=True)
-    with pytest.raises(ConfigError, match="expected a MemoryRNN with superposition"):
+    with pytest.raises(ConfigError, match="expected one with superposition"):
         action_rows(SequenceModel(2, 2, None, layer, 3), task, "ab")

@@ -160,7 +160,7 @@ def test_discretization_mends_numbers_that_drift():
 
 def test_models_without_such_a_memory_are_refused():
     plain = stream_model(vocabulary=2, memory="none", controller="gru")
-    with pytest.raises(ConfigError, match="expected a MemoryRNN with superposition"):
+    with pytest.raises(ConfigError, match="expected one with superposition"):
         discretized(plain)
     layer = ub.MemoryRNN(2, 3, ub.SuperpositionStack(2), output_size=4, batch_first=True)
     with pytest.raises(ConfigError, match="output_size=None"):

@@ -102,5 +102,5 @@ def test_bad_input():
     with pytest.raises(ConfigError, match="at least one of the 5 stacks must remain"):
         without_stacks(model, range(5))
     plain = stream_model(vocabulary=2, memory="none", controller="gru")
-    with pytest.raises(ConfigError, match="expected a MemoryRNN with superposition"):
+    with pytest.raises(ConfigError, match="expected one with superposition"):
         without_stacks(plain, [0])

@@ -142,7 +142,7 @@ def test_bad_input():
     assert [fault.split(":")[0] for fault in error.value.faults] == [
         *("every", "factor", "decided", "largest"),
     ]
-    with pytest.raises(ConfigError, match="expected a MemoryRNN with superposition"):
+    with pytest.raises(ConfigError, match="expected one with superposition"):
         RoundActions(stream_model(vocabulary=2, memory="none", controller="gru"), VALIDATION, loss)
 
 

@@ -40,10 +40,12 @@ def superposition_layer(model: nn.Module) -> tuple[MemoryRNN, SuperpositionMemor
     for module in model.modules():
         if isinstance(module, MemoryRNN) and isinstance(module.memory, SuperpositionMemory):
             return module, module.memory
+    memories = [repr(m.memory) for m in model.modules() if isinstance(m, MemoryRNN)]
     raise ConfigError(
         [
-            "model: expected a MemoryRNN with superposition stacks or lists in it, such as "
-            "MemoryModel(memory='superposition_stack', ...)"
+            "model: expected one with superposition stacks or lists, such as that of "
+            "--model.memory superposition_stack, got "
+            f"{', '.join(memories) or 'one without a memory'}"
         ]
     )
 

@@ -180,9 +180,10 @@ def _unknown_words(path: Path, train: Sequence[str], text: Sequence[str]) -> lis
     if not unknown:
         return []
     line, word = unknown[0]
+    others = f" (nor are {len(unknown) - 1} more)" if len(unknown) > 1 else ""
     return [
-        f"{path}, line {line}: the word {word!r} is not in {FILES['train']} (nor are "
-        f"{len(unknown) - 1} more); --task_options.unknown replace reads such words as {UNKNOWN}"
+        f"{path}, line {line}: the word {word!r} is not in {FILES['train']}{others}; "
+        f"--task_options.unknown replace reads such words as {UNKNOWN}"
     ]
 
 

@@ -189,6 +189,10 @@ def plan(tier: Tier, trials: Sequence[Trial], runs: Path) -> str:
         finished = (folder / "report.json").is_file()
         left += not finished
         state = "finished" if finished else "goes on" if folder.is_dir() else "to do"
-        lines.append(f"  {state:<8}  {trial.config.training.batches:>7} batches  {trial.name}")
+        training = trial.config.training
+        budget = f"{training.batches:>7} batches"
+        if training.symbols is not None:
+            budget = f"{training.symbols:>7} symbols"
+        lines.append(f"  {state:<8}  {budget}  {trial.name}")
     lines.append(f"{left} of {len(own)} runs to train")
     return "\n".join(lines)
