@@ -84,13 +84,16 @@ def test_parity_and_equal_runs_however_divided(memory, division, batch, threads)
 LEVELS = (0.0, 1e4, -1e4)  # strengths of exactly 1/2, 1 and 0
 
 
-@pytest.mark.parametrize("memory", ["stack", "queue", "deque"])
+BOTTOMS = [(0.0, 0.0), (1e4, 0.0), (-1e4, 1e4), (0.0, 1e4)]
+
+
+@pytest.mark.parametrize(
+    ("memory", "bottom"),
+    [("stack", BOTTOMS[0]), ("queue", BOTTOMS[0]), *(("deque", b) for b in BOTTOMS)],
+)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("levels", list(itertools.product(LEVELS, LEVELS)))
-@pytest.mark.parametrize("bottom", [(0.0, 0.0), (1e4, 0.0), (-1e4, 1e4), (0.0, 1e4)])
-def test_parity_of_exact_ties(memory, dtype, levels, bottom):
-    if memory != "deque" and bottom != (0.0, 0.0):
-        pytest.skip("one end only")
+def test_parity_of_exact_ties(memory, bottom, dtype, levels):
     case = make_case(memory, steps=9, batch=4, rows=3, dtype=dtype)
     with torch.no_grad():
         for end, pair in enumerate((levels, bottom) if memory == "deque" else (levels,)):

@@ -180,8 +180,9 @@ def _option_faults(
         for name, default in known.items()
         if default is inspect.Parameter.empty and name not in options and name not in filled
     ]
-    made = factory.__init__ if isinstance(factory, type) else factory  # type: ignore[misc]
-    hints = typing.get_type_hints(made)
+    # mypy warns that a subclass may take other arguments; this is the very class that is called.
+    annotated = factory.__init__ if isinstance(factory, type) else factory  # type: ignore[misc]
+    hints = typing.get_type_hints(annotated)
     for name, value in options.items():
         if name in known and name in hints and not _fits(value, hints[name]):
             faults.append(f"{name}: expected {_words(hints[name])}, got {value!r}")
