@@ -11,6 +11,8 @@ from unbounded.cli.defaults import import_modules
 from unbounded.cli.parsing import Parser, parse
 from unbounded.errors import ConfigError, RunExistsError
 
+#: Symbols beyond which nothing would be seen for many seconds.
+_LONG = 2000
 _DESCRIPTION = """Show what each stack or list of a trained run does with an input, step by step.
 
 A row is a step: the symbol that was read, the next one, the likeliest one and the chance of the
@@ -27,7 +29,7 @@ examples:
 def parser(arguments: Sequence[str]) -> Parser:
     """The parser of this verb."""
     made = Parser(prog="unbounded actions", description=_DESCRIPTION)
-    made.add_argument("run", type=str, help="The run's folder.")
+    made.add_argument("run", type=str, help="The run's folder, or the beginning of its name.")
     made.add_argument("input", type=str, help="At least two symbols; the last is only predicted.")
     made.add_argument("--rounded", action="store_true", help="Of the machine that rounding made.")
     made.add_argument(
@@ -59,23 +61,27 @@ def run(arguments: Sequence[str]) -> int:
     from unbounded.evaluation import action_rows, action_table, read_symbols
     from unbounded.experiments.config.check import build_task
     from unbounded.experiments.run.evaluate import load_config, load_model
+    from unbounded.experiments.run.folder import find_run
     from unbounded.models.discrete import discretized, superposition_layer
 
     import_modules([given.imports] if given.imports else [])
-    config = load_config(Path(given.run))
+    run_folder = find_run(given.run)
+    config = load_config(run_folder)
     if given.data is not None:
         config.machine.data = given.data
     task = build_task(config)
-    model, _ = load_model(Path(given.run), given.rounded)
+    model, _ = load_model(run_folder, given.rounded)
     superposition_layer(model)  # a run without stacks or lists: said before its symbols are read
     symbols = read_symbols(task, given.input)
+    if len(symbols) > _LONG:
+        print(f"{len(symbols)} symbols, step by step: this takes a while", file=sys.stderr)
     rows = action_rows(discretized(model) if given.discretize else model, task, symbols)
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     print(action_table(rows, width))
     if folder is not None:
         from unbounded.figures import draw_action_table, draw_actions
 
-        title = f"{Path(given.run).name}: {given.input}"
+        title = f"{run_folder.name}: {given.input}"
         written = [
             *draw_actions(rows, folder, "actions", title=title),
             *draw_action_table(rows, folder, "action_table", title=title),

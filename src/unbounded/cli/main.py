@@ -102,11 +102,13 @@ def _ctrl_c() -> Iterator[Event]:
 
 
 def _run(given: list[str]) -> int:
+    if given[:1] == ["help"]:
+        return _run([given[1], "--help"] if len(given) > 1 else ["--help"])
     if not given or given[0] in ("-h", "--help"):
         verbs = "\n".join(f"  {name:<10} {text}" for name, text in VERBS.items())
         print(_HELP.format(verbs=verbs), end="")
         return 0 if given else 2
-    if given[0] == "--version":
+    if given[0] in ("--version", "-V", "-v", "version"):
         print(f"unbounded {__version__}")
         return 0
     if given[0].split("=", 1)[0] == "--print_shtab":

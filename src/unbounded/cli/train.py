@@ -135,6 +135,8 @@ def run(arguments: Sequence[str]) -> int:
     else:
         task, found = examine(config)
         faults += found
+    if not given.runs.strip():
+        faults.append("runs: expected a folder, got an empty text; '.' is the current one")
     for name in ("restarts", "jobs"):
         if getattr(given, name) < 1:
             faults.append(f"{name}: expected at least 1, got {getattr(given, name)}")

@@ -40,7 +40,9 @@ def examine(config: RunConfig) -> tuple[Task | None, list[str]]:
     check_number(found, "evaluation.count", config.evaluation.count, 1, 1_000_000_000)
     check_number(found, "evaluation.every", config.evaluation.every, 1)
     check_number(found, "evaluation.streams", config.evaluation.streams, 1)
-    check_builds(found, "evaluation.lengths", lambda: ranges(config.evaluation.lengths or ()))
+    named = config.evaluation.lengths
+    if named is not None:
+        check_builds(found, "evaluation.lengths", lambda: ranges(named))
     machine = config.machine
     check_choice(found, "machine.device", "device", machine.device, DEVICES)
     check_choice(found, "machine.backend", "backend", machine.backend, BACKENDS)
@@ -112,6 +114,9 @@ def ranges(texts: Iterable[str]) -> tuple[LengthRange, ...]:
     """
     found: list[str] = []
     parsed: list[LengthRange] = []
+    texts = list(texts)
+    if not texts:
+        found.append("expected at least one range of lengths, such as 65:128, got none")
     for text in texts:
         try:
             parsed.append(LengthRange.parse(text))
