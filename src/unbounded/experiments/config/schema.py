@@ -20,7 +20,7 @@ class ModelConfig:
         memory: --model.memory NAME, then --model.memory.OPTION VALUE for its options (width,
             pop_bias; count, depth, noop, capacity, overflow); none for the controller alone.
         controller: --model.controller NAME, then --model.controller.OPTION VALUE (lstm, gru, elman
-            with recurrent, activation, bias; without a memory lstm with num_layers, skip_input, or
+            with recurrent, activation, bias, second_bias; without a memory lstm with num_layers, skip_input, or
             srcn with context_size).
         hidden_size: units of the controller or of each LSTM layer.
         embedding_size: size of the embeddings, null for one-hot symbols.
