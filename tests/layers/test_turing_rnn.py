@@ -1,4 +1,4 @@
-"""The Neural Turing Machine as a layer: the paper's sizes, its controllers, kernel and reference."""
+"""The Neural Turing Machine as a layer: a paper's sizes, its controllers, kernel and reference."""
 
 from __future__ import annotations
 
