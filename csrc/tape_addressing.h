@@ -189,9 +189,10 @@ class TapeAddressing {
     const T *key = told + s.key(head), *shift = told + s.shift(head);
     const T strength = told[s.strength(head)], gate = told[s.gate(head)];
     const T key_square = dot(s.width, key, key);
-    for (int64_t n = 0; n < s.stride; n += lanes<T>) {
+    const int64_t width = s.width, stride = s.stride;
+    for (int64_t n = 0; n < stride; n += lanes<T>) {
       Vector<T> product{};
-      for (int64_t m = 0; m < s.width; ++m) product += load(cells + m * s.stride + n) * key[m];
+      for (int64_t m = 0; m < width; ++m) product += load(cells + m * stride + n) * key[m];
       const Vector<T> root = square_root(load(squares_ + n) * key_square + T(1e-6));
       const Vector<T> similarity = product / root;                                       // (6)
       store(roots_ + n, root);

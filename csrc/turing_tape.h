@@ -62,20 +62,32 @@ struct TapeLayout {
 
   // Row m of the cells after writing: M(i) prod (1 - w(i) e) + sum w(i) a.               (3), (4)
   void write_row(int64_t m, T* to, const T* from, const T* told, const T* weights) const {
-    const T* first = weights + s.readers * s.stride;
-    for (int64_t n = 0; n < s.stride; n += lanes<T>) {
-      Vector<T> kept = Vector<T>{} + 1, added{};
-      for (int64_t w = 0; w < s.writers; ++w) {
-        const Vector<T> weight = load(first + w * s.stride + n);
-        kept *= 1 - weight * told[s.erase(w) + m];
-        added += weight * told[s.add(w) + m];
-      }
-      store(to + n, load(from + n) * kept + added);
-    }
+    if (s.writers == 1)
+      write_row_of<1>(m, to, from, told, weights);
+    else
+      write_row_of<0>(m, to, from, told, weights);
   }
   void write(T* to, const T* from, const T* told, const T* weights) const {
     for (int64_t m = 0; m < s.width; ++m)
       write_row(m, to + m * s.stride, from + m * s.stride, told, weights);
+  }
+
+ private:
+  template <int known_writers>  // 0 for any number
+  void write_row_of(int64_t m, T* to, const T* from, const T* told, const T* weights) const {
+    const int64_t writers = known_writers ? known_writers : s.writers;
+    const int64_t stride = s.stride, width = s.width;
+    const T *first = weights + s.readers * stride, *erase = told + s.erase(0) + m;
+    const T* add = told + s.add(0) + m;
+    for (int64_t n = 0; n < stride; n += lanes<T>) {
+      Vector<T> kept = Vector<T>{} + 1, added{};
+      for (int64_t w = 0; w < writers; ++w) {
+        const Vector<T> weight = load(first + w * stride + n);
+        kept *= 1 - weight * erase[w * width];
+        added += weight * add[w * width];
+      }
+      store(to + n, load(from + n) * kept + added);
+    }
   }
 };
 
@@ -209,39 +221,46 @@ class TuringTapeBackward final : public MemoryBackward<T> {
   // Of row m: the gradients of what was read, and of the readers' weights.
   void read_backward(int64_t m, const T* seen, const T* weights, const T* grad_reading, T* grad,
                      T* grad_weights) const {
-    for (int64_t r = 0; r < s.readers; ++r) {
+    const int64_t readers = s.readers, stride = s.stride;
+    for (int64_t r = 0; r < readers; ++r) {
       const T of_reading = grad_reading[r * s.width + m];
-      axpy(s.stride, of_reading, weights + r * s.stride, grad);
-      axpy(s.stride, of_reading, seen, grad_weights + r * s.stride);
+      const T* weight = weights + r * stride;
+      T* of_weight = grad_weights + r * stride;
+      for (int64_t n = 0; n < stride; n += lanes<T>) {
+        store(grad + n, load(grad + n) + load(weight + n) * of_reading);
+        store(of_weight + n, load(of_weight + n) + load(seen + n) * of_reading);
+      }
     }
   }
 
   // Of row m: `grad` of the cells that were left becomes that of those before.
   void write_backward(int64_t m, const T* row, const T* told, const T* weights, T* grad,
                       T* grad_weights, T* of_told) const {
-    const T* first = weights + s.readers * s.stride;
-    T* of_first = grad_weights + s.readers * s.stride;
-    for (int64_t w = 0; w < s.writers; ++w) {
-      const T erase = told[s.erase(w) + m], add = told[s.add(w) + m];
+    // Sizes of its own: a store may change whatever a reference leads to.
+    const int64_t writers = s.writers, stride = s.stride, width = s.width;
+    const T *first = weights + s.readers * stride, *erases = told + s.erase(0) + m;
+    T* of_first = grad_weights + s.readers * stride;
+    for (int64_t w = 0; w < writers; ++w) {
+      const T erase = erases[w * width], add = told[s.add(w) + m];
+      const bool is_last = w + 1 == writers;
       Vector<T> of_erase{}, of_add{};
-      for (int64_t n = 0; n < s.stride; n += lanes<T>) {
+      for (int64_t n = 0; n < stride; n += lanes<T>) {
         // What the other heads leave; a quotient would have nothing where this one erases all.
-        Vector<T> left = load(row + n);
-        for (int64_t v = 0; v < s.writers; ++v)
-          if (v != w) left *= 1 - load(first + v * s.stride + n) * told[s.erase(v) + m];
-        const Vector<T> here = load(grad + n), weight = load(first + w * s.stride + n);
+        Vector<T> left = load(row + n), kept = Vector<T>{} + 1;
+        for (int64_t v = 0; v < writers - 1; ++v) {
+          const int64_t other = v < w ? v : v + 1;
+          kept *= 1 - load(first + other * stride + n) * erases[other * width];
+        }
+        left *= kept;
+        const Vector<T> here = load(grad + n), weight = load(first + w * stride + n);
         of_erase -= here * left * weight;
         of_add += here * weight;
-        T* to = of_first + w * s.stride + n;
+        T* to = of_first + w * stride + n;
         store(to, load(to) + here * (add - left * erase));
+        if (is_last) store(grad + n, here * kept * (1 - weight * erase));
       }
       of_told[s.erase(w) + m] = sum_of<T>(of_erase);
       of_told[s.add(w) + m] = sum_of<T>(of_add);
-    }
-    for (int64_t w = 0; w < s.writers; ++w) {
-      const T erase = told[s.erase(w) + m];
-      for (int64_t n = 0; n < s.stride; n += lanes<T>)
-        store(grad + n, load(grad + n) * (1 - load(first + w * s.stride + n) * erase));
     }
   }
 
@@ -260,16 +279,21 @@ class TuringTapeBackward final : public MemoryBackward<T> {
           addressing.backward(h, told, cells, before + row, weights + row, grad_weights + row,
                               of_told, of_products + row, of_squares);
     }
+    const int64_t heads = s.heads, stride = s.stride;
     for (int64_t m = 0; m < s.width; ++m) {
-      const T* row = cells + m * s.stride;
-      T* grad = grad_cells_ + b * s.cells() + m * s.stride;
-      for (int64_t n = 0; n < s.stride; n += lanes<T>)
-        store(grad + n, load(grad + n) + load(row + n) * load(of_squares + n) * 2);
-      for (int64_t h = 0; h < s.heads; ++h) {
-        const T* of_row = of_products + h * s.stride;
-        const T key = told[s.key(h) + m];
-        axpy(s.stride, key, of_row, grad);
-        of_told[s.key(h) + m] = dot(s.stride, of_row, row) + 2 * key * of_key_squares[h];
+      const T* row = cells + m * stride;
+      T* grad = grad_cells_ + b * s.cells() + m * stride;
+      for (int64_t h = 0; h < heads; ++h) {
+        const T *of_row = of_products + h * stride, key = told[s.key(h) + m];
+        const T of_squares_once = h == 0 ? 2 : 0;  // they are those of all heads
+        Vector<T> of_key{};
+        for (int64_t n = 0; n < stride; n += lanes<T>) {
+          const Vector<T> cell = load(row + n), of_product = load(of_row + n);
+          of_key += cell * of_product;
+          store(grad + n, load(grad + n) + of_product * key +
+                              cell * load(of_squares + n) * of_squares_once);
+        }
+        of_told[s.key(h) + m] = sum_of<T>(of_key) + 2 * key * of_key_squares[h];
       }
     }
   }
