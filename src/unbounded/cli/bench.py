@@ -68,7 +68,9 @@ def bench(
 def parser(arguments: Sequence[str]) -> Parser:
     """The parser of this verb."""
     made = Parser(prog="unbounded bench", description=_DESCRIPTION)
-    made.add_argument("--suite", type=str, help="paper, sizes, controllers, superposition, tape or all.")
+    made.add_argument(
+        "--suite", type=str, help="paper, sizes, controllers, superposition, tape or all."
+    )
     for name, value in vars(_defaults()).items():
         made.add_argument(
             f"--{name}", type=type(value), help=f"Of one case; {value!r} if left out."
