@@ -17,12 +17,13 @@ def test_names():
         "answer_copy",
         *STREAMS,
         "dyck_prefixes",
+        "dyck",
         "penn_treebank",
         "text",
     ]
 
 
-@pytest.mark.parametrize("name", [*TRANSDUCTION, *STREAMS])
+@pytest.mark.parametrize("name", [*TRANSDUCTION, *STREAMS, "dyck_prefixes", "dyck"])
 def test_a_task_knows_its_name_and_takes_its_options(name):
     assert inspect.getdoc(TASKS[name])
     task = make_task(name, train_lengths="10:12", test_lengths=LengthRange(20, 21))

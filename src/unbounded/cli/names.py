@@ -27,6 +27,7 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "binary_addition": "Add in binary: 101+1=011. with the sum's lowest digit first; "
         "lengths are digits in all.",
         "dyck_prefixes": "Say at each bracket whether all brackets so far are balanced.",
+        "dyck": "Say whether a balanced word is a Dyck word; its length is n of 2n symbols.",
         "penn_treebank": "Predict the next word of Penn Treebank; the project ships no text.",
         "text": "Predict the next word of a text of your own, from a folder (--data FOLDER).",
     },

@@ -4,7 +4,8 @@ from unbounded.tasks.addition import BinaryAddition
 from unbounded.tasks.batch import Batch, pieces
 from unbounded.tasks.counting import Counting
 from unbounded.tasks.derivation import GrammarPairs
-from unbounded.tasks.dyck import DyckPrefixes
+from unbounded.tasks.dyck_membership import DyckMembership
+from unbounded.tasks.dyck_prefixes import DyckPrefixes
 from unbounded.tasks.grammar import Grammar, Rule, WordClass
 from unbounded.tasks.grammars import GENDER, SVO_SOV
 from unbounded.tasks.lengths import LengthRange
@@ -28,6 +29,7 @@ __all__ = [
     "Batch",
     "BinaryAddition",
     "Counting",
+    "DyckMembership",
     "DyckPrefixes",
     "Example",
     "FilePairs",

@@ -154,10 +154,11 @@ class EvaluationConfig:
     """The table at the end, on the test split.
 
     Args:
-        count: sequences a range, or of streams for each n.
+        count: sequences a range, or of streams for each n, or of Dyck words for each band.
         lengths: ranges such as 65:128; null for the training range, the test range and 129:256,
             or on streams for the test range.
-        every: of streams, the step from one n of a range to the next.
+        every: of streams, the step from one n of a range to the next; of Dyck words, lengths of
+            a band.
         streams: parallel streams that share the sequences of one n; of a text, parallel strips.
         carry: whether the memory goes on from one n to the next, as in the authors' program.
     """

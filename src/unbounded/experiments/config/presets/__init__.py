@@ -26,6 +26,7 @@ PRESETS: Final[dict[str, str]] = {
     "memorization": "memorization.yaml",
     "binary_addition": "binary_addition.yaml",
     "dyck_prefixes": "dyck_prefixes.yaml",
+    "dyck": "dyck.yaml",
     "penn_treebank": "penn_treebank.yaml",
     "text": "text.yaml",
 }
