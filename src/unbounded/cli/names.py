@@ -43,6 +43,8 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "NO-OP would leave there.",
         "superposition_list": "Lists of numbers over all integer places; HEAD stays in the "
         "middle and the list moves.",
+        "turing_tape": "N locations of M numbers with R read heads and W write heads, all of "
+        "them soft.",
     },
     "controllers": {
         "lstm": "An LSTM cell with one bias a gate, which is what the paper's "

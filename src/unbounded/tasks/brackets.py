@@ -42,7 +42,7 @@ def dyck(
 
     Raises:
         ConfigError: options are out of range; all faults together.
-    Source: Deleu & Dureau 2016, arXiv:1611.00736.
+    Source: Deleu & Dureau 2016, arXiv:1612.00827.
     """
     faults = option_faults(kinds, labels, length_distribution)
     try:

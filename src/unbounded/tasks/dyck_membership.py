@@ -1,6 +1,6 @@
 """Is it a Dyck word? Brackets of one kind or of several, with a label at each prefix or at the end.
 
-Source: Deleu & Dureau 2016, arXiv:1611.00736, and the authors' program.
+Source: Deleu & Dureau 2016, arXiv:1612.00827, and the authors' program.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A word of semi-length n has n steps up (u, 0) and n steps down (d, 1). It is a D
 never goes below height 0; all others are balanced but no Dyck words.
 
 Source: the cycle lemma (Dvoretzky & Motzkin 1947) and the reflection principle (Andre 1887), as the
-program of Deleu & Dureau 2016, arXiv:1611.00736, uses them.
+program of Deleu & Dureau 2016, arXiv:1612.00827, uses them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Membership in a language: the area under the ROC curve of words by length, and what is right.
 
-Source: Deleu & Dureau 2016, arXiv:1611.00736, Figure 4.
+Source: Deleu & Dureau 2016, arXiv:1612.00827, Figure 4.
 """
 
 from __future__ import annotations
