@@ -28,6 +28,10 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "lengths are digits in all.",
         "dyck_prefixes": "Say at each bracket whether all brackets so far are balanced.",
         "dyck": "Say whether a balanced word is a Dyck word; its length is n of 2n symbols.",
+        "ntm_copy": "Say bit vectors again, after a delimiter.",
+        "repeat_copy": "Say bit vectors again as often as a number says, and then the end.",
+        "associative_recall": "Say the item that came after the one asked for; an item is "
+        "three bit vectors.",
         "penn_treebank": "Predict the next word of Penn Treebank; the project ships no text.",
         "text": "Predict the next word of a text of your own, from a folder (--data FOLDER).",
     },

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.own_parts import find_part, options_of, unknown_options
-from unbounded.tasks import algorithmic, brackets
+from unbounded.tasks import algorithmic, bit_tasks, brackets
 from unbounded.tasks.derivation import GrammarPairs
 from unbounded.tasks.grammars import GENDER, SVO_SOV
 from unbounded.tasks.lengths import LengthRange
@@ -233,6 +233,9 @@ TASKS: Final[dict[str, Callable[..., Task]]] = {
     "binary_addition": algorithmic.binary_addition,
     "dyck_prefixes": brackets.dyck_prefixes,
     "dyck": brackets.dyck,
+    "ntm_copy": bit_tasks.ntm_copy,
+    "repeat_copy": bit_tasks.repeat_copy,
+    "associative_recall": bit_tasks.associative_recall,
     "penn_treebank": penn_treebank,
     "text": text,
 }

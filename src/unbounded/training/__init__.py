@@ -8,6 +8,7 @@ from unbounded.training.objective import (
     OBJECTIVES,
     Objective,
     masked_binary_cross_entropy,
+    masked_bit_cross_entropy,
     masked_cross_entropy,
     perplexity,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "make_optimizer",
     "make_schedule",
     "masked_binary_cross_entropy",
+    "masked_bit_cross_entropy",
     "masked_cross_entropy",
     "never",
     "perplexity",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from unbounded.evaluation.scorings.base import Exam, Place, Scoring, Sweep
+from unbounded.evaluation.scorings.bits import Bits
 from unbounded.evaluation.scorings.labels import labels
 from unbounded.evaluation.scorings.lengths import Lengths
 from unbounded.evaluation.scorings.membership import Membership
@@ -18,6 +19,7 @@ SCORINGS: Final[dict[str, Scoring]] = {
     "sequences": Sequences(),
     "labels": labels(),
     "membership": Membership(),
+    "bits": Bits(),
     "lengths": Lengths(),
     "perplexity": Perplexity(),
 }

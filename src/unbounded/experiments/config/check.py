@@ -23,6 +23,7 @@ from unbounded.experiments.config.checking import (
 )
 from unbounded.experiments.config.schema import EvaluationConfig, ModelConfig, RunConfig
 from unbounded.memories import BACKENDS
+from unbounded.models.inputs import bit_faults
 from unbounded.models.memory_model import initialization_faults
 from unbounded.models.model_parts import NO_MEMORY, controller_faults, memory_faults
 from unbounded.tasks import LengthRange, Task, make_task
@@ -99,8 +100,9 @@ def model_faults(model: ModelConfig) -> list[str]:
         model.initialization,
         model.output_initialization,
         model.symbol_initialization,
-        one_hot=model.embedding_size is None,
+        one_hot=model.embedding_size is None and model.input_bits is None,
     )
+    lines += bit_faults(model.input_bits, model.embedding_size)
     return found + [f"model.{line}" for line in lines]
 
 

@@ -87,6 +87,7 @@ def symbol_update_faults(config: RunConfig) -> list[str]:
         ("model.memory", model.memory["name"], "superposition_stack"),
         ("model.controller", controller["name"], "elman"),
         ("model.embedding_size", model.embedding_size, None),
+        ("model.input_bits", model.input_bits, None),
         ("model.readout_size", model.readout_size, None),
         ("model.output_bias", model.output_bias, False),
         ("training.batch_size", training.batch_size, 1),

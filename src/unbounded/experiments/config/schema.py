@@ -32,6 +32,8 @@ class ModelConfig:
             Mikolov.
         output_initialization: of the output embedding: normal for N(0, 1), torch or sums.
         symbol_initialization: of the columns of one-hot symbols: as_model, or normal for N(0, 1).
+        input_bits: with embedding_size null, the low so many bits of a symbol's number are an input
+            each, what is above them one more, a number; 0 for the number alone, null for one-hot.
     """
 
     memory: dict[str, Any] = field(default_factory=lambda: {"name": "queue"})
@@ -44,6 +46,7 @@ class ModelConfig:
     initialization: str = "glorot"
     output_initialization: str = "normal"
     symbol_initialization: str = "as_model"
+    input_bits: int | None = None
 
 
 @dataclass
