@@ -134,6 +134,10 @@ class DyckMembership(Task):
         tokens = np.array([[known[symbol] for symbol in symbols]], dtype=np.int64)
         return self.labelled(tokens, np.array([len(symbols)]))
 
+    def most_held(self, lengths: LengthRange) -> int:
+        """See `Task.most_held`: n brackets may be open before one is closed."""
+        return lengths.maximum
+
     def labelled(self, words: Integers, steps: Integers) -> Batch:
         """Words with their labels.
 

@@ -114,6 +114,10 @@ class Task(ABC):
         """How many different examples there are; None where they are drawn without end."""
         return None
 
+    def most_held(self, lengths: LengthRange) -> int | None:
+        """How many symbols must be kept at once, at the most; None where it is not known."""
+        return None
+
     def split_lengths(self, split: str) -> LengthRange:
         """The range of lengths a split draws from by default.
 

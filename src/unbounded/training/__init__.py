@@ -18,7 +18,14 @@ from unbounded.training.plateau import HalveOnPlateau
 from unbounded.training.rounding import RoundActions
 from unbounded.training.signals import Interrupted
 from unbounded.training.state import LoopState
-from unbounded.training.stopping import StopRule, WhenConverged, WhenSolved, any_of, never
+from unbounded.training.stopping import (
+    StopRule,
+    WhenConverged,
+    WhenHopeless,
+    WhenSolved,
+    any_of,
+    never,
+)
 
 __all__ = [
     "OBJECTIVES",
@@ -33,6 +40,7 @@ __all__ = [
     "RoundActions",
     "StopRule",
     "WhenConverged",
+    "WhenHopeless",
     "WhenSolved",
     "any_of",
     "make_optimizer",

@@ -123,6 +123,27 @@ OBJECTIVES: Final[dict[str, Objective]] = {
 }
 
 
+#: Objectives whose logits are of yes or no.
+CLIPPED: Final = ("binary", "bits")
+
+
+def clipped_loss(
+    loss: Callable[[Tensor, Tensor, Tensor], Tensor], least: float
+) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    """A loss of yes or no whose chances are cut to `least` and 1 - `least`.
+
+    Beyond these a prediction has no gradient, and costs no more than -log(least).
+
+    Args:
+        loss: of an objective in `CLIPPED`.
+        least: in (0, 0.5), or 0 for the loss itself.
+    """
+    if not least:
+        return loss
+    bound = math.log((1 - least) / least)
+    return lambda logits, targets, mask: loss(logits.clamp(-bound, bound), targets, mask)
+
+
 def perplexity(nats_per_token: float) -> float:
     """Exponential of the mean cross entropy; infinite where that leaves the range of a float."""
     try:

@@ -27,6 +27,7 @@ class PhaseOptions:
             clock, holds the place in the batch.
         average: whether the loss of a step is the mean over what counts in it, or the sum.
         update: "piece" for a gradient step after each piece, "symbol" after each symbol.
+        prediction_clip: what chances of yes or no are cut to in the loss, 0 for no cut.
         report_every: batches between reports of training perplexity.
         accuracy_every: batches between the accuracies, 0 for none.
         accuracy_lengths: the ranges they are taken over.
@@ -47,6 +48,7 @@ class PhaseOptions:
     piece_steps: int | None = None
     average: bool = True
     update: str = "piece"
+    prediction_clip: float = 0.0
     report_every: int = 100
     accuracy_every: int = 0
     accuracy_lengths: tuple[LengthRange, ...] = ()

@@ -27,6 +27,7 @@ from unbounded.models.inputs import bit_faults
 from unbounded.models.memory_model import initialization_faults
 from unbounded.models.model_parts import NO_MEMORY, controller_faults, memory_faults
 from unbounded.tasks import LengthRange, Task, make_task
+from unbounded.training.objective import CLIPPED
 
 DEVICES = ("auto", "cpu", "cuda")
 
@@ -144,6 +145,8 @@ def _task_faults(config: RunConfig, task: Task) -> list[str]:
     if "solved" not in scoring.stops and training.accuracy_every:
         found.append(f"training.accuracy_every: has no effect on task {config.task!r}; give 0")
     on_task = f"on task {config.task!r}"
+    if task.objective not in CLIPPED:
+        check_idle(found, "training", training, ("prediction_clip",), on_task)
     names = [name for name in vars(EvaluationConfig()) if name not in scoring.fields]
     check_idle(found, "evaluation", config.evaluation, names, on_task)
     if not task.has_lengths:

@@ -79,6 +79,11 @@ class TrainingConfig:
         checkpoint_every: batches between checkpoints; there is one after five minutes too.
         converged_perplexity: bound of the stop rule "converged".
         converged_reports: reports in a row at or below that bound.
+        give_up_after: batches after which a run that got nowhere is ended and reported as failed, 0
+            for never; a multiple of report_every.
+        give_up_perplexity: training perplexity above which it got nowhere.
+        prediction_clip: in the loss, chances that yes is said are cut to this and 1 less this; 0
+            for no cut. For tasks of yes and no, or of bits.
         piece_steps: steps of a piece of a stream, the reach of truncated BPTT; null for the whole.
         update: piece for a gradient step after each piece, or symbol for one after each symbol,
             as in the authors' program of the Stack RNN.
@@ -115,6 +120,9 @@ class TrainingConfig:
     checkpoint_every: int = 500
     converged_perplexity: float = 1.001
     converged_reports: int = 3
+    give_up_after: int = 0
+    give_up_perplexity: float = 1.2
+    prediction_clip: float = 0.0
     piece_steps: int | None = None
     update: str = "piece"
     average: bool = True

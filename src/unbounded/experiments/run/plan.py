@@ -72,6 +72,7 @@ class Plan:
             piece_steps=training.piece_steps,
             average=training.average,
             update=training.update,
+            prediction_clip=training.prediction_clip,
             report_every=training.report_every,
             accuracy_every=training.accuracy_every,
             accuracy_lengths=tuple(dict.fromkeys((self.train_lengths, self.validation_lengths))),

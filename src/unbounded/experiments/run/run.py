@@ -13,6 +13,7 @@ from accelerate import Accelerator
 from unbounded.errors import ConfigError
 from unbounded.evaluation import make_report
 from unbounded.evaluation.report import outcome
+from unbounded.evaluation.room import warn_of_room
 from unbounded.evaluation.scorings import Exam
 from unbounded.experiments.config.check import checked
 from unbounded.experiments.config.schema import RunConfig, TrainingConfig, model_name, to_dict
@@ -34,7 +35,14 @@ from unbounded.training.plateau import HalveOnPlateau
 from unbounded.training.progress import Progress, progress
 from unbounded.training.signals import StopRequest, stop_requests
 from unbounded.training.state import LoopState
-from unbounded.training.stopping import StopRule, WhenConverged, WhenSolved, any_of, never
+from unbounded.training.stopping import (
+    StopRule,
+    WhenConverged,
+    WhenHopeless,
+    WhenSolved,
+    any_of,
+    never,
+)
 
 
 @dataclass(frozen=True)
@@ -225,6 +233,7 @@ class _Run:
         scoring = self._plan.scoring
         config = self._plan.config
         sweep = own_sweep(config, lambda name, count: shown.looking(batch, name, count))
+        warn_of_room(self._model, self._plan.task, sweep.lengths or ())
         return {"rows": scoring.rows(exam, sweep), **scoring.facts(exam, sweep)}
 
     def _report(self, state: LoopState, exam: Exam, shown: Progress) -> dict[str, Any]:
@@ -263,5 +272,9 @@ def make_stop_rule(
             times=training.converged_reports,
         ),
     }
-    rule = rules.get(training.stop, never)
-    return rule if plateau is None else any_of(plateau, rule)
+    chosen = [rules.get(training.stop, never)]
+    if training.give_up_after:
+        chosen.insert(0, WhenHopeless(training.give_up_after, training.give_up_perplexity))
+    if plateau is not None:
+        chosen.insert(0, plateau)
+    return chosen[0] if len(chosen) == 1 else any_of(*chosen)
