@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.tasks.batch import Batch
@@ -34,6 +35,8 @@ LABELS: Final = ("prefixes", "word")
 MOST_KINDS: Final = 64
 # Random words of the kinds of brackets stand behind any that the order of steps can need.
 _KINDS_FROM = 2**31
+# Semi-length of the words in the figures of a run, and words that are drawn to find one of each.
+_SHOWN, _LOOKED_AT = 6, 128
 
 
 class DyckMembership(Task):
@@ -133,6 +136,19 @@ class DyckMembership(Task):
             raise ConfigError([f"word: expected at least one symbol of {', '.join(known)}, got ''"])
         tokens = np.array([[known[symbol] for symbol in symbols]], dtype=np.int64)
         return self.labelled(tokens, np.array([len(symbols)]))
+
+    def traced(self, seed: int, lengths: LengthRange | None = None) -> dict[str, Batch]:
+        """A Dyck word and a word that is none, of 12 symbols as in the paper's Figure 3."""
+        drawn = self.batch(seed, "test", 0, _LOOKED_AT, LengthRange(_SHOWN, _SHOWN))
+        last = drawn.targets[:, -1].tolist()
+        chosen = {"dyck_word": last.index(1), "other_word": last.index(0)}
+        return {
+            name: Batch(*(field[row : row + 1] for field in drawn)) for name, row in chosen.items()
+        }
+
+    def heights(self, inputs: Tensor) -> Tensor:
+        """See `Task.heights`: the lattice path, which goes below 0 where a word is none."""
+        return (1 - 2 * (inputs >= self.kinds).to(torch.int64)).cumsum(dim=1)
 
     def most_held(self, lengths: LengthRange) -> int:
         """See `Task.most_held`: n brackets may be open before one is closed."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar, Final, NamedTuple
 
+from torch import Tensor
+
 from unbounded.errors import ChoiceError
 from unbounded.tasks.batch import Batch
 from unbounded.tasks.lengths import LengthRange
@@ -109,6 +111,14 @@ class Task(ABC):
         trained = self.train_lengths if lengths is None else lengths
         longest = min(trained.maximum, max(_READABLE, trained.minimum))
         return self.batch(seed, "test", 0, 1, LengthRange(trained.minimum, longest))
+
+    def traced(self, seed: int, lengths: LengthRange | None = None) -> dict[str, Batch]:
+        """Single examples by a name, which the traces and pictures of a run are of."""
+        return {"example": self.short_example(seed, lengths)}
+
+    def heights(self, inputs: Tensor) -> Tensor | None:
+        """How many symbols are to be kept after each of [B, T]; None where it is not known."""
+        return None
 
     def available(self, split: str, lengths: LengthRange) -> int | None:
         """How many different examples there are; None where they are drawn without end."""

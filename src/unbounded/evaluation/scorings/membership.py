@@ -29,6 +29,7 @@ from unbounded.training.objective import OBJECTIVES
 
 #: What counts as success: an area of so much at every length of the test range.
 ENOUGH = 0.999
+_ROLES = ("train", "test", "longer")
 _SCORE, _LABEL, _RIGHT, _COARSE, _FINE = range(5)
 
 
@@ -41,8 +42,11 @@ class Membership(Scoring):
 
     stops = ("solved", "converged", "budget")
     fields = ("count", "lengths", "every")
-    columns: ClassVar[Mapping[str, int]] = {"train": 3, "test": 3, "longer": 3}
-    groups: ClassVar[Mapping[str, tuple[str, ...]]] = {"AUC": ("train", "test", "longer")}
+    columns: ClassVar[Mapping[str, int]] = {"train": 3, "test": 3, "longer": 3, "follows": 2}
+    groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "AUC": ("train", "test", "longer"),
+        "head and path": ("follows",),
+    }
     shown = "AUC"
     spread = ("test", "test AUC")
     merit = "1 - validation AUC"
@@ -52,9 +56,12 @@ class Membership(Scoring):
     solved = f"AUC at least {ENOUGH} in every band of the test range"
     curve = "auc_so_far"
     curve_title = "AUC on words of semi-length up to n"
+    curve_shaded = True
     legend = """\
 AUC is the area under the ROC curve of what is said at the last symbol of words of the test split,
-at the training lengths, at the test lengths, and beyond. Each band of lengths has as many words."""
+at the training lengths, at the test lengths, and beyond. Each band of lengths has as many words.
+"Head and path" is the correlation of where the read head of a tape is with the height of the word's
+path, as the mean over validation lengths' words: 1 or -1 where it follows the path."""
 
     def assess(self, exam: Exam, lengths: LengthRange, start: int, count: int) -> Score:
         """See `Scoring.assess`; a word is right when each of its labels is."""
@@ -116,12 +123,13 @@ at the training lengths, at the test lengths, and beyond. Each band of lengths h
 
     def values(self, report: Mapping[str, Any]) -> Values:
         """See `Scoring.values`."""
-        rows = {role: row_of(report["rows"], role) for role in self.columns}
-        return {role: None if row is None else row["auc"] for role, row in rows.items()}
+        rows = {role: row_of(report["rows"], role) for role in _ROLES}
+        values = {role: None if row is None else row["auc"] for role, row in rows.items()}
+        return {**values, "follows": report.get("read_head_follows_path")}
 
     def further(self, rows: Sequence[Row]) -> dict[str, tuple[float, ...]]:
         """See `Scoring.further`."""
-        shown = [row_of(rows, role) for role in self.columns]
+        shown = [row_of(rows, role) for role in _ROLES]
         return {row["lengths"]: (float(row["auc"] or 0),) for row in rows if row not in shown}
 
     def lines(self, rows: Sequence[Row]) -> list[tuple[str, ...]]:

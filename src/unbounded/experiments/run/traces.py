@@ -15,6 +15,9 @@ from unbounded.training.files import storage_faults
 def write_trace(model: MemoryModel, task: Task, batch: Batch, path: Path) -> None:
     """Write what the memory does with an example.
 
+    Beside what every trace has: of a task of yes and no "chance", that yes is said at each step,
+    and of a task that has a path its "height", both [B, T].
+
     Nothing is written for a model without a memory.
 
     Args:
@@ -32,7 +35,13 @@ def write_trace(model: MemoryModel, task: Task, batch: Batch, path: Path) -> Non
     device = next(model.parameters()).device
     with torch.no_grad():
         embedded = model.sequence.embed(batch.inputs.to(device))
-        trace = layer(embedded, lengths=batch.lengths.to(device), return_trace=True)[2]
+        hidden, _, trace = layer(embedded, lengths=batch.lengths.to(device), return_trace=True)
+        arrays = dict(trace.arrays)
+        if task.objective == "binary":
+            arrays["chance"] = torch.sigmoid(model.sequence.output(hidden)[..., 0])
+        heights = task.heights(batch.inputs)
+        if heights is not None:
+            arrays["height"] = heights.to(hidden.dtype)
     with storage_faults(path, "writing trace"):
         path.parent.mkdir(parents=True, exist_ok=True)
-        save_trace(path, trace._replace(symbols=symbols))
+        save_trace(path, trace._replace(arrays=arrays, symbols=symbols))
