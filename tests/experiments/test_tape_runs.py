@@ -16,7 +16,10 @@ from unbounded.experiments.config.schema import RunConfig, from_dict
 from unbounded.experiments.run.evaluate import evaluate_run
 from unbounded.experiments.run.other_memory import with_memory
 from unbounded.experiments.run.run import train_run
+from unbounded.experiments.run.word import course_of, typed_word
 from unbounded.models.memory_model import MemoryModel
+from unbounded.figures import draw_run
+from unbounded.tasks import LengthRange, make_task
 from unbounded.training import WhenHopeless
 from unbounded.training.objective import clipped_loss, masked_binary_cross_entropy
 from unbounded.training.state import LoopState
@@ -76,6 +79,64 @@ def test_other_options_are_refused(
     assert text in capsys.readouterr().err
 
 
+def test_a_word_is_judged_prefix_by_prefix(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    course = tmp_path / "course.gif"
+    command = ["actions", str(folder), "uu dddu", "--out", str(tmp_path), "--course", str(course)]
+    assert main(command) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == [
+        "step", "symbol", "height", "chance:", "Dyck", "word", "read", "head", "write", "head"
+    ]  # fmt: skip
+    rows = [line.split() for line in lines[2:8]]
+    assert [row[1] for row in rows] == list("uudddu")
+    assert [row[2] for row in rows] == ["1", "2", "1", "0", "-1", "0"]
+    assert all(0 <= float(row[3]) <= 1 and 0 <= float(row[4]) < 8 for row in rows)
+    names = {path.name for path in tmp_path.iterdir()}
+    assert {"path.png", "path.svg", "tape.png", "tape.svg", "course.gif"} <= names
+    assert main(command) == 2
+    assert "exists; --overwrite replaces it" in capsys.readouterr().err
+    drawn = {path.name for path in draw_run(folder)}
+    assert {"example_dyck_word.png", "example_other_word.png"} <= drawn
+    assert (folder / "figures" / "lengths.png").is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["uux"], "unknown symbol of task dyck 'x'. Valid: d, u"),
+        ([" "], "input: expected at least one symbol, got none"),
+        (["ud", "--discretize"], "--discretize: has no meaning on task 'dyck'; leave it out"),
+        (["ud", "--course", "a.mp4"], "path: expected a name that ends in .gif, got 'a.mp4'"),
+    ],
+)
+def test_what_is_no_word(
+    folder: Path, arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
+):
+    assert main(["actions", str(folder), *arguments]) == 2
+    assert text in capsys.readouterr().err
+
+
+def test_a_run_without_a_tape_judges_words_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    alone = config(model={"memory": "none", "controller": "lstm"}, training={"batches": 1})
+    run = train_run(alone, root=tmp_path, quiet=True).folder
+    assert main(["actions", str(run), "ud", "--out", str(tmp_path / "pictures")]) == 0
+    assert "read head" not in capsys.readouterr().out
+    assert {path.stem for path in (tmp_path / "pictures").iterdir()} == {"path"}
+    empty = tmp_path / "empty"
+    (empty / "model").mkdir(parents=True)
+    with pytest.raises(ConfigError, match="has no checkpoint; train with keep_checkpoints"):
+        course_of(empty, make_task("dyck"), typed_word(make_task("dyck"), "ud"))
+
+
+def test_as_many_checkpoints_stay_as_are_asked_for(tmp_path: Path):
+    many = config(training={"batches": 4, "checkpoint_every": 1, "keep_checkpoints": 3})
+    run = train_run(many, root=tmp_path, quiet=True).folder
+    task = make_task("dyck")
+    assert sorted(course_of(run, task, typed_word(task, "uudd"))) == [2, 3, 4]
+
+
 def test_a_model_without_a_memory_has_no_options_to_change():
     model = MemoryModel(inputs=2, outputs=1, memory="none", hidden_size=3)
     with pytest.raises(ConfigError, match=r"model\.memory: the run has no memory whose options"):
@@ -94,8 +155,6 @@ def test_weights_stay_when_the_tape_grows():
 
 def test_words_higher_than_the_tape_are_scored_with_a_warning(folder: Path):
     say_once.cache_clear()
-    from unbounded.tasks import LengthRange
-
     with pytest.warns(RoomWarning, match="up to 12 high, and the tape has 8 slots") as said:
         evaluate_run(folder, lengths=[LengthRange(9, 12)])
     assert sum(each.category is RoomWarning for each in said) == 1

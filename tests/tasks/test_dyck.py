@@ -146,18 +146,21 @@ def test_an_example_equals_its_row_of_any_batch(options):
     assert (task.objective, task.layout, task.scoring) == ("binary", "labels", "membership")
 
 
-def test_a_typed_word():
+def test_labels_of_any_word_balanced_or_not():
     task = make_task("dyck")
-    batch = task.word("uu dd ud d")
-    assert batch.inputs.tolist() == [[0, 0, 1, 1, 0, 1, 1]]
+    batch = task.labelled(np.array([[0, 0, 1, 1, 0, 1, 1]]), np.array([7]))
     assert batch.targets.tolist() == [[0, 0, 0, 1, 0, 1, 0]]
+    assert task.heights(batch.inputs).tolist() == [[1, 2, 1, 0, 1, 0, -1]]
     two = make_task("dyck", kinds=2)
-    assert two.word("u1 u2 d2 d1").targets.tolist() == [[0, 0, 0, 1]]
-    assert two.word("u1 u2 d1 d2").targets.tolist() == [[0, 0, 0, 0]]
-    with pytest.raises(ConfigError, match=r"word: expected symbols of u, d, got 'x' at place 3"):
-        task.word("uux")
-    with pytest.raises(ConfigError, match=r"word: expected at least one symbol of u, d, got ''"):
-        task.word(" ")
+    words = two.labelled(np.array([[0, 1, 3, 2], [0, 1, 2, 3]]), np.array([4, 4]))
+    assert words.targets.tolist() == [[0, 0, 0, 1], [0, 0, 0, 0]]
+    assert two.input_vocabulary == ("u1", "u2", "d1", "d2")
+
+
+def test_the_words_of_a_run_are_one_of_each_of_twelve_symbols():
+    traced = make_task("dyck", kinds=3).traced(1)
+    assert [int(batch.targets[0, -1]) for batch in traced.values()] == [1, 0]
+    assert all(batch.inputs.shape == (1, 12) for batch in traced.values())
 
 
 def test_bad_options_together():

@@ -113,30 +113,6 @@ class DyckMembership(Task):
             )
         ]
 
-    def word(self, text: str) -> Batch:
-        """A word that a person typed, as a batch of one example.
-
-        Args:
-            text: its symbols, between blanks or, of one kind, side by side: "uudd" or "u u d d".
-                It need not be balanced.
-        Raises:
-            ConfigError: it has no symbol, or one that the task does not know.
-        """
-        symbols = list("".join(text.split())) if self.kinds == 1 else text.split()
-        known = {symbol: token for token, symbol in enumerate(self.input_vocabulary)}
-        for place, symbol in enumerate(symbols):
-            if symbol not in known:
-                raise ConfigError(
-                    [
-                        f"word: expected symbols of {', '.join(known)}, got {symbol!r} at place "
-                        f"{place + 1}"
-                    ]
-                )
-        if not symbols:
-            raise ConfigError([f"word: expected at least one symbol of {', '.join(known)}, got ''"])
-        tokens = np.array([[known[symbol] for symbol in symbols]], dtype=np.int64)
-        return self.labelled(tokens, np.array([len(symbols)]))
-
     def traced(self, seed: int, lengths: LengthRange | None = None) -> dict[str, Batch]:
         """A Dyck word and a word that is none, of 12 symbols as in the paper's Figure 3."""
         drawn = self.batch(seed, "test", 0, _LOOKED_AT, LengthRange(_SHOWN, _SHOWN))

@@ -33,6 +33,7 @@ class PhaseOptions:
         accuracy_lengths: the ranges they are taken over.
         accuracy_count: sequences a range.
         checkpoint_every: batches between checkpoints.
+        keep_checkpoints: how many of the newest stay.
         checkpoint_minutes: after so many without one it is written all the same, by one process
             also between two pieces of a batch; what is learnt does not depend on it.
     """
@@ -54,6 +55,7 @@ class PhaseOptions:
     accuracy_lengths: tuple[LengthRange, ...] = ()
     accuracy_count: int = 1
     checkpoint_every: int = 500
+    keep_checkpoints: int = 2
     checkpoint_minutes: float = 5.0
 
     def lengths_of(self, batch: int) -> LengthRange:

@@ -28,6 +28,7 @@ _WHOLE = (
     "report_every",
     "accuracy_count",
     "checkpoint_every",
+    "keep_checkpoints",
     "converged_reports",
     "curriculum_every",
 )

@@ -77,6 +77,7 @@ class TrainingConfig:
         accuracy_every: batches between accuracies on fresh sequences of both ranges, 0 for none.
         accuracy_count: sequences a range for these.
         checkpoint_every: batches between checkpoints; there is one after five minutes too.
+        keep_checkpoints: how many of the newest stay; all of a run show its course.
         converged_perplexity: bound of the stop rule "converged".
         converged_reports: reports in a row at or below that bound.
         give_up_after: batches after which a run that got nowhere is ended and reported as failed, 0
@@ -118,6 +119,7 @@ class TrainingConfig:
     accuracy_every: int = 1000
     accuracy_count: int = 1000
     checkpoint_every: int = 500
+    keep_checkpoints: int = 2
     converged_perplexity: float = 1.001
     converged_reports: int = 3
     give_up_after: int = 0

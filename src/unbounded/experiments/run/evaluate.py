@@ -172,6 +172,16 @@ def load_model(folder: Path, rounded: bool = False) -> tuple[MemoryModel, str]:
     raise CheckpointError(f"{folder} has no model that can be used{':' if faults else ''}{listed}")
 
 
+def read_checkpoint(folder: Path) -> MemoryModel:
+    """The model of one checkpoint.
+
+    Raises:
+        CheckpointError: it is not whole, or no model.
+    """
+    verify(folder)
+    return _read(folder)
+
+
 def _batch(source: str) -> int | None:
     """The batch after which a checkpoint was written; None where the weights are a model's."""
     folder, _, name = source.partition("/")

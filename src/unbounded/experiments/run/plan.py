@@ -78,6 +78,7 @@ class Plan:
             accuracy_lengths=tuple(dict.fromkeys((self.train_lengths, self.validation_lengths))),
             accuracy_count=training.accuracy_count,
             checkpoint_every=training.checkpoint_every,
+            keep_checkpoints=training.keep_checkpoints,
         )
 
 

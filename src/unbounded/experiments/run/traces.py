@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from unbounded.layers import MemoryRNN, save_trace
+from unbounded.layers import MemoryRNN, Trace, save_trace
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import Batch, Task
 from unbounded.training.files import storage_faults
@@ -15,22 +15,36 @@ from unbounded.training.files import storage_faults
 def write_trace(model: MemoryModel, task: Task, batch: Batch, path: Path) -> None:
     """Write what the memory does with an example.
 
+    Nothing is written for a model without a memory.
+
+    Args:
+        model, task, batch: as for `trace_of`.
+        path: the file; its folder is made.
+    Raises:
+        StorageError: the disk refused.
+    """
+    trace = trace_of(model, task, batch)
+    if trace is None:
+        return
+    with storage_faults(path, "writing trace"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_trace(path, trace)
+
+
+def trace_of(model: MemoryModel, task: Task, batch: Batch) -> Trace | None:
+    """What the memory does with an example; None of a model without a memory.
+
     Beside what every trace has: of a task of yes and no "chance", that yes is said at each step,
     and of a task that has a path its "height", both [B, T].
-
-    Nothing is written for a model without a memory.
 
     Args:
         model: on the CPU or a device, in any mode.
         task: names the symbols.
         batch: one example.
-        path: the file; its folder is made.
-    Raises:
-        StorageError: the disk refused.
     """
     layer = model.sequence.layer
     if not isinstance(layer, MemoryRNN):
-        return
+        return None
     symbols = [[task.input_vocabulary[token] for token in batch.inputs[0].tolist()]]
     device = next(model.parameters()).device
     with torch.no_grad():
@@ -42,6 +56,5 @@ def write_trace(model: MemoryModel, task: Task, batch: Batch, path: Path) -> Non
         heights = task.heights(batch.inputs)
         if heights is not None:
             arrays["height"] = heights.to(hidden.dtype)
-    with storage_faults(path, "writing trace"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        save_trace(path, trace._replace(arrays=arrays, symbols=symbols))
+    complete: Trace = trace._replace(arrays=arrays, symbols=symbols)
+    return complete
