@@ -17,8 +17,8 @@ from unbounded.experiments.run.evaluate import evaluate_run
 from unbounded.experiments.run.other_memory import with_memory
 from unbounded.experiments.run.run import train_run
 from unbounded.experiments.run.word import course_of, typed_word
-from unbounded.models.memory_model import MemoryModel
 from unbounded.figures import draw_run
+from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import LengthRange, make_task
 from unbounded.training import WhenHopeless
 from unbounded.training.objective import clipped_loss, masked_binary_cross_entropy
