@@ -68,3 +68,27 @@ def check_positive(name: str, value: int) -> None:
     """Raise ShapeError unless `value` is an integer of at least 1."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ShapeError(f"{name}: expected an integer >= 1, got {value!r}.")
+
+
+def check_lengths(lengths: Tensor | None, batch: int, steps: int | None = None) -> None:
+    """Raise unless lengths are int64 [B] in 0..T.
+
+    Args:
+        lengths: or None, which is as good.
+        steps: T; None leaves the values alone, which a forward pass has looked at. They are not
+            known either while a graph is captured.
+    Raises:
+        ShapeError, DTypeError: they are something else.
+    """
+    if lengths is None:
+        return
+    check_tensor("lengths", lengths, FROM_LIST)
+    check_shape("lengths", lengths, (batch,))
+    if lengths.dtype != torch.int64:
+        raise DTypeError(f"lengths: expected dtype int64, got {lengths.dtype}.")
+    if steps is None or torch.compiler.is_compiling():
+        return
+    if bool(((lengths < 0) | (lengths > steps)).any()):
+        raise ShapeError(
+            f"lengths: expected 0..{steps} (the time axis of x), got {lengths.tolist()}."
+        )

@@ -305,3 +305,10 @@ CONTROLLERS: dict[str, ControllerClass] = {
     "gru": GRUController,
     "elman": ElmanController,
 }
+
+
+def input_width(controller: Controller, input_size: int, reading_size: int = 0) -> int:
+    """How wide x_t is: what the input matrix has columns for, `input_size` where none is known."""
+    if not isinstance(controller, WeightedController):
+        return input_size
+    return controller.weight_ih.shape[1] - reading_size

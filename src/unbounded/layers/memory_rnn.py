@@ -9,10 +9,22 @@ from typing import Any, Literal, overload
 import torch
 from torch import Tensor, nn
 
-from unbounded.checks import check_like, check_positive, check_shape, check_tensor
+from unbounded.checks import (
+    FROM_LIST,
+    check_lengths,
+    check_like,
+    check_positive,
+    check_shape,
+    check_tensor,
+)
 from unbounded.errors import ChoiceError, DTypeError, ShapeError
-from unbounded.layers.call import check_call
-from unbounded.layers.controllers import CONTROLLERS, Controller, WeightedController
+from unbounded.layers.call import check_inputs
+from unbounded.layers.controllers import (
+    CONTROLLERS,
+    Controller,
+    WeightedController,
+    input_width,
+)
 from unbounded.layers.fused import run_fused, why_not_fused
 from unbounded.layers.heads import Heads
 from unbounded.layers.initial_memory import InitialMemory
@@ -199,7 +211,9 @@ class MemoryRNN(nn.Module):
         if torch.is_autocast_enabled(x.device.type):
             steps_first = steps_first.to(self.heads.weight.dtype)
         steps, batch_size = steps_first.shape[:2]
-        check_call(steps_first, lengths, self.heads.weight)
+        check_inputs(steps_first, self.heads.weight)
+        if lengths is not None:
+            check_tensor("lengths", lengths, FROM_LIST)
         if state is None:
             state = self.initial_state(batch_size)
         else:
@@ -229,7 +243,9 @@ class MemoryRNN(nn.Module):
         if self._takes_kernel(x, state, recorder) and isinstance(
             self.controller, WeightedController
         ):
+            # The operator looks at lengths itself.
             return run_fused(self.controller, self.heads, self.memory, x, state, lengths)
+        check_lengths(lengths, x.shape[1], x.shape[0])
         return run_recurrence(self.controller, self.heads, self.memory, x, state, lengths, recorder)
 
     def _takes_kernel(self, x: Tensor, state: MemoryRNNState, recorder: Recorder | None) -> bool:
@@ -251,11 +267,12 @@ class MemoryRNN(nn.Module):
         return output * (steps.unsqueeze(1) < lengths).unsqueeze(-1)
 
     def _steps_first(self, x: Tensor, unbatched: bool) -> Tensor:
+        width = input_width(self.controller, self.input_size, self.memory.reading_size)
         if unbatched:
-            check_shape("x", x, ("T", self.input_size))
+            check_shape("x", x, ("T", width))
             return x.unsqueeze(1)
         axes = ("B", "T") if self.batch_first else ("T", "B")
-        check_shape("x", x, (*axes, self.input_size))
+        check_shape("x", x, (*axes, width))
         return x.transpose(0, 1) if self.batch_first else x
 
     def _check_state(self, state: MemoryRNNState, batch_size: int) -> None:

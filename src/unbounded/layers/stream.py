@@ -51,7 +51,7 @@ class _FusedStream:
 
     def __init__(self, layer: MemoryRNN, controller: WeightedController, state: Any) -> None:
         self._layer = layer
-        self._session = kernels.Session(
+        self._session = kernels.open_session(
             *kernel_arguments(controller, layer.memory),
             kernel_weights(controller, layer.heads),
             flatten_state(state),
