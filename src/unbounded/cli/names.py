@@ -73,6 +73,8 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "DeQue)",
         "joulin2015": "Inferring Algorithmic Patterns with Stack-Augmented Recurrent Nets "
         "(Stack RNN)",
+        "deleu2016": "Learning Operations on a Stack with Neural Turing Machines (Dyck words)",
+        "graves2014": "Neural Turing Machines (copy, repeat copy, associative recall)",
         "matrix": "Every memory on every algorithmic task at one budget (of no paper)",
     },
 }
