@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from unbounded import kernels
 from unbounded.checks import check_positive
 from unbounded.errors import ChoiceError, ShapeError
 from unbounded.memories.addressing import content_weights, interpolated, sharpened, shifted
@@ -143,6 +144,20 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
             f"TuringTape(slots={self.slots}, width={self.width}, read_heads={self.read_heads}, "
             f"write_heads={self.write_heads}, shift={self.shift!r}, "
             f"shift_range={self.shift_range}, variant={self.variant!r}, reads={self.reads!r})"
+        )
+
+    @property
+    def kernel(self) -> kernels.Structure:
+        """The tape of the fused kernels."""
+        return kernels.structures.TuringTape(
+            self.slots,
+            self.width,
+            self.read_heads,
+            self.write_heads,
+            self.shift_range,
+            is_circular=self.shift == "circular",
+            reads_before=self.reads == "before",
+            floor_digits=VARIANTS[self.variant].floor_digits,
         )
 
     @property

@@ -18,10 +18,12 @@ class ModelConfig:
 
     Args:
         memory: --model.memory NAME, then --model.memory.OPTION VALUE for its options (width,
-            pop_bias; count, depth, noop, capacity, overflow); none for the controller alone.
+            pop_bias; count, depth, noop, capacity, overflow; slots, read_heads, write_heads, shift,
+            shift_range, variant, activations, reads, initial_cells, initial_weights); none for the
+            controller alone.
         controller: --model.controller NAME, then --model.controller.OPTION VALUE (lstm, gru, elman
-            with recurrent, activation, bias; without a memory lstm with num_layers, skip_input, or
-            srcn with context_size).
+            with recurrent, activation, bias, second_bias; without a memory lstm with num_layers,
+            skip_input, or srcn with context_size).
         hidden_size: units of the controller or of each LSTM layer.
         embedding_size: size of the embeddings, null for one-hot symbols.
         readout_size: size of a tanh layer between controller and logits, beside a memory; null for
