@@ -24,7 +24,7 @@ import torch
 
 import unbounded as ub
 from unbounded.evaluation.provenance import provenance
-from unbounded.kernels import Session
+from unbounded.kernels import open_session
 from unbounded.layers.fused import flatten_state, kernel_arguments, kernel_weights
 from unbounded.memories import MEMORIES
 
@@ -68,7 +68,7 @@ def one_session(name: str) -> dict[str, float]:
     first, last = [], []
     with torch.no_grad():
         for turn in range(REPEATS + 1):
-            session = Session(
+            session = open_session(
                 *kernel_arguments(layer.controller, layer.memory),
                 kernel_weights(layer.controller, layer.heads),
                 flatten_state(layer.initial_state(10)),

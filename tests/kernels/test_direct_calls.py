@@ -12,43 +12,45 @@ from unbounded.errors import UnboundedError
 OPERATORS = torch.ops.unbounded
 
 
-def recurrence_arguments(memory, controller="lstm"):
+def recurrence_call(memory, controller="lstm"):
+    """What `recurrence` is called with, by place and by name."""
     case = make_case(memory, controller, lengths=[7, 0, 3], grad=False)
     weights = list(case.weights)
     weights[3] = torch.zeros_like(weights[2])
     structure, activations, *_ = case.arguments()
-    return [
+    call = [
         structure.name, structure.options, activations, controller, case.x, case.lengths, weights,
-        list(case.initial), True,
+        list(case.initial),
     ]  # fmt: skip
+    return call, {"saves": True}
 
 
-def backward_arguments(memory):
-    *arguments, _ = recurrence_arguments(memory)
-    results = OPERATORS.recurrence(*arguments, True)
-    grads = [torch.randn_like(result) for result in results[: 1 + len(arguments[-1])]]
-    return [*arguments, results, grads, [True, True, True]]
+def recurrence_backward_call(memory, controller="lstm"):
+    call, by_name = recurrence_call(memory, controller)
+    results, kept = OPERATORS.recurrence(*call, **by_name)
+    grads = [torch.randn_like(result) for result in results]
+    return call, {"results": results, "kept": kept, "grads": grads, "needs": [True, True, True]}
 
 
-def unroll_arguments(memory):
+def unroll_call(memory):
     memory, random = MEMORIES[memory], torch.Generator().manual_seed(0)
     instruction = [torch.rand(2, 5, *head.shape) for head in memory.heads]
     state = make_state(memory, 2, 2, random, torch.float32, grad=False)
-    return [memory.kernel.name, memory.kernel.options, instruction, list(state)]
+    return [memory.kernel.name, memory.kernel.options, instruction, list(state)], {}
 
 
-def unroll_backward_arguments(memory):
-    arguments = unroll_arguments(memory)
-    results = OPERATORS.unroll(*arguments)
-    grads = [torch.randn_like(result) for result in results[: 1 + len(arguments[-1])]]
-    return [*arguments, results, grads]
+def unroll_backward_call(memory):
+    call, _ = unroll_call(memory)
+    results, kept = OPERATORS.unroll(*call)
+    grads = [torch.randn_like(result) for result in results]
+    return call, {"results": results, "kept": kept, "grads": grads}
 
 
 CALLS = {
-    "recurrence": recurrence_arguments,
-    "recurrence_backward": backward_arguments,
-    "unroll": unroll_arguments,
-    "unroll_backward": unroll_backward_arguments,
+    "recurrence": recurrence_call,
+    "recurrence_backward": recurrence_backward_call,
+    "unroll": unroll_call,
+    "unroll_backward": unroll_backward_call,
 }
 
 
@@ -78,14 +80,21 @@ FAULTS = (one_axis_too_many, shorter, narrower, other_dtype, spread_out)
 
 
 def places(arguments):
-    """Every tensor of a call, as (argument, place in a list or None)."""
-    for i, argument in enumerate(arguments):
+    """Every tensor of a call, as (argument's place or name, place in a list or None)."""
+    for key, argument in arguments.items():
         if isinstance(argument, Tensor):
-            yield i, None
+            yield key, None
         elif isinstance(argument, list):
             for j, tensor in enumerate(argument):
                 if isinstance(tensor, Tensor):
-                    yield i, j
+                    yield key, j
+
+
+def run(operator, arguments):
+    """Call an operator with arguments by place and by name."""
+    by_place = [argument for key, argument in arguments.items() if isinstance(key, int)]
+    by_name = {key: argument for key, argument in arguments.items() if isinstance(key, str)}
+    return operator(*by_place, **by_name)
 
 
 @pytest.mark.parametrize("memory", STRUCTURES)
@@ -93,18 +102,29 @@ def places(arguments):
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_tensor_that_does_not_fit_is_an_error(name, memory, fault):
     operator = getattr(OPERATORS, name)
-    arguments = CALLS[name](memory)
-    operator(*arguments)
-    for i, j in places(arguments):
-        right = arguments[i] if j is None else arguments[i][j]
+    by_place, by_name = CALLS[name](memory)
+    arguments = dict(enumerate(by_place)) | by_name
+    run(operator, arguments)
+    for key, j in places(arguments):
+        right = arguments[key] if j is None else arguments[key][j]
         is_cells = memory == "superposition_stack" and fault is narrower and right.dim() == 3
         if right.numel() == 0 or (is_cells and "backward" not in name and j is not None):
             continue  # fewer cells are another call, which is right
-        wrong = list(arguments)
-        wrong[i] = fault(right) if j is None else with_tensor(arguments[i], j, fault(right))
+        wrong = fault(right) if j is None else with_tensor(arguments[key], j, fault(right))
         # Sizes are read off some tensors: then the others do not fit, and are named.
         with pytest.raises((UnboundedError, RuntimeError), match=r"expected|lengths"):
-            operator(*wrong)
+            run(operator, arguments | {key: wrong})
+
+
+@pytest.mark.parametrize("memory", STRUCTURES)
+@pytest.mark.parametrize("name", ["recurrence_backward", "unroll_backward"])
+@pytest.mark.parametrize("which", ["results", "kept", "grads"])
+def test_a_tensor_too_few_or_too_many_is_an_error(name, memory, which):
+    operator = getattr(OPERATORS, name)
+    by_place, by_name = CALLS[name](memory)
+    for wrong in (by_name[which][:-1], [*by_name[which], by_name[which][-1]]):
+        with pytest.raises(UnboundedError, match=f"{which}: expected .* tensors, got {len(wrong)}"):
+            operator(*by_place, **by_name | {which: wrong})
 
 
 def with_tensor(tensors, place, replacement):
@@ -113,21 +133,22 @@ def with_tensor(tensors, place, replacement):
 
 @pytest.mark.parametrize("name", CALLS)
 def test_unknown_names_and_options_are_errors(name):
-    operator, arguments = getattr(OPERATORS, name), CALLS[name]("deque")
+    operator = getattr(OPERATORS, name)
+    arguments, by_name = CALLS[name]("deque")
     with pytest.raises(UnboundedError, match="heap"):
-        operator("heap", *arguments[1:])
+        operator("heap", *arguments[1:], **by_name)
     for options in ([], [3, 4], [0]):
         with pytest.raises(UnboundedError, match=r"options|width"):
-            operator("deque", options, *arguments[2:])
+            operator("deque", options, *arguments[2:], **by_name)
     if "recurrence" in name:
         with pytest.raises(UnboundedError, match="activation"):
-            operator(*arguments[:2], ["tanh"], *arguments[3:])
+            operator(*arguments[:2], ["tanh"], *arguments[3:], **by_name)
         with pytest.raises(UnboundedError, match="cubed"):
-            operator(*arguments[:2], ["cubed"] * 6, *arguments[3:])
+            operator(*arguments[:2], ["cubed"] * 6, *arguments[3:], **by_name)
 
 
 def test_lengths_out_of_range_are_an_error():
-    arguments = recurrence_arguments("stack")
+    arguments, by_name = recurrence_call("stack")
     for lengths in ([8, 0, 3], [-1, 0, 3]):
         with pytest.raises(UnboundedError, match="lengths"):
-            OPERATORS.recurrence(*arguments[:5], torch.tensor(lengths), *arguments[6:])
+            OPERATORS.recurrence(*arguments[:5], torch.tensor(lengths), *arguments[6:], **by_name)

@@ -19,11 +19,11 @@ from _cases import (
     relative_error,
     run_and_differentiate,
 )
-from test_direct_calls import recurrence_arguments, unroll_arguments
+from test_direct_calls import recurrence_call, unroll_call
 
 from unbounded import errors
 from unbounded.errors import say_once
-from unbounded.kernels import Session, available, recurrence, structures, why_not
+from unbounded.kernels import available, open_session, recurrence, structures, why_not
 from unbounded.memories import SuperpositionStack
 from unbounded.memories.head import ACTIVATIONS as OF_MEMORIES
 
@@ -33,27 +33,27 @@ OPERATORS = torch.ops.unbounded
 @pytest.mark.parametrize("memory", [*STRUCTURES, VARIANTS[5]], ids=str)
 @pytest.mark.parametrize("controller", ["lstm", "gru", "elman_sigmoid"])
 def test_opcheck_of_the_recurrence(memory, controller):
-    *call, _ = recurrence_arguments(memory, controller)
+    call, _ = recurrence_call(memory, controller)
     call[5] = None  # beyond the lengths nothing is written that could be compared
     for saves in (True, False):
-        torch.library.opcheck(OPERATORS.recurrence.default, (*call, saves))
-    results = OPERATORS.recurrence(*call, True)
-    grads = [torch.randn_like(result) for result in results[: 1 + len(call[-1])]]
+        torch.library.opcheck(OPERATORS.recurrence.default, tuple(call), {"saves": saves})
+    results, kept = OPERATORS.recurrence(*call, saves=True)
+    grads = [torch.randn_like(result) for result in results]
     for needs in ([True] * 3, [False] * 3):
-        torch.library.opcheck(OPERATORS.recurrence_backward.default, (*call, results, grads, needs))
+        by_name = {"results": results, "kept": kept, "grads": grads, "needs": needs}
+        torch.library.opcheck(OPERATORS.recurrence_backward.default, tuple(call), by_name)
 
 
 @pytest.mark.parametrize("memory", STRUCTURES)
 def test_opcheck_of_the_unroll(memory):
-    arguments = unroll_arguments(memory)
-    torch.library.opcheck(OPERATORS.unroll.default, arguments)
-    results = OPERATORS.unroll(*arguments)
-    readings, *last = results[: 1 + len(arguments[-1])]
-    for grads in ([torch.randn_like(t) for t in last], [None for _ in last]):
-        torch.library.opcheck(
-            OPERATORS.unroll_backward.default,
-            (*arguments, results, [torch.randn_like(readings), *grads]),
-        )
+    call, _ = unroll_call(memory)
+    torch.library.opcheck(OPERATORS.unroll.default, tuple(call))
+    results, kept = OPERATORS.unroll(*call)
+    readings, *last = results
+    for of_last in ([torch.randn_like(t) for t in last], [None for _ in last]):
+        grads = [torch.randn_like(readings), *of_last]
+        by_name = {"results": results, "kept": kept, "grads": grads}
+        torch.library.opcheck(OPERATORS.unroll_backward.default, tuple(call), by_name)
 
 
 @pytest.mark.parametrize("memory", STRUCTURES)
@@ -140,7 +140,7 @@ def test_stepping_equals_a_whole_sequence(memory, controller, lengths):
     case = make_case(memory, controller, steps=9, grad=False)._replace(lengths=given)
     outputs, final = reference(case)
     structure, activations, name, _, _, weights, initial = case.arguments()
-    session = Session(structure, activations, name, weights, initial, room=2)
+    session = open_session(structure, activations, name, weights, initial, room=2)
     chunks, begin = [], 0
     for size in (1, 3, 1, 4):
         left = None if given is None else (given - begin).clamp(0, size)
@@ -156,7 +156,7 @@ def test_stepping_equals_a_whole_sequence(memory, controller, lengths):
 def test_stepping_notices_a_lost_cell():
     case = make_case(SuperpositionStack(2, capacity=4), steps=5, rows=0, grad=False)
     structure, activations, name, x, _, weights, initial = case.arguments()
-    session = Session(structure, activations, name, weights, initial)
+    session = open_session(structure, activations, name, weights, initial)
     session.run(x[:4])
     with pytest.raises(errors.MemoryOverflowError, match="capacity 4"):
         session.run(x[4:])

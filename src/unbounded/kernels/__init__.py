@@ -7,9 +7,9 @@ declaration in `structures/`, and to C++ by its header.
 from unbounded.kernels import structures
 from unbounded.kernels._availability import check_wanted, why_not
 from unbounded.kernels._controllers import CONTROLLERS, ControllerWeights, Weights
-from unbounded.kernels._fused import recurrence, unroll
+from unbounded.kernels._fused import open_session, recurrence, unroll
 from unbounded.kernels._library import Availability, available, switched, without_memory
-from unbounded.kernels._session import Session
+from unbounded.kernels._registry import Session
 from unbounded.kernels.structures import STRUCTURES, Structure
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "Weights",
     "available",
     "check_wanted",
+    "open_session",
     "recurrence",
     "structures",
     "switched",

@@ -10,8 +10,13 @@ import torch
 from torch import Tensor
 
 from unbounded.errors import BackendError, say_once
-from unbounded.kernels._controllers import CONTROLLERS, Weights
-from unbounded.kernels._recurrence import RECURRENCE, RECURRENCE_BACKWARD, Needs
+from unbounded.kernels._controllers import Weights, weights_with_gradients
+from unbounded.kernels._recurrence import (
+    RECURRENCE,
+    RECURRENCE_BACKWARD,
+    Gradients,
+    Needs,
+)
 from unbounded.kernels._unroll import UNROLL, UNROLL_BACKWARD
 
 #: From the tensors of a call to its results, in plain torch; see `recurrence` and `unroll`.
@@ -68,18 +73,18 @@ class RecurrenceFunction(torch.autograd.Function):
     ) -> tuple[Tensor, ...]:
         tensors = Tensors.of(flat)
         with torch.autocast("cpu", enabled=False):
-            results = RECURRENCE(
+            results, kept = RECURRENCE(
                 structure, options, activations, controller, tensors.x, lengths, tensors.weights,
-                tensors.state, True,
+                tensors.state, saves=True,
             )  # fmt: skip
         ctx.reference, ctx.call = reference, (structure, options, activations, controller)
-        save(ctx, (lengths,), flat, results)
+        save(ctx, (lengths,), flat, results, kept)
         ctx.set_materialize_grads(False)
-        return tuple(results[: 1 + len(tensors.state)])
+        return tuple(results)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        (lengths,), flat, results = saved(ctx)
+        (lengths,), flat, results, kept = saved(ctx)
         x, weights, state = Tensors.of(flat)
         needs_each = ctx.needs_input_grad[_STATIC:]
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
@@ -92,35 +97,30 @@ class RecurrenceFunction(torch.autograd.Function):
         # What the operator asks of torch is not for autocast to make half precision.
         with torch.autocast("cpu", enabled=False):
             made = RECURRENCE_BACKWARD(
-                *ctx.call, x, lengths, weights, state, results, contiguous(grads), list(needs)
-            )
-        return (None,) * _STATIC + _in_order(ctx.call[-1], made, weights, needs, needs_each)
+                *ctx.call, x, lengths, weights, state, results=results, kept=kept,
+                grads=contiguous(grads), needs=list(needs),
+            )  # fmt: skip
+        all_grads = _beside(ctx.call[-1], Gradients(*made), weights, state)
+        return (None,) * _STATIC + tuple(
+            grad if need else None for grad, need in zip(all_grads, needs_each, strict=True)
+        )
 
 
-def _in_order(
-    controller: str,
-    made: list[Tensor],
-    weights: Weights,
-    needs: Needs,
-    needs_each: Sequence[bool],
+def _beside(
+    controller: str, made: Gradients, weights: Weights, state: Sequence[Tensor]
 ) -> tuple[Tensor | None, ...]:
-    """What the backward operator made, beside the tensors that it is the gradient of."""
-    left = iter(made)
-    of_x = next(left) if needs.x else None
+    """The gradients in the order of `Tensors.flat`, None where the operator made none."""
     of_weights: dict[str, Tensor | None] = dict.fromkeys(Weights._fields)
-    if needs.weights:
-        for name in Weights._fields:
-            is_made = name != "weight_hh" or weights.weight_hh is not None
-            if name == "bias_hh" and not CONTROLLERS[controller].has_two_biases:
-                is_made = False
-            of_weights[name] = next(left) if is_made else None
+    if made.weights:
+        names = weights_with_gradients(controller, weights)
+        of_weights |= zip(names, made.weights, strict=True)
         of_bias = of_weights["bias_ih"]
         if of_weights["bias_hh"] is None and weights.bias_hh is not None and of_bias is not None:
             # The biases of an LSTM or Elman cell are one sum; their gradients are two tensors.
             of_weights["bias_hh"] = of_bias.clone()
-    of_state = [next(left) if needs.state else None for _ in Tensors.of(needs_each).state]
-    grads = (of_x, *of_weights.values(), *of_state)
-    return tuple(g if need else None for g, need in zip(grads, needs_each, strict=True))
+    of_x: list[Tensor | None] = [*made.x] or [None]
+    of_state: list[Tensor | None] = [*made.state] or [None for _ in state]
+    return (*of_x, *of_weights.values(), *of_state)
 
 
 class UnrollFunction(torch.autograd.Function):
@@ -137,15 +137,15 @@ class UnrollFunction(torch.autograd.Function):
     ) -> tuple[Tensor, ...]:
         rest = iter(tensors)
         instruction, state = list(islice(rest, fields)), list(rest)
-        results = UNROLL(structure, options, instruction, state)
+        results, kept = UNROLL(structure, options, instruction, state)
         ctx.reference, ctx.call = reference, (structure, options)
-        save(ctx, instruction, state, results)
+        save(ctx, instruction, state, results, kept)
         ctx.set_materialize_grads(False)
-        return tuple(results[: 1 + len(state)])
+        return tuple(results)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        instruction, state, results = saved(ctx)
+        instruction, state, results, kept = saved(ctx)
         needs = ctx.needs_input_grad[4:]
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
             return (None,) * 4 + through_reference(
@@ -155,7 +155,11 @@ class UnrollFunction(torch.autograd.Function):
         of_readings, *of_state = contiguous(grads)
         if of_readings is None:
             of_readings = torch.zeros_like(results[0])
-        made = UNROLL_BACKWARD(*ctx.call, instruction, state, results, [of_readings, *of_state])
+        of_instruction, of_state0 = UNROLL_BACKWARD(
+            *ctx.call, instruction, state, results=results, kept=kept,
+            grads=[of_readings, *of_state],
+        )  # fmt: skip
+        made = (*of_instruction, *of_state0)
         return (None,) * 4 + tuple(
             grad if need else None for grad, need in zip(made, needs, strict=True)
         )

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
+from unbounded import checks
 from unbounded.errors import DTypeError, ShapeError
 from unbounded.kernels.structures.structure import Buffer, Shape
+
+TensorT = TypeVar("TensorT", bound=Tensor | None)
 
 _DTYPES = (torch.float32, torch.float64)
 
@@ -49,20 +53,19 @@ def require(
             raise ShapeError(f"{name}: expected a contiguous tensor on {like.device}.")
 
 
-def check_lengths(lengths: Tensor | None, batch: int, steps: int | None = None) -> None:
-    """Raise unless lengths are contiguous int64 [B] and lie in 0..T.
+def named(what: str, tensors: Sequence[TensorT], names: Collection[str]) -> dict[str, TensorT]:
+    """Tensors by name.
 
-    Args:
-        steps: T; None leaves the values alone, which a forward pass has looked at. The kernels keep
-            to 0..T whatever they are.
+    Raises:
+        ShapeError: there are more or fewer; `what` they are is in the message.
     """
-    if lengths is None:
-        return
-    if lengths.dtype != torch.int64:
-        raise DTypeError(f"lengths: expected dtype torch.int64, got {lengths.dtype}.")
-    if lengths.shape != (batch,) or not lengths.is_contiguous():
-        raise ShapeError(f"lengths: expected contiguous [{batch}], got {list(lengths.shape)}.")
-    if steps is not None and bool(((lengths < 0) | (lengths > steps)).any()):
-        raise ShapeError(
-            f"lengths: expected 0..{steps} (the time axis of x), got {lengths.tolist()}."
-        )
+    if len(tensors) != len(names):
+        raise ShapeError(f"{what}: expected {len(names)} tensors, got {len(tensors)}.")
+    return dict(zip(names, tensors, strict=True))
+
+
+def check_lengths(lengths: Tensor | None, batch: int, steps: int | None = None) -> None:
+    """As `unbounded.checks.check_lengths`, and contiguous."""
+    checks.check_lengths(lengths, batch, steps)
+    if lengths is not None and not lengths.is_contiguous():
+        raise ShapeError("lengths: expected a contiguous tensor.")

@@ -72,3 +72,11 @@ class Weights(NamedTuple):
     bias_hh: Tensor | None
     head_weight: Tensor
     head_bias: Tensor | None
+
+
+def weights_with_gradients(controller: str, weights: Weights) -> tuple[str, ...]:
+    """The names of the weights that the backward operator makes gradients of."""
+    without = set() if weights.weight_hh is not None else {"weight_hh"}
+    if not CONTROLLERS[controller].has_two_biases:
+        without.add("bias_hh")  # that of bias_ih, which is added to the same sum
+    return tuple(name for name in Weights._fields if name not in without)

@@ -16,7 +16,7 @@ from unbounded.kernels._autograd import (
 )
 from unbounded.kernels._controllers import Weights
 from unbounded.kernels._recurrence import RECURRENCE
-from unbounded.kernels._registry import apply
+from unbounded.kernels._registry import SESSIONS, Session, apply
 from unbounded.kernels._unroll import UNROLL
 from unbounded.kernels.structures import Structure
 
@@ -62,10 +62,35 @@ def recurrence(
     if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors.flat):
         outputs, *final = apply(RecurrenceFunction, reference, *call, lengths, *tensors.flat)
     else:
-        outputs, *final = RECURRENCE(
-            *call, tensors.x, lengths, tensors.weights, tensors.state, False
+        (outputs, *final), _ = RECURRENCE(
+            *call, tensors.x, lengths, tensors.weights, tensors.state, saves=False
         )
     return outputs, tuple(final)
+
+
+def open_session(
+    structure: Structure,
+    activations: Sequence[str],
+    controller: str,
+    weights: Weights,
+    initial: Sequence[Tensor],
+    *,
+    room: int = 256,
+) -> Session:
+    """Begin a recurrence that is run a few steps at a time, without gradients.
+
+    The weights are packed once: later changes of a parameter are not seen. A step costs the
+    products and the rows it touches, however long the memory has become.
+
+    Args:
+        structure, activations, controller, weights, initial: as of `recurrence`.
+        room: steps that are expected; more are taken, by doubling the room.
+
+    Raises:
+        ChoiceError, ShapeError, DTypeError: as of `recurrence`.
+    """
+    opens = SESSIONS[weights.weight_ih.device.type]
+    return opens(structure, activations, controller, weights, initial, room)
 
 
 def unroll(
@@ -96,5 +121,5 @@ def unroll(
     if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in fields + state):
         readings, *final = apply(UnrollFunction, reference, *call, len(fields), *fields, *state)
     else:
-        readings, *final = UNROLL(*call, fields, state)[: 1 + len(state)]
+        (readings, *final), _ = UNROLL(*call, fields, state)
     return readings, tuple(final)

@@ -258,8 +258,3 @@ def run_unroll(structure: str, is_backward: bool, value_bytes: int, call: Call) 
         structure.encode(), is_backward, value_bytes, ctypes.byref(call), _prepare(call)
     )
     _check(status, "a fused unroll")
-
-
-def lanes_of(value_bytes: int) -> int:
-    """Values of so many bytes in a register of the loaded build; 1 without one."""
-    return max(1, VECTOR_BYTES // value_bytes)

@@ -13,14 +13,13 @@ from typing import Any, Final, NamedTuple
 from torch import Tensor
 
 from unbounded.kernels._call import Call, new_call, point, point_array
-from unbounded.kernels._checks import check_dtype, check_lengths, require
-from unbounded.kernels._controllers import OPTIONAL_WEIGHTS, Weights
-from unbounded.kernels._library import Handle, lanes_of, run_backward
-from unbounded.kernels._registry import define, implement
-from unbounded.kernels._session import Session
-from unbounded.kernels._sizes import Sizes, new_results, sizes_of_recurrence
+from unbounded.kernels._checks import check_dtype, check_lengths, named, require
+from unbounded.kernels._controllers import OPTIONAL_WEIGHTS, Weights, weights_with_gradients
+from unbounded.kernels._library import Handle, run_backward
+from unbounded.kernels._registry import define, implement, lanes_of
+from unbounded.kernels._session import CpuSession
+from unbounded.kernels._sizes import Sizes, new_kept, new_results, sizes_of_recurrence
 from unbounded.kernels.structures import structure_of
-from unbounded.kernels.structures.structure import Buffer, Shape
 
 _CALL: Final = (
     "(str structure, int[] options, str[] activations, str controller, Tensor x, Tensor? lengths, "
@@ -36,6 +35,18 @@ class Needs(NamedTuple):
     state: bool
 
 
+class Gradients(NamedTuple):
+    """What the backward operator returns; an empty list where no gradient was asked for.
+
+    Fields:
+        x: one tensor. weights: those that `weights_with_gradients` names. state: as it came in.
+    """
+
+    x: list[Tensor]
+    weights: list[Tensor]
+    state: list[Tensor]
+
+
 class RecurrenceCall(NamedTuple):
     """What both operators are called with first, in their order."""
 
@@ -49,11 +60,16 @@ class RecurrenceCall(NamedTuple):
     state: Sequence[Tensor]
 
     @property
+    def named_weights(self) -> Weights:
+        """The weights by name."""
+        return Weights._make(self.weights)
+
+    @property
     def sizes(self) -> Sizes:
         """The sizes of the call."""
         return sizes_of_recurrence(
             structure_of(self.structure, tuple(self.options)), self.activations, self.controller,
-            self.x, Weights._make(self.weights), self.state, lanes_of(self.x.element_size()),
+            self.x, self.named_weights, self.state, lanes_of(self.x),
         )  # fmt: skip
 
     def checked(self, sizes: Sizes) -> dict[str, Tensor | None]:
@@ -66,17 +82,6 @@ class RecurrenceCall(NamedTuple):
         check_dtype("x", self.x)
         require(tensors, sizes.inputs_of_call, self.x, OPTIONAL_WEIGHTS)
         return tensors
-
-
-def gradients(sizes: Sizes, has_recurrence: bool, needs: Needs) -> dict[str, Shape]:
-    """Shapes of the backward operator's results."""
-    without = set() if has_recurrence else {"weight_hh"}
-    if sizes.controller is not None and not sizes.controller.has_two_biases:
-        without.add("bias_hh")  # that of bias_ih, which is added to the same sum
-    wanted = {"x"} if needs.x else set()
-    wanted |= {*sizes.weights} - without if needs.weights else set()
-    wanted |= {*sizes.state} if needs.state else set()
-    return {name: shape for name, shape in sizes.inputs_of_call.items() if name in wanted}
 
 
 def _call_with(sizes: Sizes, op: RecurrenceCall, tensors: dict[str, Tensor | None]) -> Call:
@@ -93,76 +98,103 @@ def _call_with(sizes: Sizes, op: RecurrenceCall, tensors: dict[str, Tensor | Non
     return call
 
 
-def _forward(*arguments: Any) -> list[Tensor]:
-    op, saves = RecurrenceCall(*arguments[:-1]), arguments[-1]
+# What stands behind the star of a schema torch hands on by name, all before it by place.
+def _forward(*call: Any, saves: bool) -> tuple[list[Tensor], list[Tensor]]:
+    op = RecurrenceCall(*call)
     sizes = op.sizes
     tensors = op.checked(sizes)
     check_lengths(op.lengths, sizes.batch, sizes.steps)
     structure = sizes.structure
     if not saves:
-        weights = Weights._make(op.weights)
-        session = Session(structure, op.activations, op.controller, weights, op.state, sizes.steps)
+        session = CpuSession(
+            structure, op.activations, op.controller, op.named_weights, op.state, sizes.steps
+        )
         outputs = session.run(op.x, op.lengths)
-        return [outputs, *session.state()]
-    results = new_results(sizes, op.x)
+        return [outputs, *session.state()], []
+    results, kept = new_results(sizes, op.x), new_kept(sizes, op.x)
     faults = structure.new_faults(op.x, sizes.batch, sizes.rows, sizes.steps)
-    call = _call_with(sizes, op, {**tensors, **results, "fault": faults})
-    handle = Handle(op.structure, op.controller, op.x.element_size(), call)
-    handle.run(call)
-    handle.finish(call)
+    call_of_all = _call_with(sizes, op, {**tensors, **results, **kept, "fault": faults})
+    handle = Handle(op.structure, op.controller, op.x.element_size(), call_of_all)
+    handle.run(call_of_all)
+    handle.finish(call_of_all)
     structure.check_faults(faults)
-    return list(results.values())
+    return list(results.values()), list(kept.values())
 
 
-def _forward_fake(*arguments: Any) -> list[Tensor]:
-    op, saves = RecurrenceCall(*arguments[:-1]), arguments[-1]
-    return list(new_results(op.sizes, op.x, saves).values())
+def _forward_fake(*call: Any, saves: bool) -> tuple[list[Tensor], list[Tensor]]:
+    op = RecurrenceCall(*call)
+    kept = new_kept(op.sizes, op.x) if saves else {}
+    return list(new_results(op.sizes, op.x).values()), list(kept.values())
 
 
-def _backward(*arguments: Any) -> list[Tensor]:
-    op = RecurrenceCall(*arguments[:-3])
-    kept, grads, needs = arguments[-3], arguments[-2], Needs(*arguments[-1])
+def _backward(
+    *call: Any,
+    results: Sequence[Tensor],
+    kept: Sequence[Tensor],
+    grads: Sequence[Tensor | None],
+    needs: Sequence[bool],
+) -> Gradients:
+    op, need = RecurrenceCall(*call), Needs(*needs)
     sizes = op.sizes
     tensors = op.checked(sizes)
     check_lengths(op.lengths, sizes.batch)
-    shapes: dict[str, Shape | Buffer] = {**sizes.results, **sizes.kept}
-    results = dict(zip(shapes, kept, strict=True))
-    require(results, shapes, op.x)
-    of_results = dict(zip(sizes.results, grads, strict=True))
-    require(of_results, shapes, op.x, tuple(of_results))
-    made = _new_gradients(op, sizes, needs)
-    call = _call_with(sizes, op, {**tensors, **results})
+    of_forward = {
+        **named("results", results, sizes.results),
+        **named("kept", kept, sizes.kept),
+    }
+    require(of_forward, {**sizes.results, **sizes.kept}, op.x)
+    of_results = named("grads", grads, sizes.results)
+    require(of_results, sizes.results, op.x, tuple(of_results))
+    made = _new_gradients(op, sizes, need)
+    names = weights_with_gradients(op.controller, op.named_weights)
+    of_weights = dict(zip(names, made.weights, strict=True)) if need.weights else {}
+    of_state = dict(zip(sizes.state, made.state, strict=True)) if need.state else {}
+    all_of_call = _call_with(sizes, op, {**tensors, **of_forward})
     last = [of_results.pop(f"{name}_last") for name in sizes.fields]
-    point_array(call, "grad_state_last", last)
-    point_array(call, "grad_state0", [made.get(name) for name in sizes.fields])
+    point_array(all_of_call, "grad_state_last", last)
+    point_array(all_of_call, "grad_state0", [of_state.get(name) for name in sizes.fields])
     # The gradients of what is carried are made in any case.
     of_carried = {
-        f"grad_{name}0": made[name] if needs.state else op.x.new_empty(sizes.state[name])
+        f"grad_{name}0": of_state[name] if need.state else op.x.new_empty(sizes.state[name])
         for name in sizes.carried
     }
-    of_rest = {f"grad_{name}": made[name] for name in made if name not in sizes.state}
+    of_inputs = of_weights | ({"x": made.x[0]} if need.x else {})
+    of_rest = {f"grad_{name}": tensor for name, tensor in of_inputs.items()}
     of_last = {f"grad_{name}": grad for name, grad in of_results.items()}
-    point(call, {**of_carried, **of_rest, **of_last})
-    run_backward(op.structure, op.controller, op.x.element_size(), call)
-    return list(made.values())
+    point(all_of_call, {**of_carried, **of_rest, **of_last})
+    run_backward(op.structure, op.controller, op.x.element_size(), all_of_call)
+    return made
 
 
-def _new_gradients(op: RecurrenceCall, sizes: Sizes, needs: Needs) -> dict[str, Tensor]:
-    shapes = gradients(sizes, Weights._make(op.weights).weight_hh is not None, needs)
+def _new_gradients(op: RecurrenceCall, sizes: Sizes, needs: Needs) -> Gradients:
     # Without a step or a sequence the sums over them are 0.
     new = op.x.new_empty if sizes.steps * sizes.batch else op.x.new_zeros
-    return {name: new(shape) for name, shape in shapes.items()}
+    names = weights_with_gradients(op.controller, op.named_weights)
+    return Gradients(
+        [new(op.x.shape)] if needs.x else [],
+        [new(sizes.weights[name]) for name in names] if needs.weights else [],
+        [new(shape) for shape in sizes.state.values()] if needs.state else [],
+    )
 
 
-def _backward_fake(*arguments: Any) -> list[Tensor]:
-    op = RecurrenceCall(*arguments[:-3])
-    return list(_new_gradients(op, op.sizes, Needs(*arguments[-1])).values())
+def _backward_fake(
+    *call: Any,
+    results: Sequence[Tensor],
+    kept: Sequence[Tensor],
+    grads: Sequence[Tensor | None],
+    needs: Sequence[bool],
+) -> Gradients:
+    op = RecurrenceCall(*call)
+    return _new_gradients(op, op.sizes, Needs(*needs))
 
 
-RECURRENCE = define("recurrence", f"{_CALL}bool saves) -> Tensor[]", _forward_fake)
+RECURRENCE = define(
+    "recurrence", f"{_CALL}*, bool saves) -> (Tensor[] results, Tensor[] kept)", _forward_fake
+)
 RECURRENCE_BACKWARD = define(
     "recurrence_backward",
-    f"{_CALL}Tensor[] results, Tensor?[] grads, bool[] needs) -> Tensor[]",
+    f"{_CALL}*, Tensor[] results, Tensor[] kept, Tensor?[] grads, bool[] needs) "
+    "-> (Tensor[] x, Tensor[] weights, Tensor[] state)",
     _backward_fake,
 )
 implement("recurrence", "cpu", _forward)

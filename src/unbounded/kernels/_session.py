@@ -1,4 +1,4 @@
-"""A forward pass without gradients that can be continued, as generating text needs it."""
+"""A forward pass on the CPU without gradients that can be continued, as generating needs it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from torch import Tensor
 from unbounded.kernels._call import Call, new_call, point, point_array
 from unbounded.kernels._checks import check_dtype, check_lengths, require
 from unbounded.kernels._controllers import OPTIONAL_WEIGHTS, Weights
-from unbounded.kernels._library import Handle, lanes_of
+from unbounded.kernels._library import Handle
+from unbounded.kernels._registry import SESSIONS, lanes_of
 from unbounded.kernels._sizes import rows_of, sizes_of_recurrence
 from unbounded.kernels.structures import Structure
 
@@ -21,18 +22,8 @@ _CHUNK_STEPS: Final = 256
 _RINGS: Final = ("cells", "readings")
 
 
-class Session:
-    """A fused recurrence that is run a few steps at a time, without gradients.
-
-    The weights are packed once, when it is made: later changes of a parameter are not seen. A step
-    costs the products and the rows it touches, however long the memory has become.
-
-    Args:
-        structure, activations, controller, weights, initial: as of `recurrence`.
-        room: steps that are expected; more are taken, by doubling the room.
-    Raises:
-        ChoiceError, ShapeError, DTypeError: as of `recurrence`.
-    """
+class CpuSession:
+    """A fused recurrence that is run a few steps at a time; see `open_session`."""
 
     def __init__(
         self,
@@ -41,7 +32,7 @@ class Session:
         controller: str,
         weights: Weights,
         initial: Sequence[Tensor],
-        room: int = 256,
+        room: int,
     ) -> None:
         self._controller, self._activations = controller, tuple(activations)
         self._weights = Weights._make(w if w is None else w.detach().contiguous() for w in weights)
@@ -53,7 +44,7 @@ class Session:
         no_steps = state[0].new_empty(0, state[0].shape[0], inputs)
         self._sizes = sizes_of_recurrence(
             structure, self._activations, controller, no_steps, self._weights, state,
-            lanes_of(like.element_size()),
+            lanes_of(like),
         )  # fmt: skip
         require(self._weights._asdict(), self._sizes.weights, like, OPTIONAL_WEIGHTS)
         names = self._sizes.state
@@ -86,12 +77,7 @@ class Session:
 
     @torch.no_grad()
     def run(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """Run over x [T, B, I], T may be 1; return h of every step [T, B, H].
-
-        Args:
-            x: the next steps.
-            lengths: int64 [B] in 0..T: beyond it a row keeps its state, and its h is 0.
-        """
+        """As `Session.run`."""
         x = x.contiguous()
         lengths = None if lengths is None else lengths.contiguous()
         sizes, hidden = self._sizes, self._carried["hidden"]
@@ -125,7 +111,7 @@ class Session:
 
     @torch.no_grad()
     def state(self) -> tuple[Tensor, ...]:
-        """A copy of the state, laid out as `initial`."""
+        """As `Session.state`."""
         return tuple(tensor.clone() for tensor in self._state().values())
 
     def _state(self) -> dict[str, Tensor]:
@@ -145,3 +131,6 @@ class Session:
             if name in self._live and axis is not None:
                 last[name] = last[name].narrow(axis, unused_before, shapes[name][axis])
         return {**self._carried, **last}
+
+
+SESSIONS["cpu"] = CpuSession

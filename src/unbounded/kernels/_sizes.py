@@ -250,10 +250,16 @@ def rows_of(structure: Structure, fields: Sequence[Tensor]) -> int:
     return 0
 
 
-def new_results(sizes: Sizes, like: Tensor, saves: bool = True) -> dict[str, Tensor]:
-    """Make room for what a call returns and, if it saves, for what it keeps."""
-    room = {name: like.new_empty(shape) for name, shape in sizes.results.items()}
-    for name, buffer in sizes.kept.items() if saves else ():
-        new = like.new_zeros if buffer.begins_zero else like.new_empty
-        room[name] = new(buffer.shape, dtype=torch.int32 if buffer.is_integer else like.dtype)
-    return room
+def new_results(sizes: Sizes, like: Tensor) -> dict[str, Tensor]:
+    """Make room for what a call returns."""
+    return {name: like.new_empty(shape) for name, shape in sizes.results.items()}
+
+
+def new_kept(sizes: Sizes, like: Tensor) -> dict[str, Tensor]:
+    """Make room for what a call keeps for its backward pass."""
+    return {
+        name: (like.new_zeros if buffer.begins_zero else like.new_empty)(
+            buffer.shape, dtype=torch.int32 if buffer.is_integer else like.dtype
+        )
+        for name, buffer in sizes.kept.items()
+    }

@@ -9,12 +9,11 @@ import torch
 from torch import Tensor
 
 from unbounded.kernels._call import Call, new_call, point, point_array
-from unbounded.kernels._checks import check_dtype, require
-from unbounded.kernels._library import lanes_of, run_unroll
-from unbounded.kernels._registry import define, implement
-from unbounded.kernels._sizes import Sizes, new_results, sizes_of_unroll
+from unbounded.kernels._checks import check_dtype, named, require
+from unbounded.kernels._library import run_unroll
+from unbounded.kernels._registry import define, implement, lanes_of
+from unbounded.kernels._sizes import Sizes, new_kept, new_results, sizes_of_unroll
 from unbounded.kernels.structures import structure_of
-from unbounded.kernels.structures.structure import Buffer, Shape
 
 _CALL = "(str structure, int[] options, Tensor[] instruction, Tensor[] state"
 
@@ -31,7 +30,7 @@ class UnrollCall(NamedTuple):
     def sizes(self) -> Sizes:
         """The sizes of the call."""
         structure = structure_of(self.structure, tuple(self.options))
-        lanes = lanes_of(self.instruction[0].element_size()) if self.instruction else 1
+        lanes = lanes_of(self.instruction[0]) if self.instruction else 1
         return sizes_of_unroll(structure, self.instruction, self.state, lanes)
 
     def check(self, sizes: Sizes) -> None:
@@ -56,56 +55,69 @@ class UnrollCall(NamedTuple):
         return call
 
 
-def _forward(*arguments: Any) -> list[Tensor]:
-    op = UnrollCall(*arguments)
+def _forward(*call: Any) -> tuple[list[Tensor], list[Tensor]]:
+    op = UnrollCall(*call)
     sizes = op.sizes
     op.check(sizes)
     like, structure = op.instruction[0], sizes.structure
-    results = new_results(sizes, like)
+    results, kept = new_results(sizes, like), new_kept(sizes, like)
     faults = structure.new_faults(like, sizes.batch, sizes.rows, sizes.steps)
-    call = op.call(sizes, results)
-    point(call, {"fault": faults})
-    run_unroll(op.structure, False, like.element_size(), call)
+    call_of_all = op.call(sizes, {**results, **kept})
+    point(call_of_all, {"fault": faults})
+    run_unroll(op.structure, False, like.element_size(), call_of_all)
     structure.check_faults(faults)
-    return list(results.values())
+    return list(results.values()), list(kept.values())
 
 
-def _forward_fake(*arguments: Any) -> list[Tensor]:
-    op = UnrollCall(*arguments)
-    return list(new_results(op.sizes, op.instruction[0]).values())
+def _forward_fake(*call: Any) -> tuple[list[Tensor], list[Tensor]]:
+    op = UnrollCall(*call)
+    sizes, like = op.sizes, op.instruction[0]
+    return list(new_results(sizes, like).values()), list(new_kept(sizes, like).values())
 
 
-def _backward(*arguments: Any) -> list[Tensor]:
-    op = UnrollCall(*arguments[:-2])
-    kept, grads = arguments[-2:]
+def _backward(
+    *call: Any,
+    results: Sequence[Tensor],
+    kept: Sequence[Tensor],
+    grads: Sequence[Tensor | None],
+) -> tuple[list[Tensor], list[Tensor]]:
+    op = UnrollCall(*call)
     sizes, like = op.sizes, op.instruction[0]
     op.check(sizes)
-    shapes: dict[str, Shape | Buffer] = {**sizes.results, **sizes.kept}
-    results = dict(zip(shapes, kept, strict=True))
-    require(results, shapes, like)
-    of_results = dict(zip(sizes.results, grads, strict=True))
+    of_forward = {
+        **named("results", results, sizes.results),
+        **named("kept", kept, sizes.kept),
+    }
+    require(of_forward, {**sizes.results, **sizes.kept}, like)
+    of_results = named("grads", grads, sizes.results)
     last = [f"{name}_last" for name in sizes.fields]
-    require(of_results, shapes, like, last)
+    require(of_results, sizes.results, like, last)
     of_instruction = [torch.empty_like(tensor) for tensor in op.instruction]
     of_state = [torch.empty_like(tensor) for tensor in op.state]
-    call = op.call(sizes, results)
-    point(call, {"grad_outputs": of_results["readings"]})
-    point_array(call, "grad_state_last", [of_results[name] for name in last])
-    point_array(call, "grad_instruction", of_instruction)
-    point_array(call, "grad_state0", of_state)
-    run_unroll(op.structure, True, like.element_size(), call)
-    return [*of_instruction, *of_state]
+    call_of_all = op.call(sizes, of_forward)
+    point(call_of_all, {"grad_outputs": of_results["readings"]})
+    point_array(call_of_all, "grad_state_last", [of_results[name] for name in last])
+    point_array(call_of_all, "grad_instruction", of_instruction)
+    point_array(call_of_all, "grad_state0", of_state)
+    run_unroll(op.structure, True, like.element_size(), call_of_all)
+    return of_instruction, of_state
 
 
-def _backward_fake(*arguments: Any) -> list[Tensor]:
-    op = UnrollCall(*arguments[:-2])
-    return [torch.empty_like(tensor) for tensor in (*op.instruction, *op.state)]
+def _backward_fake(
+    *call: Any,
+    results: Sequence[Tensor],
+    kept: Sequence[Tensor],
+    grads: Sequence[Tensor | None],
+) -> tuple[list[Tensor], list[Tensor]]:
+    op = UnrollCall(*call)
+    return list(map(torch.empty_like, op.instruction)), list(map(torch.empty_like, op.state))
 
 
-UNROLL = define("unroll", f"{_CALL}) -> Tensor[]", _forward_fake)
+UNROLL = define("unroll", f"{_CALL}) -> (Tensor[] results, Tensor[] kept)", _forward_fake)
 UNROLL_BACKWARD = define(
     "unroll_backward",
-    f"{_CALL}, Tensor[] results, Tensor?[] grads) -> Tensor[]",
+    f"{_CALL}, *, Tensor[] results, Tensor[] kept, Tensor?[] grads) "
+    "-> (Tensor[] instruction, Tensor[] state)",
     _backward_fake,
 )
 implement("unroll", "cpu", _forward)

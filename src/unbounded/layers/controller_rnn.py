@@ -8,10 +8,15 @@ from typing import TypeGuard
 import torch
 from torch import Tensor, nn
 
-from unbounded.checks import check_positive, check_shape, check_tensor
+from unbounded.checks import check_lengths, check_positive, check_shape, check_tensor
 from unbounded.errors import ShapeError
-from unbounded.layers.call import check_call
-from unbounded.layers.controllers import Controller, ControllerState, ElmanController
+from unbounded.layers.call import check_inputs, without_padding
+from unbounded.layers.controllers import (
+    Controller,
+    ControllerState,
+    ElmanController,
+    input_width,
+)
 from unbounded.layers.fused import has_hooks
 from unbounded.layers.memory_rnn import ControllerFactory, make_controller
 
@@ -88,10 +93,12 @@ class ControllerRNN(nn.Module):
         """
         check_tensor("x", x)
         axes = ("B", "T") if self.batch_first else ("T", "B")
-        check_shape("x", x, (*axes, self.input_size))
+        check_shape("x", x, (*axes, input_width(self.controller, self.input_size)))
         inputs = x.transpose(0, 1) if self.batch_first else x
         batch_size = inputs.shape[1]
-        check_call(inputs, lengths, next(self.parameters()))
+        check_inputs(inputs, next(self.parameters()))
+        check_lengths(lengths, inputs.shape[1], inputs.shape[0])
+        inputs = without_padding(inputs, lengths)
         if state is None:
             state = self.initial_state(batch_size)
         if len(state) != self.controller.state_size:

@@ -8,9 +8,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from unbounded.checks import check_positive, check_shape, check_tensor
-from unbounded.layers.call import check_call
+from unbounded.checks import check_lengths, check_positive, check_shape, check_tensor
+from unbounded.layers.call import check_inputs
 from unbounded.layers.controllers import initialize_cell
+
+_WEIGHTS = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
 
 DeepLSTMState = tuple[tuple[Tensor, Tensor], ...]
 
@@ -97,10 +99,11 @@ class DeepLSTM(nn.Module):
         """
         check_tensor("x", x)
         axes = ("B", "T") if self.batch_first else ("T", "B")
-        check_shape("x", x, (*axes, self.input_size))
+        check_shape("x", x, (*axes, _weights(self.layers[0])[0].shape[1]))
         inputs = x.transpose(0, 1) if self.batch_first else x
         batch_size = inputs.shape[1]
-        check_call(inputs, lengths, next(self.parameters()))
+        check_inputs(inputs, next(self.parameters()))
+        check_lengths(lengths, inputs.shape[1], inputs.shape[0])
         if state is None:
             state = self.initial_state(batch_size)
         hidden, final = inputs, []
@@ -113,18 +116,27 @@ class DeepLSTM(nn.Module):
         return output, tuple(final)
 
 
+def _weights(layer: nn.Module) -> list[Tensor]:
+    return [getattr(layer, name) for name in _WEIGHTS]
+
+
 def _run_layer(
     layer: nn.Module, inputs: Tensor, state: tuple[Tensor, Tensor], lengths: Tensor | None
 ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    # The function and not the module: it takes the input's width from the weights.
+    weights = _weights(layer)
+    options = (True, 1, 0.0, layer.training, False)  # biases, layers, dropout, training, both ways
     h, c = (tensor.unsqueeze(0).contiguous() for tensor in state)
     if lengths is None:
-        output, (h, c) = layer(inputs, (h, c))
-    else:
-        # torch packs no sequence of 0 steps: it takes one, and what that did is put back.
-        packed = pack_padded_sequence(inputs, lengths.cpu().clamp(min=1), enforce_sorted=False)
-        packed_output, (h_end, c_end) = layer(packed, (h, c))
-        output, _ = pad_packed_sequence(packed_output, total_length=inputs.shape[0])
-        active = (lengths > 0).to(h.device).unsqueeze(-1)
-        output = torch.where(active, output, 0)
-        h, c = torch.where(active, h_end, h), torch.where(active, c_end, c)
+        output, h, c = torch.lstm(inputs, (h, c), weights, *options, False)
+        return output, (h.squeeze(0), c.squeeze(0))
+    # torch packs no sequence of 0 steps: it takes one, and what that did is put back.
+    packed = pack_padded_sequence(inputs, lengths.cpu().clamp(min=1), enforce_sorted=False)
+    order, back = packed.sorted_indices, packed.unsorted_indices
+    begin = (h[:, order], c[:, order])
+    data, h_end, c_end = torch.lstm(packed.data, packed.batch_sizes, begin, weights, *options)
+    output, _ = pad_packed_sequence(packed._replace(data=data), total_length=inputs.shape[0])
+    active = (lengths > 0).to(h.device).unsqueeze(-1)
+    output = torch.where(active, output, 0)
+    h, c = torch.where(active, h_end[:, back], h), torch.where(active, c_end[:, back], c)
     return output, (h.squeeze(0), c.squeeze(0))

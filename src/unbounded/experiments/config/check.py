@@ -23,9 +23,11 @@ from unbounded.experiments.config.checking import (
 )
 from unbounded.experiments.config.schema import EvaluationConfig, ModelConfig, RunConfig
 from unbounded.memories import BACKENDS
+from unbounded.models.inputs import bit_faults
 from unbounded.models.memory_model import initialization_faults
 from unbounded.models.model_parts import NO_MEMORY, controller_faults, memory_faults
 from unbounded.tasks import LengthRange, Task, make_task
+from unbounded.training.objective import CLIPPED
 
 DEVICES = ("auto", "cpu", "cuda")
 
@@ -99,8 +101,9 @@ def model_faults(model: ModelConfig) -> list[str]:
         model.initialization,
         model.output_initialization,
         model.symbol_initialization,
-        one_hot=model.embedding_size is None,
+        one_hot=model.embedding_size is None and model.input_bits is None,
     )
+    lines += bit_faults(model.input_bits, model.embedding_size)
     return found + [f"model.{line}" for line in lines]
 
 
@@ -142,6 +145,8 @@ def _task_faults(config: RunConfig, task: Task) -> list[str]:
     if "solved" not in scoring.stops and training.accuracy_every:
         found.append(f"training.accuracy_every: has no effect on task {config.task!r}; give 0")
     on_task = f"on task {config.task!r}"
+    if task.objective not in CLIPPED:
+        check_idle(found, "training", training, ("prediction_clip",), on_task)
     names = [name for name in vars(EvaluationConfig()) if name not in scoring.fields]
     check_idle(found, "evaluation", config.evaluation, names, on_task)
     if not task.has_lengths:

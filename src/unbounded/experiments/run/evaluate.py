@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,14 @@ from safetensors.torch import load_file
 
 from unbounded.errors import CheckpointError, ConfigError
 from unbounded.evaluation import make_report
+from unbounded.evaluation.room import warn_of_room
 from unbounded.evaluation.scorings import Place, Sweep
 from unbounded.experiments.config.check import build_task, ranges, scoring_faults
 from unbounded.experiments.config.old_models import upgraded_keywords
 from unbounded.experiments.config.schema import RunConfig, from_dict, model_name
 from unbounded.experiments.run.folder import read_config
 from unbounded.experiments.run.memory_check import scoring_faults as count_faults
+from unbounded.experiments.run.other_memory import with_memory
 from unbounded.experiments.run.plan import plan
 from unbounded.models.discrete import discretized
 from unbounded.models.memory_model import MemoryModel
@@ -38,6 +40,7 @@ def evaluate_run(
     rounded: bool = False,
     discretize: bool = False,
     device: str = "cpu",
+    memory: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Score the model of a run folder over length ranges.
 
@@ -53,6 +56,7 @@ def evaluate_run(
         rounded: take the machine that rounding made.
         discretize: take the likeliest action of each stack or list to the full weight.
         device: where to compute.
+        memory: options of its memory that change no parameter, for example {"slots": 256}.
     Returns:
         The report.
     Raises:
@@ -74,6 +78,8 @@ def evaluate_run(
     if found:
         raise ConfigError(found)
     model, source = load_model(folder, rounded)
+    if memory:
+        model = with_memory(model, memory)
     if discretize:
         model = discretized(model)
     model.to(device).eval()
@@ -86,6 +92,7 @@ def evaluate_run(
         found = count_faults("count", sweep.count, sweep.lengths or ())
     if found:
         raise ConfigError(found)
+    warn_of_room(model, planned.task, sweep.lengths or ())
     return make_report(
         task=config.task,
         scoring=planned.task.scoring,
@@ -95,6 +102,7 @@ def evaluate_run(
         weights=source,
         weights_batch=_batch(source),
         discretized=discretize,
+        memory_options=dict(memory or {}),
         rows=planned.scoring.rows(exam, sweep),
     )
 
@@ -162,6 +170,16 @@ def load_model(folder: Path, rounded: bool = False) -> tuple[MemoryModel, str]:
             faults.append(str(error))
     listed = "".join(f"\n  {fault}" for fault in faults)
     raise CheckpointError(f"{folder} has no model that can be used{':' if faults else ''}{listed}")
+
+
+def read_checkpoint(folder: Path) -> MemoryModel:
+    """The model of one checkpoint.
+
+    Raises:
+        CheckpointError: it is not whole, or no model.
+    """
+    verify(folder)
+    return _read(folder)
 
 
 def _batch(source: str) -> int | None:
