@@ -57,6 +57,11 @@ def test_the_example_of_own_parts_runs_as_it_stands(capsys):
     assert "expected a subclass of unbounded.memories.base.Memory" in capsys.readouterr().out
 
 
+def test_the_examples_of_coming_from_lstm_run_as_they_stand():
+    space = run_examples(ROOT / "docs" / "coming_from_lstm.md", 2)
+    assert space["h_n"].shape == (2, 2, 64)
+
+
 def pages() -> list[Path]:
     return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 

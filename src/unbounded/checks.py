@@ -64,10 +64,20 @@ def check_floating(name: str, tensor: Tensor) -> None:
         raise DTypeError(f"{name}: expected dtype float32 or float64, got {tensor.dtype}.")
 
 
-def check_positive(name: str, value: int) -> None:
+def check_positive(name: str, value: int | torch.SymInt) -> None:
     """Raise ShapeError unless `value` is an integer of at least 1."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ShapeError(f"{name}: expected an integer >= 1, got {value!r}.")
+    check_size(name, value, 1)
+
+
+def check_size(name: str, value: int | torch.SymInt, least: int = 0) -> None:
+    """Raise ShapeError unless `value` is an integer of at least `least`.
+
+    A size that is not known yet, of a graph that is being captured, is one.
+    """
+    if isinstance(value, torch.SymInt):
+        return
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ShapeError(f"{name}: expected an integer >= {least}, got {value!r}.")
 
 
 def check_lengths(lengths: Tensor | None, batch: int, steps: int | None = None) -> None:
@@ -76,7 +86,7 @@ def check_lengths(lengths: Tensor | None, batch: int, steps: int | None = None) 
     Args:
         lengths: or None, which is as good.
         steps: T; None leaves the values alone, which a forward pass has looked at. They are not
-            known either while a graph is captured.
+            known either on the meta device and while a graph is captured.
     Raises:
         ShapeError, DTypeError: they are something else.
     """
@@ -86,7 +96,7 @@ def check_lengths(lengths: Tensor | None, batch: int, steps: int | None = None) 
     check_shape("lengths", lengths, (batch,))
     if lengths.dtype != torch.int64:
         raise DTypeError(f"lengths: expected dtype int64, got {lengths.dtype}.")
-    if steps is None or torch.compiler.is_compiling():
+    if steps is None or lengths.is_meta or torch.compiler.is_compiling():
         return
     if bool(((lengths < 0) | (lengths > steps)).any()):
         raise ShapeError(

@@ -26,7 +26,7 @@ def layer(**options):
         (torch.zeros(4, 2, 3).double(), DTypeError, "x: expected dtype torch.float32"),
         (torch.zeros(4, 2, 3).long(), DTypeError, "x: expected dtype float32 or float64"),
         ([[0.0]], DTypeError, "x: expected a tensor, got list"),
-        (PACKED, DTypeError, "x: expected a tensor, got PackedSequence. Give the padded tensor"),
+        (pack_sequence([torch.zeros(4, 7)]), ShapeError, r"x.data: expected shape \[steps, 3\]"),
     ],
 )
 def test_inputs(x, error, message):
@@ -40,9 +40,12 @@ def test_inputs(x, error, message):
         (torch.tensor([4, 5]), ShapeError, r"lengths: expected 0..4 .*got \[4, 5\]"),
         (torch.tensor([-1, 2]), ShapeError, "lengths: expected 0..4"),
         (torch.tensor([4, 4, 4]), ShapeError, r"lengths: expected shape \[2\], got \[3\]"),
-        (torch.tensor([4.0, 4.0]), DTypeError, "lengths: expected dtype int64"),
-        ([4, 2], DTypeError, "lengths: expected a tensor, got list. torch.tensor makes one"),
-        (PACKED, DTypeError, "lengths: expected a tensor, got PackedSequence"),
+        ([4, 5], ShapeError, r"lengths: expected 0..4 .*got \[4, 5\]"),
+        ([4], ShapeError, r"lengths: expected shape \[2\], got \[1\]"),
+        (torch.tensor([4.0, 4.0]), DTypeError, "lengths: expected integers, one a sequence"),
+        ([4, 2.0], DTypeError, r"lengths: expected integers, .* got list \[4, 2.0\]"),
+        ([True, True], DTypeError, "lengths: expected integers, one a sequence, got list"),
+        (PACKED, DTypeError, "lengths: expected integers, one a sequence, got PackedSequence"),
     ],
 )
 def test_lengths(lengths, error, message):
@@ -74,10 +77,10 @@ def test_states():
     state = model.initial_state(2)
     with pytest.raises(ShapeError, match="expected a MemoryRNNState"):
         model(x, (torch.zeros(2, 5), torch.zeros(2, 5)))
-    with pytest.raises(ShapeError, match=r"state.controller\[0\]: expected shape \[2, 5\]"):
+    with pytest.raises(ShapeError, match=r"state.hidden: expected shape \[2, 5\]"):
         model(x, model.initial_state(3))
-    with pytest.raises(ShapeError, match=r"state.controller: expected 2 tensor\(s\), got 1"):
-        model(x, state._replace(controller=state.controller[:1]))
+    with pytest.raises(ShapeError, match=r"state: expected 2 tensor\(s\) .* got 1"):
+        model(x, state._replace(cell=()))
     with pytest.raises(DTypeError, match=r"state.reading: expected dtype torch.float32"):
         model(x, state._replace(reading=state.reading.double()))
 

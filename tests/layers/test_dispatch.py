@@ -14,8 +14,8 @@ from tests.memories.common import MEMORIES, instructions, requires_grad
 from tests.tolerances import assert_close
 from unbounded import kernels
 from unbounded.errors import BackendError, BackendWarning, say_once
-from unbounded.layers.fused import flatten_state
 from unbounded.memories.head import ACTIVATIONS
+from unbounded.memories.state import state_tensors
 
 DOUBLE = torch.float64
 needs_kernels = pytest.mark.skipif(not kernels.available().ok, reason=kernels.available().reason)
@@ -59,7 +59,7 @@ def test_both_paths_agree_in_outputs_states_and_gradients(memory, controller, le
         x = inputs().requires_grad_()
         _, start = layer(inputs()[:2])
         output, state = layer(x, start, lengths)
-        tensors = [output, *flatten_state(state)]
+        tensors = [output, *state_tensors(state)]
         loss = sum((t * torch.linspace(-1, 1, t.numel()).view_as(t)).sum() for t in tensors)
         gradients = torch.autograd.grad(loss, [x, *layer.parameters()])
         results.append([*tensors, *gradients])

@@ -177,7 +177,7 @@ def test_memories_are_emptied_between_two_calls(name):
     some = layer.empty_memory(state, torch.tensor([True, False, True]))
     every = layer.empty_memory(state)
     assert every.memory.cells.shape == layer.initial_state(3).memory.cells.shape
-    fresh = layer.initial_state(3)._replace(controller=state.controller)
+    fresh = layer.initial_state(3)._replace(hidden=state.hidden, cell=state.cell)
     begun_anew, kept = layer(follow, fresh)[0], layer(follow, state)[0]
     assert torch.equal(layer(follow, every)[0], begun_anew)
     mixed = layer(follow, some)[0]
@@ -195,7 +195,7 @@ def test_emptying_works_for_memories_with_strengths():
     x = random(5, 2, 3)
     _, state = layer(x)
     emptied = layer.empty_memory(state, torch.tensor([True, False]))
-    fresh = layer.initial_state(2)._replace(controller=state.controller)
+    fresh = layer.initial_state(2)._replace(hidden=state.hidden, cell=state.cell)
     assert torch.equal(layer(x, emptied)[0][:, 0], layer(x, fresh)[0][:, 0])
     assert torch.equal(layer(x, emptied)[0][:, 1], layer(x, state)[0][:, 1])
 

@@ -11,6 +11,7 @@ from tests.machines import stream_model
 from tests.tolerances import assert_close
 from unbounded.errors import ConfigError
 from unbounded.layers.symbols import run_symbols
+from unbounded.memories.state import state_tensors
 from unbounded.models import SequenceModel
 
 OPTIONS = [
@@ -42,11 +43,12 @@ def results(model, run, lengths):
     second, state = run(tokens().flip(1), state, lengths)
     loss = (first * first).sum() + (second.sin() * torch.arange(7.0).view(1, 7, 1)).sum()
     loss.backward()
-    return [first, second, *flat(state), *(p.grad for p in model.parameters() if p.requires_grad)]
-
-
-def flat(state):
-    return [state] if isinstance(state, torch.Tensor) else [t for each in state for t in flat(each)]
+    return [
+        first,
+        second,
+        *state_tensors(state),
+        *(p.grad for p in model.parameters() if p.requires_grad),
+    ]
 
 
 @pytest.mark.parametrize("options", OPTIONS)

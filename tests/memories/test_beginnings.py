@@ -114,11 +114,11 @@ def test_parameters_that_do_not_fit():
 
 
 @pytest.mark.parametrize("name", EVERY)
-@pytest.mark.parametrize("batch_size", [0, -1, 1.5, True])
+@pytest.mark.parametrize("batch_size", [-1, 1.5, True])
 def test_a_batch_size_that_is_none(name, batch_size):
     memory = EVERY[name]()
     for begin in (memory.initial_state, memory.initial_reading):
-        with pytest.raises(ShapeError, match="batch_size: expected an integer >= 1"):
+        with pytest.raises(ShapeError, match="batch_size: expected an integer >= 0"):
             begin(batch_size)
 
 

@@ -11,8 +11,8 @@ from unbounded.layers.controllers import (
 from unbounded.layers.deep_lstm import DeepLSTM
 from unbounded.layers.heads import Heads
 from unbounded.layers.memory_rnn import MemoryRNN
-from unbounded.layers.recurrence import MemoryRNNState
 from unbounded.layers.srcn import SRCN
+from unbounded.layers.state import MemoryRNNState
 from unbounded.layers.trace import Trace, load_trace, save_trace
 
 __all__ = [

@@ -1,11 +1,20 @@
-"""Checks of what a recurrent layer is called with."""
+"""What a recurrent layer is called with: its checks, and the forms that torch.nn.LSTM takes."""
 
 from __future__ import annotations
 
-from torch import Tensor
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import overload
 
-from unbounded.checks import check_floating, check_like
-from unbounded.errors import ShapeError
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+from unbounded.checks import check_floating, check_lengths, check_like, check_shape, check_tensor
+from unbounded.errors import DTypeError, ShapeError
+
+#: What a layer may be told of lengths.
+Lengths = Tensor | Sequence[int] | None
 
 
 def check_inputs(x: Tensor, like: Tensor) -> None:
@@ -16,7 +25,112 @@ def check_inputs(x: Tensor, like: Tensor) -> None:
     Raises:
         ShapeError, DTypeError, DeviceError: they are empty, or disagree with the parameters.
     """
-    if 0 in x.shape[:2]:
-        raise ShapeError(f"x: expected at least one step and one sequence, got {list(x.shape)}.")
+    if x.shape[0] == 0:
+        raise ShapeError(f"x: expected at least one step, got {list(x.shape)} (steps first).")
     check_floating("x", x)
     check_like("x", x, "the layer's parameters", like)
+
+
+@overload
+def as_lengths(lengths: None, device: torch.device) -> None: ...
+@overload
+def as_lengths(lengths: Tensor | Sequence[int], device: torch.device) -> Tensor: ...
+def as_lengths(lengths: Lengths, device: torch.device) -> Tensor | None:
+    """Lengths as an int64 tensor on a device: lists, tuples and other integers are converted.
+
+    Raises:
+        DTypeError: they are no integers.
+    """
+    if lengths is None or (isinstance(lengths, Tensor) and lengths.dtype == torch.int64):
+        return None if lengths is None else lengths.to(device)
+    if not isinstance(lengths, Tensor):
+        if not isinstance(lengths, list | tuple) or not all(
+            isinstance(length, int) and not isinstance(length, bool) for length in lengths
+        ):
+            raise DTypeError(
+                f"lengths: expected integers, one a sequence, got {type(lengths).__name__} "
+                f"{str(lengths)[:60]}. Give a list of them or a tensor."
+            )
+        return torch.tensor(lengths, dtype=torch.int64, device=device)
+    if lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool:
+        raise DTypeError(f"lengths: expected integers, one a sequence, got {lengths.dtype}.")
+    return lengths.to(device=device, dtype=torch.int64)
+
+
+@dataclass(frozen=True)
+class Call:
+    """The inputs of a call, steps first, and how its output is to be laid out.
+
+    Fields:
+        x: [T, B, I]. lengths: int64 [B] or None.
+        batch_first: whether outputs are [B, T, ...]. unbatched: whether they have no B.
+        packed: the PackedSequence that came in, whose like goes out.
+    """
+
+    x: Tensor
+    lengths: Tensor | None
+    batch_first: bool
+    unbatched: bool = False
+    packed: PackedSequence | None = None
+
+    def laid_out(self, output: Tensor) -> Tensor | PackedSequence:
+        """Lay an output [T, B, O] out as the input was."""
+        if self.packed is not None and self.lengths is not None:
+            return _packed_like(self.packed, output, self.lengths)
+        if self.unbatched:
+            return output.squeeze(1)
+        return output.transpose(0, 1) if self.batch_first else output
+
+
+def new_call(x: Tensor | PackedSequence, lengths: Lengths, width: int, batch_first: bool) -> Call:
+    """Bring inputs into the one form that the loop takes.
+
+    Args:
+        x: [T, B, I]; [B, T, I] with `batch_first`; [T, I] unbatched; or a PackedSequence.
+        lengths: as `as_lengths` takes them; None for a PackedSequence.
+        width: I.
+    Raises:
+        ShapeError, DTypeError: they are something else; the message names them.
+    """
+    if isinstance(x, PackedSequence):
+        if lengths is not None:
+            raise ShapeError("lengths: expected None, because x is packed and has its own.")
+        padded, its_lengths = pad_packed_sequence(x)
+        check_shape("x.data", x.data, ("steps", width))
+        return Call(padded, its_lengths.to(padded.device), batch_first, packed=x)
+    check_tensor("x", x)
+    in_order = as_lengths(lengths, x.device)
+    is_alone = x.dim() == 2
+    if is_alone:
+        check_shape("x", x, ("T", width))
+        steps_first = x.unsqueeze(1)
+    else:
+        check_shape("x", x, (*(("B", "T") if batch_first else ("T", "B")), width))
+        steps_first = x.transpose(0, 1) if batch_first else x
+    return Call(without_padding(steps_first, in_order), in_order, batch_first, is_alone)
+
+
+def without_padding(x: Tensor, lengths: Tensor | None) -> Tensor:
+    """Inputs [T, B, I] that are 0 beyond their lengths, so that nothing that is there matters."""
+    if lengths is None or lengths.shape != x.shape[1:2]:
+        return x  # a length too many or too few is named later
+    steps = torch.arange(len(x), device=x.device).unsqueeze(1)
+    return torch.where((steps < lengths).unsqueeze(-1), x, 0)
+
+
+def _packed_like(packed: PackedSequence, output: Tensor, lengths: Tensor) -> PackedSequence:
+    order = packed.sorted_indices
+    if order is not None:
+        output, lengths = output[:, order], lengths[order]
+    data = pack_padded_sequence(output, lengths.cpu()).data
+    return packed._replace(data=data)
+
+
+def check_sequences(x: Tensor, lengths: Tensor | None) -> None:
+    """Check lengths against inputs [T, B, I], where no kernel does it."""
+    check_lengths(lengths, x.shape[1], x.shape[0])
+
+
+def is_traced() -> bool:
+    """Whether torch.jit.trace is at work, in which sizes are tensors."""
+    return torch._C._get_tracing_state() is not None

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from unbounded.checks import check_lengths, check_positive, check_shape, check_tensor
 from unbounded.errors import ShapeError
-from unbounded.layers.call import check_inputs
+from unbounded.layers.call import check_inputs, without_padding
 from unbounded.layers.controllers import (
     Controller,
     ControllerState,
@@ -98,6 +98,7 @@ class ControllerRNN(nn.Module):
         batch_size = inputs.shape[1]
         check_inputs(inputs, next(self.parameters()))
         check_lengths(lengths, inputs.shape[1], inputs.shape[0])
+        inputs = without_padding(inputs, lengths)
         if state is None:
             state = self.initial_state(batch_size)
         if len(state) != self.controller.state_size:

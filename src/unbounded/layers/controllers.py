@@ -117,6 +117,13 @@ class Controller(nn.Module, ABC):
     def forward(self, inputs: Tensor, state: ControllerState) -> ControllerState:
         """Return the next state from inputs [B, I + R] and state, tensors [B, H]."""
 
+    def reset_parameters(self) -> None:
+        """Draw the parameters anew; of a controller of your own, those of the modules in it."""
+        for module in self.children():
+            reset = getattr(module, "reset_parameters", None)  # torch has no type for such modules
+            if callable(reset):
+                reset()
+
 
 class WeightedController(Controller):
     """The parameters that the three cells have in common; a kernel can take them as they are."""

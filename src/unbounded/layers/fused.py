@@ -14,7 +14,7 @@ from unbounded.errors import BackendError
 from unbounded.kernels import ControllerWeights
 from unbounded.layers.controllers import CONTROLLERS, Controller, WeightedController
 from unbounded.layers.heads import Heads, apply_heads
-from unbounded.layers.recurrence import MemoryRNNState, run_recurrence
+from unbounded.layers.recurrence import LoopState, run_recurrence
 from unbounded.memories import Memory
 from unbounded.memories.base import kernel_of, negative_field
 
@@ -24,7 +24,7 @@ def why_not_fused(
     heads: Heads,
     memory: Memory[Any, Any],
     x: Tensor,
-    state: MemoryRNNState,
+    state: LoopState,
 ) -> str | None:
     """Return why the fused kernel cannot serve this call, or None if it can."""
     # Exact types: a subclass may compute something else, which no kernel knows of.
@@ -55,9 +55,9 @@ def run_fused(
     heads: Heads,
     memory: Memory[Any, Any],
     x: Tensor,
-    state: MemoryRNNState,
+    state: LoopState,
     lengths: Tensor | None,
-) -> tuple[Tensor, MemoryRNNState]:
+) -> tuple[Tensor, LoopState]:
     """Run the loop of `run_recurrence` as one fused call per direction."""
     # A graph that is being captured holds no second derivatives, and breaks at a callable.
     reference = None
@@ -115,16 +115,14 @@ def _reference(
     return hidden, *flatten_state(state)
 
 
-def flatten_state(state: MemoryRNNState) -> tuple[Tensor, ...]:
+def flatten_state(state: LoopState) -> tuple[Tensor, ...]:
     """Return the tensors of a state in the kernels' order."""
     return (*state.controller, state.reading, *state.memory)
 
 
-def _unflatten(
-    tensors: tuple[Tensor, ...], state_size: int, memory: Memory[Any, Any]
-) -> MemoryRNNState:
+def _unflatten(tensors: tuple[Tensor, ...], state_size: int, memory: Memory[Any, Any]) -> LoopState:
     controller, (reading, *rest) = tensors[:state_size], tensors[state_size:]
-    return MemoryRNNState(tuple(controller), reading, memory.State(*rest))
+    return LoopState(tuple(controller), reading, memory.State(*rest))
 
 
 def has_hooks(module: nn.Module) -> bool:

@@ -8,33 +8,41 @@ from typing import Any, Literal, overload
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
 
-from unbounded.checks import (
-    FROM_LIST,
-    check_lengths,
-    check_like,
-    check_positive,
-    check_shape,
-    check_tensor,
+from unbounded.checks import check_like, check_positive, check_shape, check_size
+from unbounded.errors import BackendError, ChoiceError, DTypeError, ShapeError
+from unbounded.layers.autocast import autocast_dtype
+from unbounded.layers.call import (
+    Call,
+    Lengths,
+    check_inputs,
+    check_sequences,
+    is_traced,
+    new_call,
 )
-from unbounded.errors import ChoiceError, DTypeError, ShapeError
-from unbounded.layers.call import check_inputs
 from unbounded.layers.controllers import (
     CONTROLLERS,
     Controller,
     WeightedController,
     input_width,
 )
+from unbounded.layers.deep import Depth, run_deep
 from unbounded.layers.fused import run_fused, why_not_fused
+from unbounded.layers.half import is_half, run_in_float32
 from unbounded.layers.heads import Heads
 from unbounded.layers.initial_memory import InitialMemory
-from unbounded.layers.recurrence import MemoryRNNState, Recorder, run_recurrence
+from unbounded.layers.recurrence import LoopState, Recorder, run_recurrence
+from unbounded.layers.state import MemoryRNNState, batched, joined, parted, unbatched
 from unbounded.layers.trace import Trace
 from unbounded.memories import Memory
 from unbounded.memories.base import check_backend, choose_backend
-from unbounded.memories.state import map_state
 
 ControllerFactory = Callable[..., Controller]
+Output = Tensor | PackedSequence
+
+#: How many more rows a memory has before those are looked for that never come back.
+_TRIM_ROWS = 128
 
 
 class MemoryRNN(nn.Module):
@@ -55,7 +63,13 @@ class MemoryRNN(nn.Module):
             "cpu" the fused CPU kernel or an error.
         learn_initial_state: whether the controller's first state is learned (drawn like its
             weights) or zero. The paper learns it; how memory and reading begin, the memory says.
-        device, dtype: of the parameters.
+        num_layers: layers on top of each other, each with a memory of its own.
+        dropout: share of a layer's output that is dropped before the next, in [0, 1).
+        bidirectional: whether each layer also runs from the end, with a memory of its own; then
+            the output is [.., 2 O], forward first.
+        bias: whether a controller given by name has biases.
+        device, dtype: of the parameters. In half precision the layer computes in float32, and
+            memories and readings are float32.
     Source: Grefenstette et al. 2015, arXiv:1506.02516, section 3.4 and Appendix B.
     """
 
@@ -72,6 +86,10 @@ class MemoryRNN(nn.Module):
         dtype: torch.dtype | None = None,
         *,
         learn_initial_state: bool = False,
+        num_layers: int = 1,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        bias: bool = True,
     ) -> None:
         super().__init__()
         check_positive("input_size", input_size)
@@ -79,24 +97,22 @@ class MemoryRNN(nn.Module):
         if output_size is not None:
             check_positive("output_size", output_size)
         check_backend(backend)
-        if isinstance(memory, type):
-            raise DTypeError(
-                f"memory: expected a Memory, for example NeuralStack(width=64), got the class "
-                f"{memory.__name__}. Make one of it: {memory.__name__}(...)."
-            )
-        if not isinstance(memory, Memory):
-            raise ChoiceError("memory", memory, ["a Memory, for example NeuralStack(width=64)"])
+        _check_memory(memory)
+        depth = Depth(num_layers, dropout, bidirectional)
         self.input_size, self.hidden_size, self.memory = input_size, hidden_size, memory
         self.output_size, self.batch_first, self.backend = output_size, batch_first, backend
+        self.num_layers, self.dropout, self.bidirectional = num_layers, dropout, bidirectional
         self.controller = make_controller(
-            controller, input_size + memory.reading_size, hidden_size, device=device, dtype=dtype
-        )
+            controller, input_size + memory.reading_size, hidden_size, device=device, dtype=dtype,
+            bias=bias,
+        )  # fmt: skip
         self.heads = Heads(
             hidden_size, memory.heads, device=device, dtype=dtype, bias=memory.head_bias
         )
+        # The readout is of the last layer: those below hand on what their controller puts out.
         self.readout = (
             None
-            if output_size is None
+            if output_size is None or num_layers > 1
             else nn.Linear(hidden_size, output_size, device=device, dtype=dtype)
         )
         self.initial_controller = (
@@ -111,6 +127,30 @@ class MemoryRNN(nn.Module):
         self.initial_memory = (
             InitialMemory(memory, device=device, dtype=dtype) if memory.learned_fields else None
         )
+        #: The other layers and directions, by nn.LSTM's names; none of a layer with one.
+        self.others = nn.ModuleDict(
+            {
+                name: MemoryRNN(
+                    input_size if layer == 0 else depth.directions * hidden_size, hidden_size,
+                    memory, controller, output_size if layer == num_layers - 1 else None,
+                    backend=backend, device=device, dtype=dtype,
+                    learn_initial_state=learn_initial_state, bias=bias,
+                )
+                for name, layer in depth.others()
+            }
+        )  # fmt: skip
+
+    def reset_parameters(self) -> None:
+        """Draw all parameters anew, as tools do that make a module on the meta device first."""
+        self.controller.reset_parameters()
+        self.heads.reset_parameters()
+        if self.readout is not None:
+            self.readout.reset_parameters()
+        self._reset_readout_and_initial_state()
+        if self.initial_memory is not None:
+            self.initial_memory.reset_parameters()
+        for other in self.all_layers()[1:]:
+            other.reset_parameters()
 
     def _reset_readout_and_initial_state(self) -> None:
         if self.readout is not None:
@@ -119,9 +159,17 @@ class MemoryRNN(nn.Module):
         for parameter in self.initial_controller or ():
             nn.init.uniform_(parameter, -bound, bound)
 
+    def all_layers(self) -> list[MemoryRNN]:
+        """This layer and the others, in nn.LSTM's order: forward and backward of each layer."""
+        return [self, *(other for other in self.others.values() if isinstance(other, MemoryRNN))]
+
     def initial_state(self, batch_size: int) -> MemoryRNNState:
         """Return the state in which every sequence begins, for `batch_size` sequences."""
-        check_positive("batch_size", batch_size)
+        check_size("batch_size", batch_size)
+        return joined([layer.initial_loop_state(batch_size) for layer in self.all_layers()])
+
+    def initial_loop_state(self, batch_size: int) -> LoopState:
+        """Return the state in which this layer alone begins, [B, ...] each."""
         like = self.heads.weight
         if self.initial_controller is None:
             # Tensors of their own: torch.compile takes none twice.
@@ -134,10 +182,11 @@ class MemoryRNN(nn.Module):
                 parameter.expand(batch_size, -1) for parameter in self.initial_controller
             )
         learned = None if self.initial_memory is None else self.initial_memory.by_name()
-        return MemoryRNNState(
+        dtype = torch.float32 if is_half(like) else like.dtype
+        return LoopState(
             controller,
-            self.memory.initial_reading(batch_size, like.dtype, like.device, learned),
-            self.memory.initial_state(batch_size, like.dtype, like.device, learned),
+            self.memory.initial_reading(batch_size, dtype, like.device, learned),
+            self.memory.initial_state(batch_size, dtype, like.device, learned),
         )
 
     def empty_memory(
@@ -154,101 +203,174 @@ class MemoryRNN(nn.Module):
         Raises:
             ShapeError, DTypeError: `sequences` is no bool [B].
         """
-        empty = self.initial_state(state.reading.shape[0])
+        layers = self.all_layers()
+        parts = parted(state, len(layers), self.controller.state_size, self.memory.State)
+        pairs = zip(layers, parts, strict=True)
+        return joined([layer._emptied(part, sequences) for layer, part in pairs])
+
+    def _emptied(self, state: LoopState, sequences: Tensor | None) -> LoopState:
+        empty = self.initial_loop_state(state.reading.shape[0])
         if sequences is None:
-            return MemoryRNNState(state.controller, empty.reading, empty.memory)
+            return LoopState(state.controller, empty.reading, empty.memory)
         check_shape("sequences", sequences, tuple(state.reading.shape[:1]))
         if sequences.dtype != torch.bool:
             raise DTypeError(f"sequences: expected dtype bool, got {sequences.dtype}.")
         reading = torch.where(sequences.unsqueeze(-1), empty.reading, state.reading)
         memory = self.memory.hold(sequences, empty.memory, state.memory)
-        return MemoryRNNState(state.controller, reading, memory)
+        return LoopState(state.controller, reading, memory)
 
     @overload
     def forward(
         self,
         x: Tensor,
         state: MemoryRNNState | None = None,
-        lengths: Tensor | None = None,
+        lengths: Lengths = None,
         return_trace: Literal[False] = False,
     ) -> tuple[Tensor, MemoryRNNState]: ...
 
     @overload
     def forward(
         self,
+        x: PackedSequence,
+        state: MemoryRNNState | None = None,
+        lengths: Lengths = None,
+        return_trace: Literal[False] = False,
+    ) -> tuple[PackedSequence, MemoryRNNState]: ...
+
+    @overload
+    def forward(
+        self,
         x: Tensor,
         state: MemoryRNNState | None = None,
-        lengths: Tensor | None = None,
+        lengths: Lengths = None,
         *,
         return_trace: Literal[True],
     ) -> tuple[Tensor, MemoryRNNState, Trace]: ...
 
     def forward(
         self,
-        x: Tensor,
+        x: Tensor | PackedSequence,
         state: MemoryRNNState | None = None,
-        lengths: Tensor | None = None,
+        lengths: Lengths = None,
         return_trace: bool = False,
-    ) -> tuple[Tensor, MemoryRNNState] | tuple[Tensor, MemoryRNNState, Trace]:
+    ) -> tuple[Output, MemoryRNNState] | tuple[Output, MemoryRNNState, Trace]:
         """Run over a sequence.
 
         Args:
-            x: [T, B, I]; [B, T, I] with `batch_first`; [T, I] unbatched.
+            x: [T, B, I]; [B, T, I] with `batch_first`; [T, I] unbatched; or a PackedSequence.
             state: where to begin, as an earlier call returned it; None begins anew.
-            lengths: int64 [B] in 0..T: beyond its length a sequence's state stays as it is and
-                its output is 0, so that padded gives what unpadded gives.
+            lengths: B integers in 0..T, a tensor or a list: beyond its length a sequence's state
+                stays as it is, its output is 0 and what x holds there is not looked at, so that
+                padded gives what unpadded gives.
             return_trace: also return what the memory did; runs on the reference path.
         Returns:
             output [T, B, O] (or as x is laid out), the state after the last step and, if asked
-            for, the Trace.
+            for, the Trace. Under autocast the output has autocast's dtype, as that of nn.LSTM has.
         Raises:
             ShapeError, DTypeError, DeviceError: an argument disagrees; the message names it.
             BackendError: the backend asked for cannot serve this call.
         """
-        check_tensor("x", x)
-        unbatched = x.dim() == 2
-        steps_first = self._steps_first(x, unbatched)
-        if torch.is_autocast_enabled(x.device.type):
-            steps_first = steps_first.to(self.heads.weight.dtype)
-        steps, batch_size = steps_first.shape[:2]
-        check_inputs(steps_first, self.heads.weight)
-        if lengths is not None:
-            check_tensor("lengths", lengths, FROM_LIST)
-        if state is None:
-            state = self.initial_state(batch_size)
-        else:
-            state = map_state(lambda t: t.unsqueeze(0), state) if unbatched else state
-            self._check_state(state, batch_size)
-        recorder = Recorder(self.memory) if return_trace else None
-        hidden, state = self._run(steps_first, state, lengths, recorder)
-        output = self.read_out(hidden, lengths)
-        if unbatched:
-            output, state = output.squeeze(1), map_state(lambda t: t.squeeze(0), state)
-        elif self.batch_first:
-            output = output.transpose(0, 1)
-        if recorder is None:
-            return output, state
-        if lengths is None:
-            lengths = torch.full((batch_size,), steps, dtype=torch.int64)
-        trace = Trace(type(self.memory).__name__, recorder.arrays(), lengths)
-        return output, state, trace
+        if is_traced():
+            raise BackendError(
+                "torch.jit.trace: a MemoryRNN cannot be traced, because torch puts no names into "
+                "such a graph. Use torch.export.export, whose files hold it."
+            )
+        if is_half(self.heads.weight):
+            results: Any = run_in_float32(self, x, state, lengths, return_trace)
+            return results  # type: ignore[no-any-return]
+        width = input_width(self.controller, self.input_size, self.memory.reading_size)
+        call = new_call(x, lengths, width, self.batch_first)
+        if state is not None and call.unbatched:
+            state = batched(state)
+        output, state, trace = self._run(call, state, return_trace)
+        cast = autocast_dtype(call.x.device)
+        if cast is not None:
+            output = output.to(cast)
+        laid_out = call.laid_out(output)
+        state = unbatched(state) if call.unbatched else state
+        return (laid_out, state) if trace is None else (laid_out, state, trace)
 
     def _run(
+        self, call: Call, state: MemoryRNNState | None, return_trace: bool
+    ) -> tuple[Tensor, MemoryRNNState, Trace | None]:
+        x, like = call.x, self.heads.weight
+        if autocast_dtype(x.device) is not None:
+            x = x.to(like.dtype)
+        check_inputs(x, like)
+        layers = self.all_layers()
+        if state is None:
+            states = [layer.initial_loop_state(x.shape[1]) for layer in layers]
+        else:
+            size = self.controller.state_size
+            parts = parted(state, len(layers), size, self.memory.State)
+            states = [
+                layer.trimmed(part, len(x)) for layer, part in zip(layers, parts, strict=True)
+            ]
+        if len(layers) > 1:
+            if return_trace:
+                raise ShapeError(
+                    "return_trace: expected one layer and direction, got "
+                    f"{len(layers)}. Trace each of layer.all_layers()."
+                )
+            depth = Depth(self.num_layers, self.dropout, self.bidirectional)
+            runs = [layer.run_loop for layer in layers]
+            output, states = run_deep(depth, runs, x, states, call.lengths, self.training)
+            return output, joined(states), None
+        recorder = Recorder(self.memory) if return_trace else None
+        output, last = self.run_loop(x, states[0], call.lengths, recorder)
+        if recorder is None:
+            return output, joined([last]), None
+        steps, batch_size = x.shape[:2]
+        lengths = call.lengths
+        if lengths is None:
+            lengths = torch.full((batch_size,), steps, dtype=torch.int64)
+        return output, joined([last]), Trace(type(self.memory).__name__, recorder.arrays(), lengths)
+
+    def trimmed(self, state: LoopState, steps: int) -> LoopState:
+        """The state with a memory that holds no rows that never come back.
+
+        Looked for once in _TRIM_ROWS rows, if calls are of so many steps; not in a state that has
+        a gradient, where N may matter to the caller, nor while a graph is captured.
+        """
+        if torch.compiler.is_compiling() or any(part.requires_grad for part in state.memory):
+            return state
+        for field, part in zip(self.memory.state_fields, state.memory, strict=False):
+            rows = field.rows_of(part) if field.grows and part.dim() > 1 else 0
+            added = steps * sum(field.growth)
+            if rows // _TRIM_ROWS > max(0, rows - added) // _TRIM_ROWS:
+                self.memory.check_state(state.memory, state.reading.shape[0], self.heads.weight)
+                return state._replace(memory=self.memory.trim(state.memory))
+        return state
+
+    def run_loop(
         self,
         x: Tensor,
-        state: MemoryRNNState,
-        lengths: Tensor | None,
-        recorder: Recorder | None,
-    ) -> tuple[Tensor, MemoryRNNState]:
+        state: LoopState,
+        lengths: Tensor | None = None,
+        recorder: Recorder | None = None,
+    ) -> tuple[Tensor, LoopState]:
+        """Run this layer alone, in one direction.
+
+        Args:
+            x: [T, B, I]. state: of this layer. lengths: int64 [B] or None.
+            recorder: receives every step, for a trace.
+        Returns:
+            output [T, B, O] and the state after the last step.
+        """
+        self._check_state(state, x.shape[1])
         if self._takes_kernel(x, state, recorder) and isinstance(
             self.controller, WeightedController
         ):
             # The operator looks at lengths itself.
-            return run_fused(self.controller, self.heads, self.memory, x, state, lengths)
-        check_lengths(lengths, x.shape[1], x.shape[0])
-        return run_recurrence(self.controller, self.heads, self.memory, x, state, lengths, recorder)
+            hidden, last = run_fused(self.controller, self.heads, self.memory, x, state, lengths)
+        else:
+            check_sequences(x, lengths)
+            hidden, last = run_recurrence(
+                self.controller, self.heads, self.memory, x, state, lengths, recorder
+            )
+        return self.read_out(hidden, lengths), last
 
-    def _takes_kernel(self, x: Tensor, state: MemoryRNNState, recorder: Recorder | None) -> bool:
+    def _takes_kernel(self, x: Tensor, state: LoopState, recorder: Recorder | None) -> bool:
         if recorder is not None and self.backend != "cpu":
             return False  # traces are documented to run on the reference: nothing to announce
         reason: str | None = "a trace is recorded step by step"
@@ -266,40 +388,33 @@ class MemoryRNN(nn.Module):
         steps = torch.arange(hidden.shape[0], device=hidden.device)
         return output * (steps.unsqueeze(1) < lengths).unsqueeze(-1)
 
-    def _steps_first(self, x: Tensor, unbatched: bool) -> Tensor:
-        width = input_width(self.controller, self.input_size, self.memory.reading_size)
-        if unbatched:
-            check_shape("x", x, ("T", width))
-            return x.unsqueeze(1)
-        axes = ("B", "T") if self.batch_first else ("T", "B")
-        check_shape("x", x, (*axes, width))
-        return x.transpose(0, 1) if self.batch_first else x
-
-    def _check_state(self, state: MemoryRNNState, batch_size: int) -> None:
-        if not isinstance(state, MemoryRNNState):
-            raise ShapeError(
-                f"state: expected a MemoryRNNState as an earlier call returned it, got "
-                f"{type(state).__name__}."
-            )
-        if len(state.controller) != self.controller.state_size:
-            raise ShapeError(
-                f"state.controller: expected {self.controller.state_size} tensor(s), got "
-                f"{len(state.controller)}."
-            )
+    def _check_state(self, state: LoopState, batch_size: int) -> None:
         like = self.heads.weight
-        for k, tensor in enumerate(state.controller):
-            check_shape(f"state.controller[{k}]", tensor, (batch_size, self.hidden_size))
-            check_like(f"state.controller[{k}]", tensor, "the layer's parameters", like)
+        for name, tensor in zip(("hidden", "cell"), state.controller, strict=False):
+            check_shape(f"state.{name}", tensor, (batch_size, self.hidden_size))
+            check_like(f"state.{name}", tensor, "the layer's parameters", like)
         check_shape("state.reading", state.reading, (batch_size, self.memory.reading_size))
         check_like("state.reading", state.reading, "the layer's parameters", like)
         self.memory.check_state(state.memory, batch_size, like)
 
     def extra_repr(self) -> str:
         """Sizes and choices, for print(module)."""
+        depth = "" if self.num_layers == 1 else f"num_layers={self.num_layers}, "
+        both = "bidirectional=True, " if self.bidirectional else ""
         return (
-            f"{self.input_size}, {self.hidden_size}, memory={self.memory!r}, "
+            f"{self.input_size}, {self.hidden_size}, memory={self.memory!r}, {depth}{both}"
             f"batch_first={self.batch_first}, backend={self.backend!r}"
         )
+
+
+def _check_memory(memory: object) -> None:
+    if isinstance(memory, type):
+        raise DTypeError(
+            f"memory: expected a Memory, for example NeuralStack(width=64), got the class "
+            f"{memory.__name__}. Make one of it: {memory.__name__}(...)."
+        )
+    if not isinstance(memory, Memory):
+        raise ChoiceError("memory", memory, ["a Memory, for example NeuralStack(width=64)"])
 
 
 def make_controller(
@@ -308,10 +423,27 @@ def make_controller(
     hidden_size: int,
     device: torch.device | str | None,
     dtype: torch.dtype | None,
+    bias: bool = True,
 ) -> Controller:
-    """Make a controller by its name or with a callable of the user's."""
+    """Make a controller by its name or with a callable of the user's.
+
+    Raises:
+        ChoiceError: no controller has such a name. DTypeError: the callable made something else,
+            or has options of its own for biases.
+    """
     if not isinstance(controller, str):
-        return controller(input_size, hidden_size, device=device, dtype=dtype)
+        if not bias:
+            raise DTypeError(
+                "bias: expected True beside a controller of your own; give it there, for example "
+                "functools.partial(ElmanController, bias=False)."
+            )
+        made = controller(input_size, hidden_size, device=device, dtype=dtype)
+        if not isinstance(made, Controller):
+            raise DTypeError(
+                f"controller: expected a callable that makes an unbounded.layers.Controller, got "
+                f"a {type(made).__name__}. By name: {', '.join(CONTROLLERS)}."
+            )
+        return made
     if controller not in CONTROLLERS:
         raise ChoiceError("controller", controller, CONTROLLERS)
-    return CONTROLLERS[controller](input_size, hidden_size, device=device, dtype=dtype)
+    return CONTROLLERS[controller](input_size, hidden_size, bias=bias, device=device, dtype=dtype)

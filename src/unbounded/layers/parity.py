@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from unbounded.layers.memory_rnn import MemoryRNN
-from unbounded.layers.recurrence import MemoryRNNState
 from unbounded.memories import MEMORIES
+from unbounded.memories.state import state_tensors
 
 #: Bound on the relative error in float64.
 TOLERANCE = 1e-10
@@ -73,17 +72,10 @@ def _run(layer: MemoryRNN, inputs: Tensor, lengths: Tensor) -> list[Tensor]:
     """Output, final state and every gradient."""
     inputs = inputs.clone().requires_grad_()
     output, state = layer(inputs, lengths=lengths)
-    results = [output, *_tensors(state)]
+    results = [output, *state_tensors(state)]
     weights = [torch.linspace(-1, 1, each.numel(), dtype=each.dtype) for each in results]
     loss = sum(
         (each.flatten() * weight).sum() for each, weight in zip(results, weights, strict=True)
     )
     gradients = torch.autograd.grad(loss, [inputs, *layer.parameters()])
     return [each.detach() for each in (*results, *gradients)]
-
-
-def _tensors(state: MemoryRNNState | tuple[Any, ...]) -> list[Tensor]:
-    found: list[Tensor] = []
-    for each in state:
-        found += [each] if isinstance(each, Tensor) else _tensors(each)
-    return found

@@ -14,12 +14,13 @@ import torch
 from torch import Tensor
 
 from unbounded.errors import ShapeError
+from unbounded.layers.autocast import without_autocast
 from unbounded.layers.controllers import ControllerState
 from unbounded.memories import Memory
 
 
-class MemoryRNNState(NamedTuple):
-    """Everything that a MemoryRNN carries from one step to the next.
+class LoopState(NamedTuple):
+    """Everything that the loop of one layer carries from one step to the next.
 
     Fields:
         controller: (h,) or for an LSTM (h, c), each [B, H].
@@ -82,10 +83,10 @@ def run_recurrence(
     heads: Callable[[Tensor], tuple[Tensor, ...]],
     memory: Memory[Any, Any],
     inputs: Tensor,
-    state: MemoryRNNState,
+    state: LoopState,
     lengths: Tensor | None = None,
     recorder: Recorder | None = None,
-) -> tuple[Tensor, MemoryRNNState]:
+) -> tuple[Tensor, LoopState]:
     """Run the loop over time.
 
     Args:
@@ -105,8 +106,7 @@ def run_recurrence(
         new_controller_state = controller(torch.cat([x, reading], dim=-1), controller_state)
         hidden = new_controller_state[0]
         instruction = memory.Instruction(*heads(hidden))
-        # Strengths are sums of many small terms: half precision would lose them under autocast.
-        with torch.autocast(device_type=x.device.type, enabled=False):
+        with without_autocast(x.device):
             new_reading, new_memory_state = memory.step(memory_state, instruction)
         outputs.append(_where(active, hidden, torch.zeros_like(hidden)))
         reading = _where(active, new_reading, reading)
@@ -120,4 +120,4 @@ def run_recurrence(
         )
         if recorder is not None:
             recorder.record(instruction, reading, memory_state)
-    return torch.stack(outputs), MemoryRNNState(controller_state, reading, memory_state)
+    return torch.stack(outputs), LoopState(controller_state, reading, memory_state)

@@ -13,12 +13,14 @@ from torch.nn import functional as F
 
 from unbounded.checks import check_lengths, check_positive, check_shape, check_tensor
 from unbounded.errors import ConfigError
-from unbounded.layers.call import check_inputs
+from unbounded.layers.call import check_inputs, without_padding
+from unbounded.memories.state import portable
 
 #: Steps over which the context is one matrix product; longer inputs take several.
 BLOCK = 64
 
 
+@portable
 class SRCNState(NamedTuple):
     """What an SRCN carries from one step to the next.
 
@@ -134,6 +136,7 @@ class SRCN(nn.Module):
         inputs = x.transpose(0, 1) if self.batch_first else x
         check_inputs(inputs, self.weight_ih)
         check_lengths(lengths, inputs.shape[1], inputs.shape[0])
+        inputs = without_padding(inputs, lengths)
         steps, batch_size = inputs.shape[:2]
         state = self.initial_state(batch_size) if state is None else SRCNState(*state)
         check_shape("state.hidden", state.hidden, (batch_size, self.hidden_size))

@@ -74,8 +74,10 @@ def open_stream(layer: nn.Module, batch_size: int, like: Tensor) -> Stream:
     """
     if not isinstance(layer, MemoryRNN) or not isinstance(layer.controller, WeightedController):
         return _LayerStream(layer)
+    if layer.others:
+        return _LayerStream(layer)
     with torch.no_grad():
-        state = layer.initial_state(batch_size)
+        state = layer.initial_loop_state(batch_size)
         reason = why_not_fused(layer.controller, layer.heads, layer.memory, like, state)
         if choose_backend(layer.backend, type(layer).__name__, reason):
             return _FusedStream(layer, layer.controller, state)

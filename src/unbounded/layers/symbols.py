@@ -26,7 +26,9 @@ def input_weight_name(layer: nn.Module) -> str | None:
     """The name of the matrix whose first columns are a layer's symbols; None if unknown."""
     # Exact types: a subclass may use its weights in another way.
     if type(layer) in (MemoryRNN, ControllerRNN):
-        is_known = isinstance(layer.controller, WeightedController)
+        is_known = isinstance(layer.controller, WeightedController) and (
+            not isinstance(layer, MemoryRNN) or not layer.others
+        )
         return "controller.weight_ih" if is_known else None
     if type(layer) is SRCN:
         return "weight_ih"

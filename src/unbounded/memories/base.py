@@ -220,6 +220,13 @@ class Memory(ABC, Generic[StateT, InstructionT]):
             held.append(torch.where(where, after, before))
         return self.State(*held)
 
+    def trim(self, state: StateT) -> StateT:
+        """Take away rows of a state that never come back, exactly; a memory without such has none.
+
+        The state of another number of rows, which acts in every later step as this one does.
+        """
+        return state
+
     def check_instructions(self, instructions: InstructionT) -> tuple[int, int]:
         """Check the fields [B, T, ...] of a sequence of instructions; return B and T."""
         check_instruction_type(self.Instruction, instructions)

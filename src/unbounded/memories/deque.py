@@ -12,10 +12,13 @@ from unbounded import kernels
 from unbounded.checks import check_positive
 from unbounded.memories.base import Memory
 from unbounded.memories.head import Head
+from unbounded.memories.state import portable
 from unbounded.memories.state_field import StateField
 from unbounded.memories.strengths import pop_strengths, read_rows, read_weights, row_fields
+from unbounded.memories.trimming import live_rows
 
 
+@portable
 class TwoEndedPushPop(NamedTuple):
     """The instruction of a deque: what a stack is told, for the top and for the bottom.
 
@@ -33,6 +36,7 @@ class TwoEndedPushPop(NamedTuple):
     bottom_pop: Tensor
 
 
+@portable
 class DequeState(NamedTuple):
     """Rows of a deque and their strengths; row 0 is the bottom.
 
@@ -146,6 +150,11 @@ class NeuralDeque(Memory[DequeState, TwoEndedPushPop]):
         top = read_rows(read_weights(strengths, "top"), values)
         bottom = read_rows(read_weights(strengths, "bottom"), values)
         return torch.cat([top, bottom], dim=-1), DequeState(values, strengths)
+
+    def trim(self, state: DequeState) -> DequeState:
+        """Take away rows without strength; see `Memory.trim`."""
+        strengths, values = live_rows(state.strengths, state.values)
+        return DequeState(values, strengths)
 
     def observe(self, state: DequeState) -> Mapping[str, Tensor]:
         """Return the strengths and the read weights of both ends, each [B, N]."""

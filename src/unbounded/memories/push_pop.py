@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -12,6 +12,7 @@ from unbounded.memories.base import Memory, StateT
 from unbounded.memories.head import Head
 from unbounded.memories.state_field import StateField
 from unbounded.memories.strengths import End, PushPop, read_weights, row_fields
+from unbounded.memories.trimming import live_rows
 
 
 class PushPopMemory(Memory[StateT, PushPop]):
@@ -57,6 +58,14 @@ class PushPopMemory(Memory[StateT, PushPop]):
         """Strengths and read weights."""
         _, strengths = self.state_fields
         return strengths, strengths._replace(name="read_weights")
+
+    def trim(self, state: StateT) -> StateT:
+        """Take away rows without strength; see `Memory.trim`."""
+        values, strengths = state
+        strengths, values = live_rows(strengths, values)
+        make: type[Any] = self.State
+        trimmed: StateT = make(values, strengths)
+        return trimmed
 
     def observe(self, state: StateT) -> Mapping[str, Tensor]:
         """Return the strengths and the read weights, each [B, N]."""

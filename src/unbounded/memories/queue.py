@@ -9,6 +9,7 @@ from torch import Tensor
 
 from unbounded import kernels
 from unbounded.memories.push_pop import PushPopMemory
+from unbounded.memories.state import portable
 from unbounded.memories.strengths import (
     PushPop,
     pop_strengths,
@@ -17,6 +18,7 @@ from unbounded.memories.strengths import (
 )
 
 
+@portable
 class QueueState(NamedTuple):
     """Rows of a queue and their strengths; row 0 is the oldest.
 

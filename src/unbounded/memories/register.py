@@ -10,9 +10,11 @@ from unbounded import kernels
 from unbounded.checks import check_positive
 from unbounded.memories.base import Memory
 from unbounded.memories.head import Head
+from unbounded.memories.state import portable
 from unbounded.memories.state_field import StateField
 
 
+@portable
 class Write(NamedTuple):
     """The instruction: value [B, M] in (-1, 1) and write [B] in [0, 1]."""
 
@@ -20,6 +22,7 @@ class Write(NamedTuple):
     write: Tensor
 
 
+@portable
 class Held(NamedTuple):
     """The state: value [B, M]."""
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from torch import Tensor
 from torch.nn import functional as F
 
-from unbounded.checks import check_like, check_positive, check_shape
+from unbounded.checks import check_like, check_shape, check_size
 from unbounded.errors import ConfigError, ShapeError
 from unbounded.memories.beginnings import Beginning, Constant, Device, DType, Learned, Shape
 
@@ -89,7 +89,7 @@ class StateField(NamedTuple):
             ShapeError: `batch_size` or `learned` disagrees. ConfigError: the declaration has
                 faults, or `learned` is given for a field that is not learned.
         """
-        check_positive("batch_size", batch_size)
+        check_size("batch_size", batch_size)
         faults = self._faults(learned)
         if faults:
             raise ConfigError([f"state field {self.name!r}: {fault}" for fault in faults])

@@ -8,11 +8,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from unbounded.memories.state import portable
 from unbounded.memories.state_field import StateField
 
 End = Literal["top", "bottom"]
 
 
+@portable
 class PushPop(NamedTuple):
     """The instruction of a stack or queue.
 

@@ -17,6 +17,7 @@ from unbounded.errors import ChoiceError, ConfigError, MemoryOverflowError
 from unbounded.memories.base import Memory, StateT
 from unbounded.memories.beginnings import Constant
 from unbounded.memories.head import Head
+from unbounded.memories.state import portable
 from unbounded.memories.state_field import StateField
 
 #: What an empty cell holds.
@@ -27,6 +28,7 @@ ROUNDING = 64
 NO_OP = "NO-OP"
 
 
+@portable
 class ActionValue(NamedTuple):
     """The instruction of superposition stacks and lists.
 

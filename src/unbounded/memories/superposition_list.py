@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from unbounded import kernels
 from unbounded.errors import ShapeError
 from unbounded.memories.beginnings import Constant
+from unbounded.memories.state import portable
 from unbounded.memories.state_field import StateField
 from unbounded.memories.superposition import (
     EMPTY,
@@ -18,8 +19,10 @@ from unbounded.memories.superposition import (
     SuperpositionMemory,
     shifted,
 )
+from unbounded.memories.trimming import used_cells
 
 
+@portable
 class ListCells(NamedTuple):
     """The cells of every list.
 
@@ -128,6 +131,14 @@ class SuperpositionList(SuperpositionMemory[ListCells]):
         for weight in keep:
             cells = cells + weight * old
         return self.read(cells), ListCells(cells)
+
+    def trim(self, state: ListCells) -> ListCells:
+        """Take away cells that are empty at both ends; HEAD stays in the middle."""
+        head = state.cells.shape[-1] // 2
+        right = used_cells(state.cells[..., head:], EMPTY)
+        left = used_cells(state.cells[..., : head + 1].flip(-1), EMPTY)
+        beside = max(right, left, 1) - 1
+        return ListCells(state.cells[..., head - beside : head + beside + 1])
 
     def read(self, cells: Tensor) -> Tensor:
         """Read HEAD and the k - 1 cells left of it, [B, S k]; -1 beyond the last cell."""

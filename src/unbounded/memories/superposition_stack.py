@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from unbounded import kernels
 from unbounded.memories.beginnings import Constant
+from unbounded.memories.state import portable
 from unbounded.memories.state_field import StateField
 from unbounded.memories.superposition import (
     EMPTY,
@@ -17,8 +18,10 @@ from unbounded.memories.superposition import (
     SuperpositionMemory,
     shifted,
 )
+from unbounded.memories.trimming import used_cells
 
 
+@portable
 class StackCells(NamedTuple):
     """The cells of every stack.
 
@@ -105,6 +108,10 @@ class SuperpositionStack(SuperpositionMemory[StackCells]):
             cells = cells + weight * old
         return self.read(cells), StackCells(cells)
 
+    def trim(self, state: StackCells) -> StackCells:
+        """Take away empty cells at the bottom; see `trim_cells`."""
+        return trim_cells(state)
+
     def read(self, cells: Tensor) -> Tensor:
         """Read s^k, the k topmost cells of each stack, [B, S k]; -1 below the last cell."""
         missing = max(0, self.depth - cells.shape[-1])
@@ -120,5 +127,4 @@ def trim_cells(state: StackCells) -> StackCells:
     Args:
         state: of a SuperpositionStack, cells [B, S, N].
     """
-    used = (state.cells != EMPTY).any(dim=0).any(dim=0).nonzero()
-    return StackCells(state.cells[..., : int(used.max()) + 1 if used.numel() else 0])
+    return StackCells(state.cells[..., : used_cells(state.cells, EMPTY)])

@@ -16,6 +16,7 @@ from unbounded.memories.addressing import content_weights, interpolated, sharpen
 from unbounded.memories.base import Memory
 from unbounded.memories.beginnings import Beginning, Constant, Drawn, FirstOne, Learned
 from unbounded.memories.head import ACTIVATIONS, Head
+from unbounded.memories.state import portable
 from unbounded.memories.state_field import StateField
 from unbounded.memories.tape_variants import VARIANTS
 
@@ -25,6 +26,7 @@ READS: Final = ("after", "before")
 SMALL: Final = 1e-6
 
 
+@portable
 class TapeInstruction(NamedTuple):
     """The instruction of R read heads and W write heads; S shifts go from -s to s.
 
@@ -50,6 +52,7 @@ class TapeInstruction(NamedTuple):
     add: Tensor
 
 
+@portable
 class TapeState(NamedTuple):
     """The tape and where its heads are.
 

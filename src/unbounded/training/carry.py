@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from unbounded.errors import CheckpointError
-from unbounded.memories.state import map_state
+from unbounded.memories.state import map_state, state_tensors
 
 _PIECE = "piece"
 
@@ -55,14 +55,7 @@ class Carry:
 
     def tensors(self) -> dict[str, Tensor]:
         """What a checkpoint must hold of it: the piece, and the state's tensors in order."""
-        found = list(self._loaded)
-
-        def keep(field: Tensor) -> Tensor:
-            found.append(field)
-            return field
-
-        if self.state is not None:
-            map_state(keep, self.state)
+        found = [*self._loaded, *(() if self.state is None else state_tensors(self.state))]
         # safetensors takes no two tensors that share their memory.
         named = {f"{place:03d}": each.detach().clone() for place, each in enumerate(found)}
         named = {name: each.contiguous() for name, each in named.items()}

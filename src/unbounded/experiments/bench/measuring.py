@@ -19,6 +19,7 @@ from unbounded.experiments.bench.contenders import (
     sequence,
 )
 from unbounded.layers.parity import relative_error
+from unbounded.memories.state import state_tensors
 
 #: Bounds on the relative error between kernel and reference before anything is timed.
 #: Both sides of a float32 case round sums of a thousand terms in their own order, which is worth
@@ -148,7 +149,7 @@ def jax_error(case: Case) -> float:
     layer, x = memory_layer(case, "cpu"), sequence(case, case.input)
     output, state = layer(x)
     (grad_x,) = torch.autograd.grad(output.sum(), [x])
-    ours = [output.detach(), *state.controller, state.reading, *state.memory, grad_x]
+    ours = [output.detach(), *state_tensors(state), grad_x]
     theirs = Scan(case, layer, x).results()
     return max(relative_error(one, other) for one, other in zip(ours, theirs, strict=True))
 

@@ -1,0 +1,70 @@
+"""Layers whose parameters are in half precision: they compute in float32.
+
+Strengths and weights of a memory are sums of many small terms, which half precision loses.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn.utils.rnn import PackedSequence
+
+from unbounded.checks import check_like
+from unbounded.layers.state import MemoryRNNState
+from unbounded.memories.state import move_state
+
+_HALF = (torch.float16, torch.bfloat16)
+
+
+def is_half(tensor: Tensor) -> bool:
+    """Whether a tensor is in half precision."""
+    return tensor.dtype in _HALF
+
+
+class _Forward(nn.Module):
+    """A layer's `forward` without its hooks, which run around the call that came from outside."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, *arguments: Any) -> Any:
+        return self.layer.forward(*arguments)
+
+
+def run_in_float32(layer: nn.Module, x: Any, state: Any, lengths: Any, return_trace: bool) -> Any:
+    """Run a layer of half precision as one of float32.
+
+    Args:
+        x: as the layer takes it, in the layer's own dtype.
+    Returns:
+        the layer's results: output and hidden state in its dtype, reading and memory in float32.
+    Raises:
+        DTypeError: x has another dtype than the layer.
+    """
+    like = next(layer.parameters())
+    if isinstance(x, Tensor):
+        check_like("x", x, "the layer's parameters", like)
+    state = None if state is None else move_state(state, dtype=torch.float32)
+    weights = {f"layer.{name}": weight.float() for name, weight in layer.named_parameters()}
+    arguments = (_float(x), state, lengths, return_trace)
+    output, last, *trace = functional_call(_Forward(layer), weights, arguments, tie_weights=False)
+    if isinstance(output, PackedSequence):
+        output = output._replace(data=output.data.to(like.dtype))
+    else:
+        output = output.to(like.dtype)
+    return (output, _with_half(last, like.dtype), *trace)
+
+
+def _float(x: Any) -> Any:
+    if isinstance(x, PackedSequence):
+        return x._replace(data=x.data.float())
+    return x.float() if isinstance(x, Tensor) else x
+
+
+def _with_half(state: MemoryRNNState, dtype: torch.dtype) -> MemoryRNNState:
+    hidden, cell = move_state((state.hidden, state.cell), dtype=dtype)
+    return state._replace(hidden=hidden, cell=cell)

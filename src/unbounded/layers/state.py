@@ -1,0 +1,136 @@
+"""What a MemoryRNN returns beside its output: `h_n` and `c_n` first, as torch.nn.LSTM does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from unbounded.errors import ShapeError
+from unbounded.layers.recurrence import LoopState
+from unbounded.memories.state import index_state, map_state, portable
+
+
+@portable
+class MemoryRNNState(NamedTuple):
+    """Everything that a MemoryRNN carries from one call to the next.
+
+    `output, (h_n, c_n, *_) = layer(x)` unpacks what `nn.LSTM` returns; with a GRU or Elman
+    controller `output, (h_n, *_)`. L counts layers and directions, in the order of `nn.LSTM`;
+    unbatched inputs have no B.
+
+    Fields:
+        hidden: h_n, [L, B, H].
+        cell: c_n, [L, B, H]; an empty tuple where the controller has one tensor, and one of several
+            where a controller of your own has more than two.
+        reading: r of the last step, [B, R]; of several layers a tuple of them.
+        memory: the memory's state; of several layers a tuple of them.
+    """
+
+    hidden: Tensor
+    cell: Any
+    reading: Any
+    memory: Any
+
+
+def joined(states: Sequence[LoopState]) -> MemoryRNNState:
+    """The state of layers and directions, [B, ...] each, as one."""
+    if len(states) == 1:
+        hidden, *others = (part.unsqueeze(0) for part in states[0].controller)
+    else:
+        parts_of = zip(*(s.controller for s in states), strict=True)
+        hidden, *others = (torch.stack(parts) for parts in parts_of)
+    cell: Any = others[0] if len(others) == 1 else tuple(others)
+    if len(states) == 1:
+        return MemoryRNNState(hidden, cell, states[0].reading, states[0].memory)
+    readings, memories = (tuple(s.reading for s in states), tuple(s.memory for s in states))
+    return MemoryRNNState(hidden, cell, readings, memories)
+
+
+def parted(
+    state: MemoryRNNState, count: int, state_size: int, memory_state: type[tuple[Any, ...]]
+) -> list[LoopState]:
+    """The states of `count` layers and directions, of controllers with `state_size` tensors.
+
+    Plain tuples of the same structure will do: the usual functions that detach a state make them.
+
+    Raises:
+        ShapeError: it is the state of another layer.
+    """
+    if type(state) is tuple and len(state) == len(MemoryRNNState._fields):
+        state = MemoryRNNState._make(state)
+    if not isinstance(state, MemoryRNNState):
+        raise ShapeError(
+            f"state: expected a MemoryRNNState as an earlier call returned it, got "
+            f"{type(state).__name__}. ub.detach_state(state) cuts one off, ub.index_state picks "
+            "sequences out of it."
+        )
+    cells = state.cell if isinstance(state.cell, tuple) else (state.cell,)
+    parts = (state.hidden, *cells)
+    if len(parts) != state_size:
+        raise ShapeError(
+            f"state: expected {state_size} tensor(s) of the controller, hidden and cell, got "
+            f"{len(parts)}."
+        )
+    for name, part in zip(("hidden", "cell"), parts, strict=False):
+        if not isinstance(part, Tensor) or part.dim() != 3 or len(part) != count:
+            got = list(part.shape) if isinstance(part, Tensor) else type(part).__name__
+            raise ShapeError(f"state.{name}: expected shape [{count}, B, H], got {got}.")
+    readings, memories = (state.reading,), (state.memory,)
+    if count > 1:
+        readings, memories = state.reading, state.memory
+        for name, parts_of in (("reading", readings), ("memory", memories)):
+            if not isinstance(parts_of, tuple) or len(parts_of) != count:
+                raise ShapeError(f"state.{name}: expected a tuple of {count}, one a layer.")
+    return [
+        LoopState(tuple(part[k] for part in parts), readings[k], _named(memories[k], memory_state))
+        for k in range(count)
+    ]
+
+
+def _named(memory: Any, memory_state: type[tuple[Any, ...]]) -> Any:
+    """A memory's state that came as a plain tuple, with its fields named."""
+    fields = getattr(memory_state, "_fields", ())
+    if type(memory) is tuple and len(memory) == len(fields):
+        return memory_state(*memory)
+    return memory
+
+
+def batched(state: MemoryRNNState) -> MemoryRNNState:
+    """Give the state of an unbatched call a batch of one."""
+    return _beside_batch(state, lambda tensor, axis: tensor.unsqueeze(axis))
+
+
+def unbatched(state: MemoryRNNState) -> MemoryRNNState:
+    """Take the batch of one away."""
+    return _beside_batch(state, lambda tensor, axis: tensor.squeeze(axis))
+
+
+@index_state.register
+def _index(  # type: ignore[misc]  # a MemoryRNNState is a tuple
+    state: MemoryRNNState, rows: Tensor | slice | list[int]
+) -> MemoryRNNState:
+    return _beside_batch(state, lambda tensor, axis: tensor[:, rows] if axis == 1 else tensor[rows])
+
+
+def _beside_batch(
+    state: MemoryRNNState, function: Callable[[Tensor, int], Tensor]
+) -> MemoryRNNState:
+    """Apply function(tensor, axis of its batch) to every tensor."""
+    if len(state) != len(MemoryRNNState._fields):
+        return state  # `parted` says what is wrong with it
+    hidden, cell, *rest = state
+
+    def second(field: Any) -> Any:
+        if isinstance(field, tuple):
+            return map_state(lambda tensor: function(tensor, 1), field)
+        return function(field, 1) if isinstance(field, Tensor) else field
+
+    def first(field: Any) -> Any:
+        if isinstance(field, tuple):
+            return map_state(lambda tensor: function(tensor, 0), field)
+        return function(field, 0) if isinstance(field, Tensor) else field
+
+    return MemoryRNNState(second(hidden), second(cell), *map(first, rest))

@@ -1,0 +1,359 @@
+"""Code written for torch.nn.LSTM does the same with a MemoryRNN in its place.
+
+Numbers in docstrings are those of the items of the outside tests that this holds fixed.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence
+
+import unbounded as ub
+from tests.tolerances import assert_close
+from unbounded.errors import BackendError, DTypeError, ShapeError
+from unbounded.memories import MEMORIES
+from unbounded.memories.state import state_tensors
+
+CONTROLLERS = ["lstm", "gru", "elman"]
+
+
+def make(memory="stack", controller="lstm", **options):
+    torch.manual_seed(0)
+    options = {"dtype": torch.float64} | options
+    return ub.MemoryRNN(3, 5, MEMORIES[memory](4), controller, **options)
+
+
+def random(*shape, seed=1):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+def reference(layer):
+    """An nn.LSTM of the same form, for shapes."""
+    return nn.LSTM(
+        3, 5, num_layers=layer.num_layers, bidirectional=layer.bidirectional,
+        batch_first=layer.batch_first, dtype=torch.float64,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+@pytest.mark.parametrize("controller", CONTROLLERS)
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_the_last_hidden_state_is_where_lstm_code_looks_for_it(memory, controller, batch_first):
+    """Item 1: h[-1] and hidden[0][-1] are the last hidden state, and not the cell."""
+    layer = make(memory, controller, batch_first=batch_first)
+    x = random(2, 6, 3) if batch_first else random(6, 2, 3)
+    output, hidden = layer(x)
+    last = output[:, -1] if batch_first else output[-1]
+    out, (h, *_) = layer(x)
+    assert torch.equal(out, output)
+    assert torch.equal(h[-1], last)
+    assert torch.equal(hidden[0][-1], last)
+
+
+def test_the_cell_is_the_second_field():
+    """Item 1: (h_n, c_n) of an LSTM, checked against its equations."""
+    layer = make()
+    x = random(1, 2, 3)
+    _, (h_n, c_n, *_) = layer(x)
+    zeros = torch.zeros(2, 5, dtype=torch.float64)
+    inputs = torch.cat([x[0], torch.zeros(2, 4, dtype=torch.float64)], dim=-1)
+    h, c = layer.controller(inputs, (zeros, zeros))
+    assert_close(h_n, h.unsqueeze(0), "h_n")
+    assert_close(c_n, c.unsqueeze(0), "c_n")
+
+
+@pytest.mark.parametrize("num_layers", [1, 3])
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("memory", ["queue", "superposition_stack"])
+def test_shapes_are_those_of_lstm_for_layers_and_directions(num_layers, bidirectional, memory):
+    """Items 1 and 18: several layers, both directions, packed or not."""
+    layer = make(memory, num_layers=num_layers, bidirectional=bidirectional)
+    lstm = reference(layer)
+    x = random(6, 2, 3)
+    want, (h_want, c_want) = lstm(x)
+    output, (h_n, c_n, *_) = layer(x)
+    assert (output.shape, h_n.shape, c_n.shape) == (want.shape, h_want.shape, c_want.shape)
+    assert torch.equal(h_n[-2 if bidirectional else -1], output[-1, :, :5])
+    if bidirectional:
+        assert torch.equal(h_n[-1], output[0, :, 5:])
+    packed = pack_sequence([random(n, 3, seed=n) for n in (2, 6, 4)], enforce_sorted=False)
+    want, (h_want, _) = lstm(packed)
+    output, (h_n, *_) = layer(packed)
+    assert torch.equal(output.batch_sizes, want.batch_sizes)
+    assert torch.equal(output.sorted_indices, want.sorted_indices)
+    assert output.data.shape == want.data.shape
+    assert h_n.shape == h_want.shape
+
+
+@pytest.mark.parametrize("enforce_sorted", [False, True])
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_packed_gives_what_each_sequence_gives_alone(enforce_sorted, bidirectional):
+    """Item 18: PackedSequence in and out."""
+    layer = make("deque", num_layers=2, bidirectional=bidirectional, output_size=2)
+    lengths = [6, 4, 2] if enforce_sorted else [2, 6, 4]
+    sequences = [random(n, 3, seed=n) for n in lengths]
+    output, (h_n, *_) = layer(pack_sequence(sequences, enforce_sorted=enforce_sorted))
+    padded, its_lengths = pad_packed_sequence(output)
+    assert its_lengths.tolist() == lengths
+    for b, sequence in enumerate(sequences):
+        alone, (h_alone, *_) = layer(sequence)
+        assert_close(padded[: len(sequence), b], alone, f"sequence {b}")
+        assert_close(h_n[:, b], h_alone, f"h_n of {b}")
+
+
+def test_the_layers_above_take_what_those_below_put_out():
+    """Item 18: by hand, layer by layer, with the same weights."""
+    layer = make("queue", num_layers=2, bidirectional=True)
+    assert list(layer.others) == ["l0_reverse", "l1", "l1_reverse"]
+    x = random(5, 2, 3)
+    first, first_reverse, second, second_reverse = layer.all_layers()
+
+    def both(forward, backward, inputs):
+        states = [run.initial_loop_state(2) for run in (forward, backward)]
+        onward, _ = forward.run_loop(inputs, states[0])
+        from_end, _ = backward.run_loop(inputs.flip(0), states[1])
+        return torch.cat([onward, from_end.flip(0)], dim=-1)
+
+    want = both(second, second_reverse, both(first, first_reverse, x))
+    assert_close(layer(x)[0], want, "output")
+
+
+def test_a_state_of_several_layers_goes_on():
+    layer = make("stack", num_layers=2)
+    x = random(6, 2, 3)
+    want, last = layer(x)
+    one, state = layer(x[:2])
+    other, end = layer(x[2:], state)
+    assert_close(torch.cat([one, other]), want, "output")
+    assert_close(end.hidden, last.hidden, "h_n")
+    picked = ub.index_state(state, [1])
+    assert_close(layer(x[2:, 1:], picked)[0], other[:, 1:], "one of the batch")
+    emptied = layer.empty_memory(state)
+    assert torch.equal(emptied.hidden, state.hidden)
+    assert [memory.values.shape[1] for memory in emptied.memory] == [0, 0]
+
+
+def test_dropout_stands_between_layers_and_in_training_only():
+    layer = make(num_layers=2, dropout=0.5)
+    x = random(6, 2, 3)
+    layer.eval()
+    assert torch.equal(layer(x)[0], layer(x)[0])
+    layer.train()
+    assert not torch.equal(layer(x)[0], layer(x)[0])
+
+
+@pytest.mark.parametrize("controller", CONTROLLERS)
+def test_without_bias(controller):
+    """Item 18."""
+    layer = make(controller=controller, bias=False)
+    assert layer.controller.bias_ih is None
+    assert layer.controller.bias_hh is None
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"num_layers": 0}, ShapeError, "num_layers: expected an integer >= 1, got 0"),
+        ({"dropout": 1.0, "num_layers": 2}, ShapeError, r"dropout: expected a number in \[0, 1\)"),
+        ({"dropout": 0.5}, ShapeError, "dropout: expected 0 with one layer"),
+        ({"bidirectional": 1}, DTypeError, "bidirectional: expected a bool, got 1"),
+        ({"controller": nn.LSTMCell}, DTypeError, "controller: expected a callable that makes"),
+        (
+            {"controller": functools.partial(nn.LSTMCell, bias=True), "bias": False},
+            DTypeError,
+            "bias: expected True beside a controller of your own",
+        ),
+    ],
+)
+def test_bad_choices(options, error, message):
+    controller = options.pop("controller", "lstm")
+    with pytest.raises(error, match=message):
+        ub.MemoryRNN(3, 5, ub.NeuralStack(4), controller, **options)
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+@pytest.mark.parametrize("backend", ["auto", "reference"])
+@pytest.mark.parametrize("what", [float("nan"), float("inf")])
+def test_what_stands_beyond_the_lengths_is_not_looked_at(memory, backend, what):
+    """Item 2: NaN and infinity in the padding give no NaN gradients."""
+    layer = make(memory, backend=backend, output_size=2)
+    lengths = torch.tensor([4, 0, 2])
+    clean = random(4, 3, 3)
+    gradients = []
+    for filler in (0.0, what):
+        x = clean.clone()
+        x[2:, 2], x[:, 1] = filler, filler
+        x.requires_grad_()
+        output, _ = layer(x, lengths=lengths)
+        made = torch.autograd.grad(output.square().sum(), [x, *layer.parameters()])
+        gradients.append([output, *made])
+    for number, (with_zeros, with_filler) in enumerate(zip(*gradients, strict=True)):
+        assert torch.equal(with_zeros, with_filler), number
+
+
+@pytest.mark.parametrize("other", [ub.ControllerRNN(3, 5), ub.SRCN(3, 5, 2), ub.DeepLSTM(3, 5, 2)])
+def test_nor_is_it_by_the_layers_without_a_memory(other):
+    """Item 2."""
+    x = torch.randn(4, 2, 3)
+    x[2:, 0] = float("nan")
+    output, _ = other(x, lengths=torch.tensor([2, 4]))
+    learned = [p for p in other.parameters() if p.requires_grad]
+    gradients = torch.autograd.grad(output.sum(), learned, allow_unused=True)
+    assert all(g is None or bool(g.isfinite().all()) for g in gradients)
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+@pytest.mark.parametrize("controller", CONTROLLERS)
+def test_a_layer_made_on_the_meta_device_gets_its_weights_from_reset_parameters(memory, controller):
+    """Item 3: no parameter is left as uninitialised memory."""
+    layer = make(
+        memory, controller, device="meta", learn_initial_state=True, output_size=2, num_layers=2
+    )
+    layer = layer.to_empty(device="cpu")
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.fill_(1e20)
+    layer.reset_parameters()
+    for name, parameter in layer.named_parameters():
+        assert bool((parameter.abs() < 10).all()), name
+    x = random(4, 2, 3)
+    assert layer(x)[0].isfinite().all()
+
+
+def test_reset_parameters_draws_what_a_new_layer_draws():
+    """Item 3: the same distributions, told by their bounds and the declared biases."""
+    layer = make(output_size=2, learn_initial_state=True)
+    layer.reset_parameters()
+    rows = layer.heads.rows("pop")
+    assert layer.heads.bias[rows].tolist() == [-1.0]
+    assert layer.controller.bias_ih[5:10].tolist() == [1.0] * 5
+    assert all(p.abs().max() <= 5**-0.5 for p in layer.initial_controller)
+
+
+def test_a_forward_pass_on_the_meta_device():
+    """Item 18: shapes without numbers."""
+    for memory in MEMORIES:
+        layer = make(memory, device="meta", backend="reference")
+        output, (h_n, *_) = layer(torch.empty(4, 2, 3, device="meta", dtype=torch.float64))
+        assert output.is_meta
+        assert h_n.shape == (1, 2, 5)
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+@pytest.mark.parametrize("backend", ["auto", "reference"])
+def test_a_batch_of_no_sequences(memory, backend):
+    """Item 18."""
+    layer = make(memory, backend=backend)
+    output, (h_n, *_) = layer(random(4, 0, 3))
+    assert output.shape == (4, 0, 5)
+    assert h_n.shape == (1, 0, 5)
+    output.sum().backward()
+
+
+@pytest.mark.parametrize("lengths", [[4, 1], (4, 1), torch.tensor([4, 1], dtype=torch.int32)])
+def test_lengths_as_lists_and_other_integers(lengths):
+    """Item 18."""
+    layer, x = make(), random(4, 2, 3)
+    want, _ = layer(x, lengths=torch.tensor([4, 1]))
+    assert torch.equal(layer(x, lengths=lengths)[0], want)
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_a_state_goes_through_torch_save_and_loads_as_weights_only(memory):
+    """Item 18."""
+    _, state = make(memory)(random(4, 2, 3))
+    file = io.BytesIO()
+    torch.save(state, file)
+    file.seek(0)
+    again = torch.load(file, weights_only=True)
+    assert type(again) is type(state)
+    assert type(again.memory) is type(state.memory)
+    pairs = zip(state_tensors(again), state_tensors(state), strict=True)
+    assert all(torch.equal(one, other) for one, other in pairs)
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision(memory, dtype):
+    """Item 16: .bfloat16() and .half() run, as nn.LSTM's do; the memory is float32."""
+    layer = make(memory, dtype=torch.float32, output_size=2)
+    x = random(4, 2, 3).float()
+    want, _ = layer(x)
+    layer.to(dtype)
+    output, state = layer(x.to(dtype))
+    assert output.dtype == state.hidden.dtype == state.cell.dtype == dtype
+    assert {tensor.dtype for tensor in state.memory} == {torch.float32}
+    assert torch.allclose(output.float(), want, atol=0.05)
+    onward, _ = layer(x.to(dtype), state)
+    onward.float().sum().backward()
+    assert all(p.grad is not None and p.grad.dtype == dtype for p in layer.parameters())
+    begun, _ = layer(x.to(dtype), layer.initial_state(2))
+    assert torch.equal(begun, output)
+    with pytest.raises(DTypeError, match=f"x: expected dtype {dtype}"):
+        layer(x)
+
+
+def test_hooks_of_a_layer_in_half_precision_run_once():
+    layer, calls = make(dtype=torch.bfloat16), []
+    layer.register_forward_hook(lambda *_: calls.append(1))
+    layer(random(4, 2, 3).bfloat16())
+    assert calls == [1]
+
+
+@pytest.mark.parametrize("backend", ["auto", "reference"])
+def test_under_autocast_the_output_has_its_dtype(backend):
+    """Item 16: as that of nn.LSTM has."""
+    layer, x = make(dtype=torch.float32, backend=backend), random(4, 2, 3).float()
+    lstm = nn.LSTM(3, 5)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert layer(x)[0].dtype == lstm(x)[0].dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("memory", ["stack", "deque", "superposition_stack", "superposition_list"])
+def test_export_with_a_dynamic_batch_and_a_state(memory):
+    """Item 17: torch.export takes both, and what it writes can be read."""
+    layer = make(memory, batch_first=True).eval()
+    x = random(3, 4, 3)
+    dynamic = {"x": {0: torch.export.Dim("B", min=2)}}
+    program = torch.export.export(layer, (x,), dynamic_shapes=dynamic)
+    larger = random(6, 4, 3)
+    assert_close(program.module()(larger)[0], layer(larger)[0], "dynamic batch")
+    state = ub.detach_state(layer(x)[1])
+    with_state = torch.export.export(layer, (x, state))
+    file = io.BytesIO()
+    torch.export.save(with_state, file)
+    file.seek(0)
+    loaded = torch.export.load(file).module()
+    assert_close(loaded(x, state)[0], layer(x, state)[0], "loaded")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_jit_trace_says_what_to_use():
+    """Item 17."""
+    with pytest.raises(BackendError, match=r"cannot be traced.*torch\.export"):
+        torch.jit.trace(make(), (random(4, 2, 3),))
+
+
+def test_a_state_can_be_cut_off_as_word_language_model_does():
+    """Item 11: the idiom of PyTorch's example, and ours."""
+
+    def repackage_hidden(h):
+        return h.detach() if isinstance(h, torch.Tensor) else tuple(map(repackage_hidden, h))
+
+    layer, x = make("superposition_stack"), random(4, 2, 3)
+    _, state = layer(x)
+    detached = ub.detach_state(state)
+    assert not any(tensor.requires_grad for tensor in state_tensors(detached))
+    want, _ = layer(x, detached)
+    assert torch.equal(layer(x, repackage_hidden(state))[0], want)
+    other = make("superposition_stack", "gru", num_layers=2)
+    _, of_two = other(x)
+    assert torch.equal(other(x, repackage_hidden(of_two))[0], other(x, of_two)[0])
+    with pytest.raises(ShapeError, match=r"ub\.detach_state"):
+        layer(x, repackage_hidden(state)[:2])

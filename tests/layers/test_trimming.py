@@ -1,0 +1,148 @@
+"""Item 11 of the outside tests: a state carried from call to call does not grow for ever."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import unbounded as ub
+from tests.tolerances import assert_close
+from unbounded.memories import MEMORIES
+
+#: So that tanh is 1, strengths are 0 or 1 and actions one-hot.
+STRONG = 40.0
+GROWING = ["stack", "queue", "deque", "superposition_stack", "superposition_list"]
+
+
+def make(name, backend="auto"):
+    """A layer whose memory pushes where x_0 > 0 and pops elsewhere, decided."""
+    torch.manual_seed(0)
+    memory = MEMORIES[name](3)
+    layer = ub.MemoryRNN(2, 4, memory, "elman", dtype=torch.float64, backend=backend)
+    with torch.no_grad():
+        layer.controller.weight_ih.zero_()
+        layer.controller.weight_hh.zero_()
+        layer.controller.bias_ih.zero_()
+        layer.controller.weight_ih[0, 0] = STRONG  # h_0 is the sign of x_0
+        layer.controller.weight_ih[1, 1] = 1.0
+        layer.controller.bias_ih[2] = STRONG
+        for head in memory.heads:
+            rows = layer.heads.rows(head.name)
+            if "push" in head.name:
+                fill(layer, rows, 1.0)
+            elif "pop" in head.name:
+                fill(layer, rows, -1.0)
+            elif head.name == "action":
+                # Without biases: h_2 is 1 at every step, and keeps what is no push or pop at 0.
+                on = [1.0, -1.0] if name == "superposition_stack" else [-1.0, 1.0]
+                signs = torch.tensor([*on, *[0.0] * (head.shape[-1] - 2)], dtype=torch.float64)
+                layer.heads.weight[rows] = 0.0
+                layer.heads.weight[rows, 0] = STRONG * 20 * signs.repeat(head.shape[0])
+                layer.heads.weight[rows, 2] = -1e4 * (signs.repeat(head.shape[0]) == 0)
+    return layer
+
+
+def fill(layer, rows, sign):
+    # So far out that the sigmoid is exactly 0 or 1.
+    layer.heads.weight[rows] = 0.0
+    layer.heads.weight[rows, 0] = STRONG * 20 * sign
+    layer.heads.bias[rows] = 0.0
+
+
+def inputs(steps, batch=2, seed=1):
+    """In turns more and fewer on the memory, never above 40."""
+    generator = torch.Generator().manual_seed(seed)
+    height, signs = 0, []
+    for up in (torch.rand(steps, generator=generator) < 0.5).tolist():
+        sign = 1 if (up and height < 40) or height == 0 else -1
+        height += sign
+        signs.append(sign)
+    x = torch.randn(steps, batch, 2, generator=generator, dtype=torch.float64)
+    x[..., 0] = torch.tensor(signs, dtype=torch.float64).unsqueeze(1)
+    return x
+
+
+def rows_of(layer, state):
+    fields = zip(layer.memory.state_fields, state.memory, strict=True)
+    return max(field.rows_of(tensor) for field, tensor in fields)
+
+
+@pytest.mark.parametrize("name", GROWING)
+@pytest.mark.parametrize("backend", ["auto", "reference"])
+def test_chunks_give_what_one_long_call_gives_and_rows_stay_bounded(name, backend):
+    layer, x = make(name, backend), inputs(35 * 24)
+    with torch.no_grad():
+        want, last = layer(x)
+    state, outputs, rows = None, [], []
+    for chunk in x.split(35):
+        output, state = layer(chunk, state)
+        state = ub.detach_state(state)
+        outputs.append(output.detach())
+        rows.append(rows_of(layer, state))
+    assert_close(torch.cat(outputs), want, "output")
+    assert_close(state.reading, last.reading, "reading")
+    assert rows_of(layer, last) > 35 * 20
+    assert max(rows) < 2 * (128 + 2 * 35) + 2 * 40
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_a_state_with_a_gradient_keeps_its_rows(name):
+    layer, x = make(name), inputs(35 * 10)
+    state = None
+    for chunk in x.split(35):
+        _, state = layer(chunk.requires_grad_(), state)
+    assert rows_of(layer, state) >= 35 * 10
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    strengths=st.lists(
+        st.lists(st.sampled_from([0.0, 0.25, 1.0]), min_size=6, max_size=6), min_size=1, max_size=3
+    ),
+    name=st.sampled_from(["stack", "queue", "deque"]),
+    follow=st.lists(st.tuples(*[st.sampled_from([0.0, 0.5, 1.0])] * 4), min_size=1, max_size=4),
+)
+def test_a_trimmed_state_acts_as_the_whole_one(strengths, name, follow):
+    memory = MEMORIES[name](2)
+    kinds = torch.tensor(strengths, dtype=torch.float64)
+    values = torch.arange(float(kinds.numel() * 2), dtype=torch.float64).view(*kinds.shape, 2)
+    whole = memory.State(values, kinds)
+    short = memory.trim(whole)
+    assert short.strengths.shape[1] == int((kinds > 0).sum(1).max())
+    for step in follow:
+        fields = []
+        amounts = iter(step)
+        for head in memory.heads:
+            shape = (len(kinds), *head.shape)
+            fill = 7.0 if head.shape else next(amounts)
+            fields.append(torch.full(shape, fill, dtype=torch.float64))
+        instruction = memory.Instruction(*fields)
+        want, whole = memory.step(whole, instruction)
+        got, short = memory.step(short, instruction)
+        assert torch.equal(got, want)
+
+
+@pytest.mark.parametrize("name", ["superposition_stack", "superposition_list"])
+def test_trimmed_cells_act_as_all_of_them(name):
+    memory = MEMORIES[name](2)
+    generator = torch.Generator().manual_seed(0)
+    cells = torch.full((3, 2, 21), -1.0, dtype=torch.float64)
+    cells[..., 8:13] = torch.rand(3, 2, 5, generator=generator, dtype=torch.float64)
+    whole = memory.State(cells)
+    short = memory.trim(whole)
+    assert short.cells.shape[-1] == (13 if name == "superposition_stack" else 5)
+    for _ in range(4):
+        action, value = (torch.rand(3, *head.shape, generator=generator) for head in memory.heads)
+        instruction = memory.Instruction(action.double().softmax(-1), value.double())
+        want, whole = memory.step(whole, instruction)
+        got, short = memory.step(short, instruction)
+        assert_close(got, want, "reading")
+
+
+@pytest.mark.parametrize("name", MEMORIES)
+def test_an_empty_state_can_be_trimmed(name):
+    memory = MEMORIES[name](2)
+    state = memory.initial_state(2)
+    assert [t.shape for t in memory.trim(state)] == [t.shape for t in state]
