@@ -12,6 +12,10 @@ from unbounded.tasks import LengthRange, make_task
 TAPE = {"name": "turing_tape", "slots": 16, "width": 2, "shift": "zero"}
 
 
+class Text:
+    has_path = False
+
+
 def model(**options):
     options = {"memory": TAPE, "hidden_size": 2, "embedding_size": None, **options}
     controller = {"name": "elman", "recurrent": False}
@@ -49,5 +53,7 @@ def test_only_tapes_on_paths_have_such_a_number():
     lengths = LengthRange(2, 3)
     assert following(model().sequence, make_task("ntm_copy"), 1, lengths) is None
     assert following(model(memory="stack").sequence, make_task("dyck"), 1, lengths) is None
+    # Of a text there are no hundred examples to draw; nothing is drawn of it.
+    assert following(model().sequence, Text(), 1, lengths) is None
     alone = MemoryModel(inputs=2, outputs=1, memory="none", hidden_size=2)
     assert following(alone.sequence, make_task("dyck"), 1, lengths) is None

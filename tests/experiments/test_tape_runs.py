@@ -10,11 +10,12 @@ import torch
 
 from unbounded.cli.main import main
 from unbounded.errors import ConfigError, RoomWarning, say_once
-from unbounded.experiments.config.check import faults
+from unbounded.experiments.config.check import build_task, faults
 from unbounded.experiments.config.compose import merged, preset_of
 from unbounded.experiments.config.schema import RunConfig, from_dict
 from unbounded.experiments.run.evaluate import evaluate_run
 from unbounded.experiments.run.other_memory import with_memory
+from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.run import train_run
 from unbounded.experiments.run.word import course_of, typed_word
 from unbounded.figures import draw_run
@@ -49,6 +50,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_preset_has_no_fault():
     for task in ("dyck", "ntm_copy", "repeat_copy", "associative_recall"):
         assert faults(from_dict(preset_of(task))) == []
+
+
+def test_the_preset_of_dyck_words_has_the_parameters_of_the_papers_program():
+    """2300 of the controller, 2626 of the read head, 6666 of the write head, 101 of the output."""
+    whole = from_dict(preset_of("dyck"))
+    model = plan(whole, build_task(whole)).model()
+    layer = model.sequence.layer
+    assert sum(each.numel() for each in layer.controller.parameters()) == 2300
+    rows = {head.name: layer.heads.rows(head.name) for head in layer.memory.heads}
+    read = sum(rows[name].stop - rows[name].start for name in rows if name.startswith("read_"))
+    assert read * 101 == 2626
+    assert sum(each.numel() for each in layer.heads.parameters()) == 2626 + 6666
+    assert sum(each.numel() for each in model.sequence.output.parameters()) == 101
+    assert sum(each.numel() for each in model.parameters() if each.requires_grad) == 11693
 
 
 def test_a_run_is_scored_with_more_slots(folder: Path, capsys: pytest.CaptureFixture[str]):

@@ -45,11 +45,13 @@ def following(
         -1 to 1; None of a model without a tape, or a task without paths.
     """
     layer = model.layer
-    batch = task.batch(seed, "test", 0, count, lengths)
-    heights = task.heights(batch.inputs)
-    if heights is None or not isinstance(layer, MemoryRNN):
+    if not task.has_path or not isinstance(layer, MemoryRNN):
         return None
     if not isinstance(layer.memory, TuringTape):
+        return None
+    batch = task.batch(seed, "test", 0, count, lengths)
+    heights = task.heights(batch.inputs)
+    if heights is None:
         return None
     device = next(model.parameters()).device
     with torch.no_grad():

@@ -67,6 +67,7 @@ class DyckMembership(Task):
     layout = "labels"
     objective = "binary"
     scoring = "membership"
+    has_path = True
 
     def __init__(
         self,

@@ -40,6 +40,7 @@ class Task(ABC):
             targets 0 and 1, or "bits" for targets that are numbers, each of whose bits is said.
         scoring: name of the scoring that says how well it is done, or the import path of your own.
         has_lengths: whether examples are drawn from ranges of lengths.
+        has_path: whether `heights` says how many symbols are to be kept at each step.
         name: the name it is listed under.
         input_vocabulary: symbols that `Batch.inputs` indexes. A name may stand in it twice, once
             for each side of a transduction: the place counts, not the name.
@@ -53,6 +54,7 @@ class Task(ABC):
     objective: ClassVar[str] = "cross_entropy"
     scoring: str
     has_lengths: ClassVar[bool] = True
+    has_path: ClassVar[bool] = False
     name: str
     input_vocabulary: tuple[str, ...]
     output_vocabulary: tuple[str, ...]
