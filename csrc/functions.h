@@ -1,9 +1,11 @@
-// exp, sigmoid and tanh of a register, within 2 ulp; NaN and infinity come through.
+// exp, log, sigmoid and tanh of a register, within 2 ulp, and its square root; NaN and infinity come through.
 //
 // Range reduction and polynomials after Cephes (S. L. Moshier). Rounding to the nearest integer is
 // the addition of 1.5 x 2^(mantissa bits), so that no lane is ever converted to an integer: a NaN
 // lane stays a NaN without undefined behaviour.
 #pragma once
+
+#include <cmath>
 
 #include "vector.h"
 
@@ -85,6 +87,58 @@ UNBOUNDED_INLINE Vector<double> exponential(Vector<double> x) {
   Vector<double> odd = r * polynomial(square, p);
   return scaled(1.0 + 2.0 * (odd / (polynomial(square, q) - odd)), shifted, magic);
 }
+
+// log x of normal numbers; -infinity at 0, NaN below. The exponent is taken off as an integer, x is
+// then between sqrt(1/2) and sqrt(2).
+UNBOUNDED_INLINE Vector<float> logarithm(Vector<float> x) {
+  typedef int32_t Signed __attribute__((vector_size(UNBOUNDED_VECTOR_BYTES)));
+  constexpr float magic = 12582912.0f;
+  const Signed bits = (Signed)x, exponent = (bits - 0x3f3504f3) >> 23;
+  const Vector<float> n = (Vector<float>)(exponent + (Signed)(Vector<float>{} + magic)) - magic;
+  const Vector<float> f = (Vector<float>)(bits - (exponent << 23)) - 1.0f;
+  constexpr float p[] = {7.0376836292e-2f,  -1.1514610310e-1f, 1.1676998740e-1f,
+                         -1.2420140846e-1f, 1.4249322787e-1f,  -1.6668057665e-1f,
+                         2.0000714765e-1f,  -2.4999993993e-1f, 3.3333331174e-1f};
+  const Vector<float> square = f * f;
+  Vector<float> y = polynomial(f, p) * f * square - n * 2.12194440e-4f - square * 0.5f;
+  y = f + y + n * 0.693359375f;
+  y = x <= 3.40282347e38f ? y : x;
+  y = x == 0.0f ? Vector<float>{} - __builtin_inff() : y;
+  return x < 0.0f ? Vector<float>{} + __builtin_nanf("") : y;
+}
+UNBOUNDED_INLINE Vector<double> logarithm(Vector<double> x) {
+  typedef int64_t Signed __attribute__((vector_size(UNBOUNDED_VECTOR_BYTES)));
+  constexpr double magic = 6755399441055744.0;
+  const Signed bits = (Signed)x, exponent = (bits - 0x3fe6a09e667f3bcd) >> 52;
+  const Vector<double> n = (Vector<double>)(exponent + (Signed)(Vector<double>{} + magic)) - magic;
+  const Vector<double> f = (Vector<double>)(bits - (exponent << 52)) - 1.0;
+  constexpr double p[] = {1.01875663804580931796e-4, 4.97494994976747001425e-1,
+                          4.70579119878881725854e0,  1.44989225341610930846e1,
+                          1.79368678507819816313e1,  7.70838733755885391666e0};
+  constexpr double q[] = {1.0,
+                          1.12873587189167450590e1,
+                          4.52279145837532221105e1,
+                          8.29875266912776603211e1,
+                          7.11544750618563894466e1,
+                          2.31251620126765340583e1};
+  const Vector<double> square = f * f;
+  Vector<double> y = f * (square * polynomial(f, p) / polynomial(f, q)) -
+                     n * 2.121944400546905827679e-4 - square * 0.5;
+  y = f + y + n * 0.693359375;
+  y = x <= 1.7976931348623157e308 ? y : x;
+  y = x == 0.0 ? Vector<double>{} - __builtin_inf() : y;
+  return x < 0.0 ? Vector<double>{} + __builtin_nan("") : y;
+}
+
+template <class T>
+UNBOUNDED_INLINE Vector<T> square_root_of(Vector<T> x) {
+  T values[lanes<T>];  // a loop that compilers know as one instruction
+  store(values, x);
+  for (int i = 0; i < lanes<T>; ++i) values[i] = std::sqrt(values[i]);
+  return load(values);
+}
+UNBOUNDED_INLINE Vector<float> square_root(Vector<float> x) { return square_root_of<float>(x); }
+UNBOUNDED_INLINE Vector<double> square_root(Vector<double> x) { return square_root_of<double>(x); }
 
 // 1 + e^x without overflow; below, e^-x of what was cut off would be a subnormal number.
 UNBOUNDED_INLINE Vector<float> one_and_exponential(Vector<float> x) {

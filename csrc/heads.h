@@ -9,7 +9,9 @@
 namespace unbounded {
 
 // In the order of ACTIVATIONS in kernels/structures/structure.py.
-enum class Activation : int64_t { identity, tanh, sigmoid, relu, softplus, softmax };
+enum class Activation : int64_t {
+  identity, tanh, sigmoid, relu, softplus, softmax, hard_sigmoid, one_plus_relu, one_plus_softplus
+};
 
 struct Identity {
   template <class V>
@@ -53,6 +55,34 @@ struct Softplus {
   }
 };
 
+// clip(0.2 x + 0.5, 0, 1)
+struct HardSigmoid {
+  template <class V>
+  static UNBOUNDED_INLINE V value(V x) {
+    V y = x * slope<V> + half<V>;
+    y = y < 0 ? V{} : y;
+    return y > 1 ? V{} + 1 : y;
+  }
+  template <class V>
+  static UNBOUNDED_INLINE V gradient(V y, V dy) {
+    dy = y <= 0 ? V{} : dy * slope<V>;
+    return y >= 1 ? V{} : dy;
+  }
+
+ private:
+  template <class V>
+  static constexpr auto slope = decltype(V{}[0] + 0)(0.2);
+  template <class V>
+  static constexpr auto half = decltype(V{}[0] + 0)(0.5);
+};
+template <class Activation>
+struct OnePlus {
+  template <class V>
+  static UNBOUNDED_INLINE V value(V x) { return 1 + Activation::value(x); }
+  template <class V>
+  static UNBOUNDED_INLINE V gradient(V y, V dy) { return Activation::gradient(y - 1, dy); }
+};
+
 // Calls body(the activation), which is not softmax: that looks at more than one value.
 template <class Body>
 UNBOUNDED_INLINE void with_activation(Activation activation, Body body) {
@@ -65,6 +95,12 @@ UNBOUNDED_INLINE void with_activation(Activation activation, Body body) {
       return body(Relu{});
     case Activation::softplus:
       return body(Softplus{});
+    case Activation::hard_sigmoid:
+      return body(HardSigmoid{});
+    case Activation::one_plus_relu:
+      return body(OnePlus<Relu>{});
+    case Activation::one_plus_softplus:
+      return body(OnePlus<Softplus>{});
     default:
       return body(Identity{});
   }

@@ -6,6 +6,7 @@
 #include "recurrence.h"
 #include "register.h"
 #include "superposition.h"
+#include "turing_tape.h"
 #include "unroll.h"
 
 namespace unbounded {
@@ -26,6 +27,7 @@ int with_memory(const char* memory, Work& work) {
   if (is(memory, "superposition_list"))
     return work.template go<T, Controller, Superposition<SuperpositionList>>();
   if (is(memory, "register")) return work.template go<T, Controller, Register>();
+  if (is(memory, "turing_tape")) return work.template go<T, Controller, TuringTape>();
   return unknown_choice;
 }
 

@@ -19,6 +19,7 @@ OPTIONS = ("--model.hidden_size", "--model.memory", "--training.batch_size", "--
         ("anbmc", TASKS, "anbmc_sum"),
         ("an_bn", TASKS, "anbn"),
         ("treebank", TASKS, "penn_treebank"),
+        ("ntm", TASKS, "ntm_copy"),
         ("que", MEMORIES, "queue"),
         ("stak", MEMORIES, "stack"),
         ("superposition", MEMORIES, "superposition_stack"),
@@ -32,7 +33,7 @@ def test_near_names_are_proposed(given, names, meant):
     assert closest(given, names)[0] == meant
 
 
-@pytest.mark.parametrize("given", ["xyz", "foo", "", "q", "transformer", "imagenet", "ntm"])
+@pytest.mark.parametrize("given", ["xyz", "foo", "", "q", "transformer", "imagenet", "gpt"])
 @pytest.mark.parametrize("names", [TASKS, MEMORIES, VERBS, OPTIONS])
 def test_far_ones_are_not(given, names):
     assert closest(given, names) == []

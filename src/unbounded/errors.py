@@ -95,6 +95,10 @@ class BackendWarning(UserWarning):
     """The fused kernel does not apply and the reference is taken; said once for each reason."""
 
 
+class RoomWarning(UserWarning):
+    """A memory has fewer places than what is scored may need; said once for each run."""
+
+
 @functools.cache
 def say_once(message: str, category: type[Warning] = RuntimeWarning) -> None:
     """Warn the first time this message is given; `say_once.cache_clear()` forgets them all."""

@@ -9,7 +9,7 @@ import pytest
 from unbounded.cli import main
 from unbounded.errors import BackendError
 from unbounded.experiments.bench import measuring
-from unbounded.experiments.bench.cases import Case, suite
+from unbounded.experiments.bench.cases import Case, make_memory, suite
 from unbounded.experiments.bench.measuring import measure
 from unbounded.kernels import available
 
@@ -39,6 +39,14 @@ def test_superpositions_have_as_many_structures_as_the_width_says(memory, capsys
     command = ["bench", *SMALL.split(), "--memory", memory, "--controller", "elman"]
     assert main(command) == 0
     assert f"{memory}-elman" in capsys.readouterr().out
+
+
+@needs_kernels
+def test_a_tape_has_128_vectors_as_wide_as_the_width_says(capsys):
+    assert main(["bench", *SMALL.split(), "--memory", "turing_tape"]) == 0
+    assert "turing_tape-lstm" in capsys.readouterr().out
+    tape = make_memory(suite("tape")[0])
+    assert (tape.slots, tape.width) == (128, 20)
 
 
 @needs_kernels

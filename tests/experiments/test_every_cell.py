@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.experiments.tiny_streams import tiny_corpus
+from unbounded.experiments.config.check import build_task
 from unbounded.experiments.config.compose import merged, preset_of
 from unbounded.experiments.config.schema import RunConfig, from_dict
 from unbounded.experiments.run.evaluate import evaluate_run
@@ -100,7 +101,8 @@ def test_a_cell(
     again = evaluate_run(result.folder)
     assert again["rows"] == result.report["rows"]
     traces = list((result.folder / "traces").glob("*"))
-    assert len(traces) == (0 if model["memory"] == "none" else 1)
+    examples = build_task(config).traced(1)
+    assert len(traces) == (0 if model["memory"] == "none" else len(examples))
     for trace in traces:
         loaded = load_trace(trace)
         assert loaded.symbols is not None

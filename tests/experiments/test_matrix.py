@@ -71,6 +71,6 @@ def test_the_table_and_the_picture(tmp_path: Path):
     assert "| Copy | 0.50 / 0.25 |  |" in text
     row = next(line for line in text.splitlines() if line.startswith("| a^n b^n |"))
     assert row.count("1.00 / 0.12") == 1
-    assert "2 of 144 runs are finished" in text
+    assert "2 of 200 runs are finished" in text
     names = {path.name for path in draw_tasks(TIER, tmp_path)}
     assert {"matrix.png", "matrix.svg"} <= names

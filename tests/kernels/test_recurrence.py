@@ -26,6 +26,7 @@ from unbounded.memories import (
     NeuralStack,
     SuperpositionList,
     SuperpositionStack,
+    TuringTape,
 )
 
 ROWS = ("stack", "queue", "deque")
@@ -88,6 +89,8 @@ def some_memory(data):
         data.draw(s) for s in (st.integers(1, 6), st.booleans(), st.none() | st.integers(0, 8))
     )
     capacity = None if room is None else depth + room
+    slots, reach = data.draw(st.integers(5, 40)), data.draw(st.integers(0, 2))
+    heads, written = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 3))
 
     def policy(name):
         return "error" if room is None else name
@@ -100,6 +103,13 @@ def some_memory(data):
                 NeuralDeque(width),
                 SuperpositionStack(width // 2 + 1, depth, noop, capacity, policy("drop_bottom")),
                 SuperpositionList(width // 2 + 1, depth, noop, capacity, policy("drop_ends")),
+                TuringTape(slots, width // 4 + 1, heads, written, shift_range=reach),
+                TuringTape(
+                    *(slots, width // 4 + 1, heads, written, "zero"),
+                    shift_range=reach,
+                    variant="deleu2016",
+                    reads="before" if noop else "after",
+                ),
             ]
         )
     )

@@ -18,7 +18,7 @@ from test_recurrence import some_memory
 
 from unbounded.errors import BackendError, BackendWarning, MemoryOverflowError, ShapeError, say_once
 from unbounded.kernels import unroll
-from unbounded.memories import NeuralStack, SuperpositionList, SuperpositionStack
+from unbounded.memories import NeuralStack, SuperpositionList, SuperpositionStack, TuringTape
 
 
 def make(memory, steps, batch, before, kind, seed, dtype=torch.float64):
@@ -34,6 +34,8 @@ def make(memory, steps, batch, before, kind, seed, dtype=torch.float64):
             # Sums above 1 grow exponentially with the steps.
             is_soft = kind == "soft" and steps <= 12
             drawn = one_hot if kind == "binary" else drawn if is_soft else (20 * drawn).softmax(-1)
+        elif head.activation.startswith("one_plus"):
+            drawn = 1 + 3 * drawn
         elif kind == "eighths":
             drawn = (drawn * 9).floor() / 8
         elif kind == "binary":
@@ -61,7 +63,7 @@ def assert_unroll_parity(memory, instruction, state, chosen=slice(None)):
         return run(memory, "reference", *wide, chosen)
 
     got, wanted = (run(memory, b, instruction, state, chosen) for b in ("cpu", "reference"))
-    assert_equal_up_to_rounding(got, wanted, again)
+    assert_equal_up_to_rounding(got, wanted, again, cancels=isinstance(memory, TuringTape))
 
 
 @settings(max_examples=200, deadline=None)
@@ -77,6 +79,10 @@ def assert_unroll_parity(memory, instruction, state, chosen=slice(None)):
 )
 def test_parity(steps, batch, rows, kind, chosen, seed, dtype, data):
     memory = some_memory(data)
+    if isinstance(memory, TuringTape):
+        # Sharpening makes much of little, rounding included, in step after step, and most where
+        # a shift has lost all weight over an end.
+        steps, rows, dtype = min(steps, 12), rows + 1, torch.float64
     instruction, state = make(memory, steps, batch, rows, kind, seed, dtype)
     assert_unroll_parity(memory, instruction, state, chosen)
 

@@ -8,6 +8,7 @@ from torch import nn
 
 import unbounded as ub
 from tests.tolerances import assert_close
+from unbounded.errors import ConfigError
 
 DOUBLE = torch.float64
 
@@ -54,6 +55,25 @@ def test_gru_and_elman_equal_torch(kind):
     got, (got_h,) = run(ours, x, (h,))
     assert_close(got, want)
     assert_close(got_h, want_h[0])
+
+
+def test_an_elman_controller_with_two_biases_equals_torch():
+    theirs = nn.RNN(3, 5, dtype=DOUBLE)
+    ours = ub.ElmanController(3, 5, dtype=DOUBLE, second_bias=True)
+    names = {name: f"{name}_l0" for name, _ in ours.named_parameters()}
+    assert len(names) == 4
+    ours.load_state_dict({name: theirs.state_dict()[other] for name, other in names.items()})
+    x, h = torch.randn(7, 2, 3, dtype=DOUBLE), torch.randn(2, 5, dtype=DOUBLE)
+    assert_close(run(ours, x, (h,))[0], theirs(x, h[None])[0])
+
+
+def test_a_second_bias_counts_without_recurrence_too():
+    ours = ub.ElmanController(3, 5, activation="relu", recurrent=False, second_bias=True)
+    x = torch.randn(2, 3)
+    wanted = x @ ours.weight_ih.T + ours.bias_ih + ours.bias_hh
+    assert torch.allclose(ours(x, (torch.zeros(2, 5),))[0], wanted.relu(), atol=1e-6)
+    with pytest.raises(ConfigError, match="second_bias: expected False without a bias, got True"):
+        ub.ElmanController(3, 5, bias=False, second_bias=True)
 
 
 def test_an_elman_controller_without_recurrence_forgets():

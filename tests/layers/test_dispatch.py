@@ -14,7 +14,7 @@ from tests.memories.common import MEMORIES, instructions, requires_grad
 from tests.tolerances import assert_close
 from unbounded import kernels
 from unbounded.errors import BackendError, BackendWarning, say_once
-from unbounded.layers.heads import HEAD_ACTIVATIONS
+from unbounded.memories.head import ACTIVATIONS
 from unbounded.memories.state import state_tensors
 
 DOUBLE = torch.float64
@@ -290,7 +290,7 @@ def test_a_negative_strength_in_a_state_is_not_for_the_kernel(memory, fused_call
 
 
 def test_an_activation_that_no_kernel_knows_runs_on_the_reference(fused_calls, monkeypatch):
-    monkeypatch.setitem(HEAD_ACTIVATIONS, "elu", torch.nn.functional.elu)
+    monkeypatch.setitem(ACTIVATIONS, "elu", torch.nn.functional.elu)
     monkeypatch.setattr(
         ub.NeuralStack,
         "heads",

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 import unbounded as ub
 from unbounded import kernels
-from unbounded.layers.heads import HEAD_ACTIVATIONS
 from unbounded.memories import Constant, Drawn, FirstOne, Head, Learned, Memory, StateField
+from unbounded.memories.head import ACTIVATIONS
 from unbounded.memories.register import Register
 
 UNIFORM = functools.partial(nn.init.uniform_, a=0.25, b=0.75)
@@ -135,6 +135,16 @@ LIBRARY = {
     "full_superposition_list": functools.partial(
         ub.SuperpositionList, 2, capacity=3, overflow="drop_ends"
     ),
+    "turing_tape": functools.partial(ub.TuringTape, 7, 3),
+    "turing_tape_of_two_papers": functools.partial(
+        ub.TuringTape, 5, 2, 2, 3, "zero", shift_range=2, variant="deleu2016"
+    ),
+    "learned_turing_tape": functools.partial(
+        ub.TuringTape, 4, 2, initial_cells="learned", initial_weights="learned", reads="before"
+    ),
+    "random_turing_tape": functools.partial(
+        ub.TuringTape, 4, 2, initial_cells="random", initial_weights="uniform", shift_range=0
+    ),
 }
 TOYS = {
     "toy": Toy,
@@ -150,7 +160,7 @@ def told(memory, batch, steps, seed=0, dtype=torch.float64):
     generator = torch.Generator().manual_seed(seed)
     return memory.Instruction(
         *(
-            HEAD_ACTIVATIONS[head.activation](
+            ACTIVATIONS[head.activation](
                 torch.randn(batch, steps, *head.shape, generator=generator, dtype=dtype)
             )
             for head in memory.heads

@@ -8,6 +8,7 @@ from unbounded.tasks import TASKS, LengthRange, make_task
 TRANSDUCTION = ["copy", "reversal", "bigram_flip", "svo_sov", "gender"]
 STREAMS = ["anbn", "anbncn", "anbncndn", "anb2n", "anbmc_sum", "anbmc_product", "anbmcndm"]
 STREAMS += ["memorization", "binary_addition"]
+BITS = ["ntm_copy", "repeat_copy", "associative_recall"]
 
 
 def test_names():
@@ -17,12 +18,14 @@ def test_names():
         "answer_copy",
         *STREAMS,
         "dyck_prefixes",
+        "dyck",
+        *BITS,
         "penn_treebank",
         "text",
     ]
 
 
-@pytest.mark.parametrize("name", [*TRANSDUCTION, *STREAMS])
+@pytest.mark.parametrize("name", [*TRANSDUCTION, *STREAMS, "dyck_prefixes", "dyck", *BITS])
 def test_a_task_knows_its_name_and_takes_its_options(name):
     assert inspect.getdoc(TASKS[name])
     task = make_task(name, train_lengths="10:12", test_lengths=LengthRange(20, 21))

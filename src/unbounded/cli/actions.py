@@ -1,4 +1,4 @@
-"""`unbounded actions RUN INPUT`: what the stacks or lists of a trained run do, step by step."""
+"""`unbounded actions RUN INPUT`: what the memory of a trained run does, step by step."""
 
 from __future__ import annotations
 
@@ -6,13 +6,21 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from unbounded.cli.defaults import import_modules
 from unbounded.cli.parsing import Parser, parse
 from unbounded.errors import ConfigError, RunExistsError
 
+if TYPE_CHECKING:
+    from jsonargparse import Namespace
+
+    from unbounded.models.memory_model import MemoryModel
+    from unbounded.tasks import Task
+
 #: Symbols beyond which nothing would be seen for many seconds.
 _LONG = 2000
+
 _DESCRIPTION = """Show what each stack or list of a trained run does with an input, step by step.
 
 A row is a step: the symbol that was read, the next one, the likeliest one and the chance of the
@@ -20,17 +28,25 @@ next; then the action of each stack, with its weight where it is not decided, an
 after it. The memory is empty at the beginning. In a terminal, stacks for which a line has no room
 follow below; a pipe or file gets them side by side. With --out the same goes into pictures.
 
+Of a run on words to be judged, such as Dyck words, a row is a prefix: the chance that yes is said
+of it, and where the heads of a tape are. With --course FILE.gif the heads over the course of
+training become an animation, of as many frames as the run kept checkpoints
+(--training.keep_checkpoints).
+
 examples:
   unbounded actions RUN aaabbb
+  unbounded actions RUN uuuddudd --out pictures
   unbounded actions RUN aabbaabb --rounded --out pictures
 """
+
+_PICTURES = ("actions", "action_table", "path", "tape")
 
 
 def parser(arguments: Sequence[str]) -> Parser:
     """The parser of this verb."""
     made = Parser(prog="unbounded actions", description=_DESCRIPTION)
     made.add_argument("run", type=str, help="The run's folder, or the beginning of its name.")
-    made.add_argument("input", type=str, help="At least two symbols; the last is only predicted.")
+    made.add_argument("input", type=str, help="Its symbols. Of streams the last is only predicted.")
     made.add_argument("--rounded", action="store_true", help="Of the machine that rounding made.")
     made.add_argument(
         "--discretize", action="store_true", help="Take the likeliest action to its full weight."
@@ -40,6 +56,9 @@ def parser(arguments: Sequence[str]) -> Parser:
     )
     made.add_argument(
         "--import", dest="imports", type=str | None, help="A module of your own that the run names."
+    )
+    made.add_argument(
+        "--course", type=str | None, default=None, help="Of words: file for an animation, .gif."
     )
     made.add_argument("--out", type=str | None, default=None, help="Folder for pictures.")
     made.add_argument("--overwrite", action="store_true", help="Replace pictures in it.")
@@ -53,9 +72,7 @@ def run(arguments: Sequence[str]) -> int:
         raise ConfigError(faults)
     folder = None if given.out is None else Path(given.out)
     if folder is not None and not given.overwrite:
-        there = [
-            path for path in folder.glob("action*") if path.stem in ("actions", "action_table")
-        ]
+        there = [path for path in folder.glob("*") if path.stem in _PICTURES]
         if there:
             raise RunExistsError(f"{there[0]} exists; --overwrite replaces it")
     from unbounded.evaluation import action_rows, action_table, read_symbols
@@ -71,6 +88,11 @@ def run(arguments: Sequence[str]) -> int:
         config.machine.data = given.data
     task = build_task(config)
     model, _ = load_model(run_folder, given.rounded)
+    if task.layout == "labels":
+        _judge(given, run_folder, folder, model, task)
+        return 0
+    if given.course is not None:
+        raise ConfigError([f"--course: has no meaning on task {task.name!r}; leave it out"])
     superposition_layer(model)  # a run without stacks or lists: said before its symbols are read
     symbols = read_symbols(task, given.input)
     if len(symbols) > _LONG:
@@ -88,3 +110,24 @@ def run(arguments: Sequence[str]) -> int:
         ]
         print("\nwritten:", *written, sep="\n  ")
     return 0
+
+
+def _judge(
+    given: Namespace, run_folder: Path, folder: Path | None, model: MemoryModel, task: Task
+) -> None:
+    """Print what is said of each prefix of a word; draw it when asked."""
+    from unbounded.evaluation.report import aligned
+    from unbounded.experiments.run.word import course_of, draw_word, prefix_lines, typed_word
+    from unbounded.figures import draw_course
+
+    if given.discretize:
+        raise ConfigError([f"--discretize: has no meaning on task {task.name!r}; leave it out"])
+    word = typed_word(task, given.input)
+    print("\n".join(aligned(prefix_lines(model, task, word))))
+    title = f"{run_folder.name}: {given.input}"
+    written = [] if folder is None else draw_word(model, task, word, folder, title)
+    if given.course is not None:
+        frames = course_of(run_folder, task, word)
+        written.append(draw_course(frames, Path(given.course), title=given.input))
+    if written:
+        print("\nwritten:", *written, sep="\n  ")

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+import yaml
+
 from unbounded.cli.defaults import import_modules
 from unbounded.cli.parsing import Parser, parse
 from unbounded.errors import ConfigError, RunExistsError
@@ -22,7 +24,11 @@ examples:
   unbounded evaluate runs/copy-queue-lstm-*-seed1
   unbounded evaluate RUN --lengths 100:1000 --every 100
   unbounded evaluate RUN --lengths 65:128,129:256,257:512 --count 1000
+  unbounded evaluate RUN --model.memory.slots 256
+
+--model.memory.OPTION VALUE changes an option of the run's memory, where no weight depends on it.
 """
+_MEMORY = "--model.memory."
 _T = TypeVar("_T")
 
 
@@ -77,6 +83,7 @@ def parser(arguments: Sequence[str]) -> Parser:
 
 def run(arguments: Sequence[str]) -> int:
     """Score the run, print the table, write the report."""
+    arguments, memory = _without_memory(arguments)
     given, faults = parse(parser(arguments), arguments)
     from unbounded.experiments.config.check import ranges
     from unbounded.experiments.config.checking import check_choice, check_number
@@ -115,6 +122,7 @@ def run(arguments: Sequence[str]) -> int:
         rounded=given.rounded,
         discretize=given.discretize,
         device=given.device,
+        memory=memory,
     )
     if out is None:
         evaluations = folder / "evaluations"
@@ -135,12 +143,37 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
+def _without_memory(arguments: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
+    """The arguments without the options of a memory, and these."""
+    from unbounded.experiments.config import plain_yaml
+
+    rest: list[str] = []
+    memory: dict[str, Any] = {}
+    words = iter(arguments)
+    for word in words:
+        option, equals, value = word.partition("=")
+        if not option.startswith(_MEMORY):
+            rest.append(word)
+            continue
+        name, text = option.removeprefix(_MEMORY), value if equals else next(words, "")
+        if not text or name == "name":
+            raise ConfigError(
+                [f"{option}: expected an option of the run's memory and its value, got {text!r}"]
+            )
+        try:
+            memory[name] = plain_yaml.load(text)
+        except (ValueError, yaml.YAMLError):
+            memory[name] = text  # of the option's kind it is not; that is said with its name
+    return rest, memory
+
+
 def _name(report: dict[str, Any]) -> str:
     from unbounded.evaluation import scoring_of
 
     head = report["split"]
     head += "-rounded" if report["weights"] == "model-rounded" else ""
     head += "-discrete" if report["discretized"] else ""
+    head += "".join(f"-{name}{value}" for name, value in report["memory_options"].items())
     label = scoring_of(report["scoring"]).label(report["rows"])
     return "-".join(part for part in (head, label, f"seed{report['seed']}") if part)
 

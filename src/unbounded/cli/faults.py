@@ -91,7 +91,8 @@ def fault(actions: list[argparse.Action], group: list[str], message: str) -> str
             others = f" Others like it: {', '.join(close[1:])}." if close[1:] else ""
             return f"unknown option {option!r}.{hint}{others} --help shows all."
         if not option.startswith("-"):
-            return f"expected an option such as --NAME VALUE, got {' '.join(group)!r}"
+            more = " ".join(group[1:])
+            return f"expected an option such as --NAME VALUE after {option!r}, got {more!r}"
     text = re.sub(r"\s+", " ", message).strip()
     text = re.sub(r'^Parser key "([^"]+)": ', r"\1: ", text)
     return _of_value(actions, text) or text
@@ -109,13 +110,12 @@ def _of_value(actions: list[argparse.Action], text: str) -> str | None:
     unasked = re.match(r"ignored explicit argument (.*)", rest)
     if unasked is not None:
         return f"{action.dest}: it is given without a value, got {unasked[1]}"
+    is_group = any(other.dest.startswith(f"{action.dest}.") for other in actions)
+    below = f"the options below it, as in --{action.dest}.NAME VALUE, or the path of a YAML file"
     if rest == "expected one argument":
-        return f"{action.dest}: expected {expected(action)}, got nothing"
+        return f"{action.dest}: expected {below if is_group else expected(action)}, got nothing"
     if rest.startswith("Unable to load config"):
-        return (
-            f"{action.dest}: expected the options below it, as in {name}.NAME VALUE, or the path "
-            f"of a YAML file of them, got {rest.rpartition('config ')[2]}"
-        )
+        return f"{action.dest}: expected {below}, got {rest.rpartition('config ')[2]}"
     got = re.match(r"(?:Expected|Does not validate).*\b(?:Got|Given) value: (.*)", rest)
     return None if got is None else f"{action.dest}: expected {expected(action)}, got {got[1]!r}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -56,6 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code: 0 done, 2 bad input, 3 a NaN or infinite loss, 130 or 143 stopped.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
+    # Pictures go into files: no window system is needed, whatever the environment names.
+    os.environ["MPLBACKEND"] = "agg"
     with _ctrl_c() as stopped:
         try:
             with outliving(work=bool(given) and given[0] in WORKING):

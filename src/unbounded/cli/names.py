@@ -27,6 +27,11 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "binary_addition": "Add in binary: 101+1=011. with the sum's lowest digit first; "
         "lengths are digits in all.",
         "dyck_prefixes": "Say at each bracket whether all brackets so far are balanced.",
+        "dyck": "Say whether a balanced word is a Dyck word; its length is n of 2n symbols.",
+        "ntm_copy": "Say bit vectors again, after a delimiter.",
+        "repeat_copy": "Say bit vectors again as often as a number says, and then the end.",
+        "associative_recall": "Say the item that came after the one asked for; an item is "
+        "three bit vectors.",
         "penn_treebank": "Predict the next word of Penn Treebank; the project ships no text.",
         "text": "Predict the next word of a text of your own, from a folder (--data FOLDER).",
     },
@@ -42,6 +47,8 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "NO-OP would leave there.",
         "superposition_list": "Lists of numbers over all integer places; HEAD stays in the "
         "middle and the list moves.",
+        "turing_tape": "N locations of M numbers with R read heads and W write heads, all of "
+        "them soft.",
     },
     "controllers": {
         "lstm": "An LSTM cell with one bias a gate, which is what the paper's "
@@ -66,6 +73,8 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "DeQue)",
         "joulin2015": "Inferring Algorithmic Patterns with Stack-Augmented Recurrent Nets "
         "(Stack RNN)",
+        "deleu2016": "Learning Operations on a Stack with Neural Turing Machines (Dyck words)",
+        "graves2014": "Neural Turing Machines (copy, repeat copy, associative recall)",
         "matrix": "Every memory on every algorithmic task at one budget (of no paper)",
     },
 }

@@ -216,4 +216,8 @@ def _config(given: Namespace, task: str | None) -> RunConfig | None:
         return None
     data: dict[str, Any] = given.as_dict()
     names = {item.name for item in dataclasses.fields(RunConfig)}
-    return from_dict({**{key: value for key, value in data.items() if key in names}, "task": task})
+    chosen = {key: value for key, value in data.items() if key in names}
+    try:
+        return from_dict({**chosen, "task": task})
+    except TypeError as error:
+        raise ConfigError(str(error).split("; ")) from error

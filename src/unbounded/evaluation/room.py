@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from typing import Any
 
 from torch import nn
 
+from unbounded.errors import RoomWarning, say_once
 from unbounded.layers import MemoryRNN
 from unbounded.memories import SuperpositionMemory
+from unbounded.memories.turing_tape import TuringTape
+from unbounded.tasks import LengthRange, Task
 
 
 def with_room(model: nn.Module, symbols: int) -> tuple[nn.Module, int | None]:
@@ -34,6 +38,27 @@ def with_room(model: nn.Module, symbols: int) -> tuple[nn.Module, int | None]:
         make: Any = type(old)
         layer.memory = make(old.count, old.depth, old.noop, capacity=symbols, overflow=old.overflow)
     return roomy, symbols
+
+
+def warn_of_room(model: nn.Module, task: Task, lengths: Iterable[LengthRange]) -> None:
+    """Warn, once, where a tape has fewer slots than what it reads may have to be kept at once.
+
+    Args:
+        model: whose tapes are looked at.
+        task: says what must be kept.
+        lengths: that are scored.
+    """
+    tapes = [part.memory for part in model.modules() if isinstance(part, MemoryRNN)]
+    slots = [tape.slots for tape in tapes if isinstance(tape, TuringTape)]
+    held = [task.most_held(each) for each in lengths]
+    most = max((each for each in held if each is not None), default=0)
+    if slots and most > min(slots):
+        say_once(
+            f"words of task {task.name} may be up to {most} high, and the tape has {min(slots)} "
+            "slots: it may not stack them all. `unbounded evaluate RUN --model.memory.slots "
+            f"{most + 1}` scores with more.",
+            RoomWarning,
+        )
 
 
 def _is_short(part: nn.Module, symbols: int) -> bool:

@@ -17,6 +17,8 @@ from unbounded.training.objective import OBJECTIVES
 
 #: Scores each sequence of predicted tokens, targets and mask [B, T]: coarse bool [B], fine [B].
 Judge = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+#: Makes numbers [B, K] of logits [B, T, V], targets and mask [B, T].
+Look = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -94,36 +96,64 @@ def score(
     """
     if count < 1:
         raise ConfigError([f"count must be at least 1, got {count}"])
-    batch = task.batch(seed, split, start, count, lengths)
-    rank, processes = share
-    model, _ = with_room(model, batch.inputs.shape[1])
     predict = OBJECTIVES[task.objective].predict
-    coarse, fine = torch.zeros(count), torch.zeros(count, dtype=torch.float64)
-    with torch.no_grad():
-        for number, rows in enumerate(_chunks(batch.lengths, chunk_tokens)):
-            if check is not None:
-                check()
-            if number % processes == rank:
-                coarse[rows], fine[rows] = _score_rows(model, batch, rows, device, predict, judge)
-    if processes > 1 and total is not None:
-        coarse, fine = (total(part.to(device)).cpu() for part in (coarse, fine))
+
+    def look(logits: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
+        judged = judge(predict(logits).cpu(), targets, mask)
+        return torch.stack([each.double() for each in judged], dim=1)
+
+    coarse, fine = numbers_of(
+        model,
+        task.batch(seed, split, start, count, lengths),
+        look,
+        2,
+        device=device,
+        chunk_tokens=chunk_tokens,
+        share=share,
+        total=total,
+        check=check,
+    ).unbind(dim=1)
     mean = float(fine.mean())
     error = float(fine.std()) / math.sqrt(count) if count > 1 else 0.0
     return Score(count=count, right=int(coarse.sum()), fine=mean, fine_error=error)
 
 
-def _score_rows(
+def numbers_of(
     model: nn.Module,
     batch: Batch,
-    rows: Tensor,
-    device: torch.device | str,
-    predict: Callable[[Tensor], Tensor],
-    judge: Judge,
-) -> tuple[Tensor, Tensor]:
-    steps = int(batch.lengths[rows].max())
-    predicted = predict(model(batch.inputs[rows, :steps].to(device))[0]).cpu()
-    coarse, fine = judge(predicted, batch.targets[rows, :steps], batch.mask[rows, :steps])
-    return coarse.to(torch.float32), fine
+    look: Look,
+    width: int,
+    *,
+    device: torch.device | str = "cpu",
+    chunk_tokens: int = 32768,
+    share: tuple[int, int] = (0, 1),
+    total: Callable[[Tensor], Tensor] | None = None,
+    check: Callable[[], None] | None = None,
+) -> Tensor:
+    """Numbers of each sequence of a batch, in its order, float64 [B, K].
+
+    Args:
+        model: called as model(inputs), gives logits [B, T, V] first.
+        batch: on the CPU.
+        look: makes K numbers of each sequence out of logits (on the device), targets and mask (on
+            the CPU); gives float64 on the CPU.
+        width: K.
+        device, chunk_tokens, share, total, check: as for `score`.
+    """
+    rank, processes = share
+    model, _ = with_room(model, batch.inputs.shape[1])
+    numbers = torch.zeros(len(batch.lengths), width, dtype=torch.float64)
+    with torch.no_grad():
+        for number, rows in enumerate(_chunks(batch.lengths, chunk_tokens)):
+            if check is not None:
+                check()
+            if number % processes == rank:
+                steps = int(batch.lengths[rows].max())
+                logits = model(batch.inputs[rows, :steps].to(device))[0]
+                numbers[rows] = look(logits, batch.targets[rows, :steps], batch.mask[rows, :steps])
+    if processes > 1 and total is not None:
+        numbers = total(numbers.to(device)).cpu()
+    return numbers
 
 
 def mean_nats(

@@ -5,23 +5,31 @@ This folder takes files, or rows of numbers that `unbounded.evaluation` made, an
 
 from unbounded.figures.actions import draw_action_table, draw_actions, read_actions
 from unbounded.figures.convergence import draw_convergence
+from unbounded.figures.course import draw_course
 from unbounded.figures.curves import Curves, read_curves
 from unbounded.figures.figure1a import draw_worked_example
 from unbounded.figures.lengths import draw_lengths
 from unbounded.figures.matrix import draw_matrix
 from unbounded.figures.memory import draw_memory
+from unbounded.figures.path import draw_path
 from unbounded.figures.run import draw_run
+from unbounded.figures.tape import TapeTrace, draw_tape, read_tape
 
 __all__ = [
     "Curves",
+    "TapeTrace",
     "draw_action_table",
     "draw_actions",
     "draw_convergence",
+    "draw_course",
     "draw_lengths",
     "draw_matrix",
     "draw_memory",
+    "draw_path",
     "draw_run",
+    "draw_tape",
     "draw_worked_example",
     "read_actions",
     "read_curves",
+    "read_tape",
 ]

@@ -21,6 +21,8 @@ def draw_lengths(
     *,
     trained_to: int | None = None,
     title: str = "Accuracy by length",
+    what: str = "sequences that are right",
+    shaded: bool = False,
 ) -> list[Path]:
     """Draw the share of right sequences against their length n.
 
@@ -34,6 +36,8 @@ def draw_lengths(
         name: file name without ending.
         trained_to: the longest n of training, marked by a line; None marks none.
         title: heading.
+        what: is drawn against n.
+        shaded: whether the lengths of training are shaded rather than their end marked.
     Returns:
         The paths written, PNG first.
     Raises:
@@ -73,7 +77,9 @@ def draw_lengths(
             if len(runs) > 1:
                 low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
                 axis.fill_between(lengths, low, high, color=colour, alpha=0.18, linewidth=0)
-        if trained_to is not None:
+        if trained_to is not None and shaded:
+            axis.axvspan(axis.get_xlim()[0], trained_to, color="grey", alpha=0.2, linewidth=0)
+        elif trained_to is not None:
             axis.axvline(trained_to, color="grey", linestyle=":", linewidth=1.2)
             axis.annotate(
                 "longest of training",
@@ -85,7 +91,7 @@ def draw_lengths(
                 color="grey",
             )
         axis.set_xlabel("n")
-        axis.set_ylabel("sequences that are right")
+        axis.set_ylabel(what)
         axis.set_ylim(-0.03, 1.03)
         axis.grid(axis="y", alpha=0.3)
         figure.legend(loc="outside lower center", ncols=2)

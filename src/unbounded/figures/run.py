@@ -9,6 +9,7 @@ from unbounded.figures.actions import draw_actions, has_actions, read_actions
 from unbounded.figures.convergence import draw_convergence
 from unbounded.figures.curves import read_curves
 from unbounded.figures.memory import draw_memory
+from unbounded.figures.tape import draw_tape
 from unbounded.layers import load_trace
 
 
@@ -16,8 +17,9 @@ def draw_run(run_folder: Path) -> list[Path]:
     """Draw a run's curves and its traces into `run_folder/figures`.
 
     metrics.jsonl becomes `convergence`; each `traces/NAME.safetensors` becomes `NAME`, a picture of
-    the memory at work, or of its actions where it has stacks or lists in superposition; a trace of
-    another memory is left as it is. What is not there is not drawn; existing pictures are replaced.
+    the memory at work, of its actions where it has stacks or lists in superposition, or of the
+    heads of a tape; a trace of another memory is left as it is. What is not there is not drawn;
+    existing pictures are replaced.
 
     Returns:
         The paths written, PNG and SVG of each figure; empty for a run that measured nothing yet.
@@ -40,4 +42,6 @@ def draw_run(run_folder: Path) -> list[Path]:
             paths += draw_actions(rows, figures, trace_file.stem, title=run_folder.name)
         elif "strengths" in trace.arrays:
             paths += draw_memory(trace_file, figures, trace_file.stem)
+        elif "write_weights" in trace.arrays:
+            paths += draw_tape(trace_file, figures, trace_file.stem, title=run_folder.name)
     return paths

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from unbounded.checks import check_positive
-from unbounded.errors import ChoiceError
+from unbounded.errors import ChoiceError, ConfigError
 from unbounded.kernels import ControllerWeights
 
 ControllerState = tuple[Tensor, ...]
@@ -82,6 +82,8 @@ def elman_cell(
     total = _linear(inputs, weights.weight_ih, weights.bias_ih)
     if weights.weight_hh is not None:
         total = total + _linear(h, weights.weight_hh, weights.bias_hh)
+    elif weights.bias_hh is not None:
+        total = total + weights.bias_hh
     return (ACTIVATIONS[activation](total),)
 
 
@@ -265,6 +267,10 @@ class ElmanController(WeightedController):
         activation: "tanh", "sigmoid" or "relu".
         recurrent: whether h_{t-1} is an input (the matrix R of Joulin & Mikolov 2015).
         bias: whether there is a bias; Joulin & Mikolov 2015 have none.
+        second_bias: whether there is one more beside it, as in torch.nn.RNN; the program of Deleu &
+            Dureau 2016 has one for x and one for what is read.
+    Raises:
+        ChoiceError: no such activation. ConfigError: a second bias without the first.
     """
 
     def __init__(
@@ -276,10 +282,14 @@ class ElmanController(WeightedController):
         bias: bool = True,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
+        *,
+        second_bias: bool = False,
     ) -> None:
         super().__init__()
         if activation not in ACTIVATIONS:
             raise ChoiceError("activation", activation, ACTIVATIONS)
+        if second_bias and not bias:
+            raise ConfigError(["second_bias: expected False without a bias, got True"])
         self.activation = activation
         self.kernel_name = f"elman_{activation}"
         self._make_weights(
@@ -287,7 +297,7 @@ class ElmanController(WeightedController):
             input_size,
             hidden_size,
             recurrent=recurrent,
-            biases=int(bias),
+            biases=int(bias) + int(second_bias),
             device=device,
             dtype=dtype,
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from itertools import accumulate
 
 import torch
@@ -12,15 +11,7 @@ from torch.nn import functional as F
 
 from unbounded.errors import ChoiceError
 from unbounded.memories import Head
-
-HEAD_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "identity": lambda tensor: tensor,
-    "tanh": torch.tanh,
-    "sigmoid": torch.sigmoid,
-    "relu": F.relu,
-    "softplus": F.softplus,
-    "softmax": lambda tensor: torch.softmax(tensor, dim=-1),
-}
+from unbounded.memories.head import ACTIVATIONS
 
 
 def head_slices(heads: tuple[Head, ...]) -> dict[str, slice]:
@@ -43,7 +34,7 @@ def apply_heads(
     raw = F.linear(hidden, weight, bias).to(weight.dtype)
     parts = torch.split(raw, [head.size for head in heads], dim=-1)
     return tuple(
-        HEAD_ACTIVATIONS[head.activation](part.view(-1, *head.shape))
+        ACTIVATIONS[head.activation](part.view(-1, *head.shape))
         for head, part in zip(heads, parts, strict=True)
     )
 
@@ -69,8 +60,8 @@ class Heads(nn.Module):
     ) -> None:
         super().__init__()
         for head in heads:
-            if head.activation not in HEAD_ACTIVATIONS:
-                raise ChoiceError("head activation", head.activation, HEAD_ACTIVATIONS)
+            if head.activation not in ACTIVATIONS:
+                raise ChoiceError("head activation", head.activation, ACTIVATIONS)
         self.heads = heads
         self._slices = head_slices(heads)
         size = sum(head.size for head in heads)

@@ -19,6 +19,7 @@ from unbounded.memories.superposition_stack import (
     SuperpositionStack,
     trim_cells,
 )
+from unbounded.memories.turing_tape import TapeInstruction, TapeState, TuringTape
 
 #: Every memory by the name that configurations use. "quiet_deque" is the deque whose bottom is
 #: pushed little at first; with both ends alike, copying was not learned (results/grefenstette2015).
@@ -29,6 +30,7 @@ MEMORIES: dict[str, Callable[..., Memory[Any, Any]]] = {
     "quiet_deque": quiet_deque,
     "superposition_stack": SuperpositionStack,
     "superposition_list": SuperpositionList,
+    "turing_tape": TuringTape,
 }
 
 __all__ = [
@@ -55,6 +57,9 @@ __all__ = [
     "SuperpositionList",
     "SuperpositionMemory",
     "SuperpositionStack",
+    "TapeInstruction",
+    "TapeState",
+    "TuringTape",
     "TwoEndedPushPop",
     "detach_state",
     "index_state",

@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from unbounded.checks import check_like, check_shape
 from unbounded.errors import ShapeError
+
+#: What maps a head's products to its field, by name. Softmax goes over the last axis. The kernels
+#: have the same (csrc/heads.h).
+ACTIVATIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
+    "identity": lambda tensor: tensor,
+    "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid,
+    "relu": F.relu,
+    "softplus": F.softplus,
+    "softmax": lambda tensor: torch.softmax(tensor, dim=-1),
+    # clip(0.2 x + 0.5, 0, 1), with derivative 0 at the bounds.
+    "hard_sigmoid": lambda tensor: F.hardtanh(0.2 * tensor + 0.5, 0.0, 1.0),
+    "one_plus_relu": lambda tensor: 1 + F.relu(tensor),
+    "one_plus_softplus": lambda tensor: 1 + F.softplus(tensor),
+}
 
 
 class Head(NamedTuple):
@@ -17,7 +34,7 @@ class Head(NamedTuple):
     Fields:
         name: the field of the memory's Instruction that it fills.
         shape: axes of that field after the batch; () for a scalar.
-        activation: "identity", "tanh", "sigmoid", "softmax" (over the last axis), "relu", ...
+        activation: one of ACTIVATIONS.
         bias: initial value of every bias of the head; None keeps the ordinary random draw.
     """
 

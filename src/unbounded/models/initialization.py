@@ -40,7 +40,7 @@ def initialize(model: SequenceModel, layer: str, output: str, symbols: str) -> N
         model.output.reset_parameters()
     if output == "sums":
         draw_sums(model.output)
-    weight = input_weight(model.layer) if model.embedding is None else None
+    weight = input_weight(model.layer) if model.one_hot else None
     if symbols == "normal" and weight is not None:
         nn.init.normal_(weight.detach()[:, : model.input_vocabulary])
 

@@ -15,6 +15,7 @@ from unbounded.models.initialization import (
     SYMBOL_INITIALIZATIONS,
     initialize,
 )
+from unbounded.models.inputs import bit_faults, input_size
 from unbounded.models.model_parts import make_layer, part_of
 from unbounded.models.sequence_model import SequenceModel
 
@@ -64,6 +65,8 @@ class MemoryModel(
         symbol_initialization: of the columns that one-hot symbols choose: "as_model", or "normal"
             for N(0, 1): where there are many symbols, small columns tell them apart little at
             first.
+        input_bits: with embedding_size None, the low so many bits of a symbol's number are an input
+            each, what is above them one more, a number; 0 for the number alone.
         backend: "auto", "reference" or a kernel by name.
     Raises:
         ChoiceError: there is no memory, controller or initialization of that name.
@@ -86,24 +89,34 @@ class MemoryModel(
         initialization: str = "glorot",
         output_initialization: str = "normal",
         symbol_initialization: str = "as_model",
+        input_bits: int | None = None,
         backend: str = "auto",
     ) -> None:
         super().__init__()
         initialize_by = (initialization, output_initialization, symbol_initialization)
-        faults = initialization_faults(*initialize_by, one_hot=embedding_size is None)
+        one_hot = embedding_size is None and input_bits is None
+        faults = initialization_faults(*initialize_by, one_hot=one_hot)
+        faults += bit_faults(input_bits, embedding_size)
         if faults:
             raise ConfigError(faults)
+        seen = inputs if input_bits is None else input_size(inputs, input_bits)
         layer, size = make_layer(
             memory,
             controller,
-            inputs if embedding_size is None else embedding_size,
+            seen if embedding_size is None else embedding_size,
             hidden_size,
             readout_size,
             learn_initial_state=learn_initial_state,
             backend=backend,
         )
         self.sequence = SequenceModel(
-            inputs, outputs, embedding_size, layer, size, output_bias=output_bias
+            inputs,
+            outputs,
+            embedding_size,
+            layer,
+            size,
+            output_bias=output_bias,
+            input_bits=input_bits,
         )
         initialize(self.sequence, *initialize_by)
 
@@ -139,7 +152,7 @@ def initialization_faults(
     ]
     if not faults and not one_hot and symbol_initialization != "as_model":
         faults.append(
-            "symbol_initialization: embeddings are drawn from N(0, 1) anyway; leave it at "
-            "'as_model', or give embedding_size null"
+            "symbol_initialization: embeddings are drawn from N(0, 1) anyway, and bits choose no "
+            "column; leave it at 'as_model', or feed the symbols one-hot"
         )
     return faults

@@ -57,7 +57,7 @@ def _check(model: MemoryModel, layer: MemoryRNN, count: int, removed: set[int]) 
     controller = layer.controller
     if not isinstance(controller, WeightedController):
         faults.append(f"model: cannot slice the controller {type(controller).__name__}")
-    elif model.sequence.embedding is not None and controller.bias_ih is None:
+    elif not model.sequence.one_hot and controller.bias_ih is None:
         faults.append("model: expected one-hot symbols or a controller with a bias")
     if faults:
         raise ConfigError(faults)

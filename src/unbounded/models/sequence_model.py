@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from unbounded.checks import check_positive
 from unbounded.errors import DTypeError, ShapeError
 from unbounded.layers.symbols import input_weight, run_symbols
+from unbounded.models.inputs import bit_inputs
 
 
 class SequenceModel(nn.Module):
@@ -30,6 +31,8 @@ class SequenceModel(nn.Module):
             outputs have `layer_size` numbers.
         layer_size: size of the layer's output; 64 in the paper, where it meets 64-d embeddings.
         output_bias: whether the logits have a bias; Joulin & Mikolov 2015 have none.
+        input_bits: the low so many bits of a symbol's number are an input each, what is above them
+            one more, a number; 0 for the number alone. None feeds embeddings or one-hot symbols.
     Source: Grefenstette et al. 2015, arXiv:1506.02516, section 4.
     """
 
@@ -42,6 +45,7 @@ class SequenceModel(nn.Module):
         layer_size: int,
         *,
         output_bias: bool = True,
+        input_bits: int | None = None,
     ) -> None:
         super().__init__()
         for name, value in (
@@ -53,7 +57,7 @@ class SequenceModel(nn.Module):
             check_positive(name, value)
         if not getattr(layer, "batch_first", False):
             raise ShapeError("layer: expected a layer made with batch_first=True.")
-        self.input_vocabulary = input_vocabulary
+        self.input_vocabulary, self.input_bits = input_vocabulary, input_bits
         self.embedding = (
             None if embedding_size is None else nn.Embedding(input_vocabulary, embedding_size)
         )
@@ -87,13 +91,22 @@ class SequenceModel(nn.Module):
         return self.output(hidden), state
 
     @property
+    def one_hot(self) -> bool:
+        """Whether exactly one of the layer's inputs is 1 at each step, and all others are 0."""
+        return self.embedding is None and self.input_bits is None
+
+    @property
     def _looks_up(self) -> bool:
         """Whether one-hot symbols are so many that a look-up costs less than a product."""
-        weight = input_weight(self.layer) if self.embedding is None else None
+        weight = input_weight(self.layer) if self.one_hot else None
         return weight is not None and self.input_vocabulary > len(weight)
 
     def embed(self, inputs: Tensor) -> Tensor:
-        """What the layer sees of tokens [B, T]: their embeddings, or the tokens one-hot."""
+        """What the layer sees of tokens [B, T]: their embeddings, one-hot, or their bits."""
+        if self.input_bits is not None:
+            return bit_inputs(
+                inputs, self.input_vocabulary, self.input_bits, self.output.weight.dtype
+            )
         if self.embedding is None:
             one_hot = F.one_hot(inputs, self.input_vocabulary)
             return one_hot.to(self.output.weight.dtype)

@@ -2,11 +2,14 @@
 
 from unbounded.tasks.addition import BinaryAddition
 from unbounded.tasks.batch import Batch, pieces
+from unbounded.tasks.bit_vectors import BitTask
 from unbounded.tasks.counting import Counting
 from unbounded.tasks.derivation import GrammarPairs
-from unbounded.tasks.dyck import DyckPrefixes
+from unbounded.tasks.dyck_membership import DyckMembership
+from unbounded.tasks.dyck_prefixes import DyckPrefixes
 from unbounded.tasks.grammar import Grammar, Rule, WordClass
 from unbounded.tasks.grammars import GENDER, SVO_SOV
+from unbounded.tasks.graves import AssociativeRecall, BitCopy, RepeatCopy
 from unbounded.tasks.lengths import LengthRange
 from unbounded.tasks.memorization import Memorization
 from unbounded.tasks.pair_file import FilePairs
@@ -25,9 +28,13 @@ __all__ = [
     "SPLITS",
     "SVO_SOV",
     "TASKS",
+    "AssociativeRecall",
     "Batch",
     "BinaryAddition",
+    "BitCopy",
+    "BitTask",
     "Counting",
+    "DyckMembership",
     "DyckPrefixes",
     "Example",
     "FilePairs",
@@ -40,6 +47,7 @@ __all__ = [
     "Pairs",
     "Prompt",
     "RandomSymbols",
+    "RepeatCopy",
     "Rule",
     "SequenceSource",
     "Sequences",

@@ -88,3 +88,21 @@ class LengthRange:
 
     def __str__(self) -> str:
         return f"{self.minimum}:{self.maximum}"
+
+
+def named_ranges(**texts: LengthRange | str | tuple[int, int]) -> tuple[LengthRange, ...]:
+    """Ranges by the names of a task's options, in their order.
+
+    Raises:
+        ConfigError: one is not valid; the faults of all, each behind its name.
+    """
+    faults: list[str] = []
+    ranges: list[LengthRange] = []
+    for name, lengths in texts.items():
+        try:
+            ranges.append(LengthRange.of(lengths))
+        except ConfigError as error:
+            faults += [f"{name}: {fault}" for fault in error.faults]
+    if faults:
+        raise ConfigError(faults)
+    return tuple(ranges)

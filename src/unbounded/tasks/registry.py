@@ -7,9 +7,8 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.own_parts import find_part, options_of, unknown_options
-from unbounded.tasks import algorithmic
+from unbounded.tasks import algorithmic, bit_tasks, brackets
 from unbounded.tasks.derivation import GrammarPairs
-from unbounded.tasks.dyck import DyckPrefixes
 from unbounded.tasks.grammars import GENDER, SVO_SOV
 from unbounded.tasks.lengths import LengthRange
 from unbounded.tasks.pair_file import FilePairs
@@ -152,28 +151,6 @@ def answer_copy(
     )
 
 
-def dyck_prefixes(train_lengths: Lengths = "2:24", test_lengths: Lengths = "25:48") -> DyckPrefixes:
-    """Say at each bracket whether all brackets so far are balanced.
-
-    Args:
-        train_lengths: brackets of a word of the split "train".
-        test_lengths: brackets of a word of the splits "validation" and "test".
-
-    Raises:
-        ConfigError: a range is not valid; all faults together.
-    """
-    faults: list[str] = []
-    ranges: list[LengthRange] = []
-    for part, lengths in (("train_lengths", train_lengths), ("test_lengths", test_lengths)):
-        try:
-            ranges.append(LengthRange.of(lengths))
-        except ConfigError as error:
-            faults += [f"{part}: {fault}" for fault in error.faults]
-    if faults:
-        raise ConfigError(faults)
-    return DyckPrefixes(*ranges)
-
-
 def pairs(data: str | None = None, characters: bool = False) -> TransductionTask:
     """Say the target of a source: pairs of your own, from a file (--data FILE).
 
@@ -254,7 +231,11 @@ TASKS: Final[dict[str, Callable[..., Task]]] = {
     "anbmcndm": algorithmic.anbmcndm,
     "memorization": algorithmic.memorization,
     "binary_addition": algorithmic.binary_addition,
-    "dyck_prefixes": dyck_prefixes,
+    "dyck_prefixes": brackets.dyck_prefixes,
+    "dyck": brackets.dyck,
+    "ntm_copy": bit_tasks.ntm_copy,
+    "repeat_copy": bit_tasks.repeat_copy,
+    "associative_recall": bit_tasks.associative_recall,
     "penn_treebank": penn_treebank,
     "text": text,
 }

@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar, Final, NamedTuple
 
+from torch import Tensor
+
 from unbounded.errors import ChoiceError
 from unbounded.tasks.batch import Batch
 from unbounded.tasks.lengths import LengthRange
@@ -12,7 +14,7 @@ from unbounded.tasks.randomness import SPLITS
 
 #: How a task's batches are laid out.
 #: pairs: a source, then its target, each symbol of which is fed back. answer: the same, but fed
-#: only an end symbol while answering. stream: sequences without an end, cut for truncated BPTT.
+#: only one symbol while answering. stream: sequences without an end, cut for truncated BPTT.
 #: labels: a label at each prefix. text: one long text.
 LAYOUTS: Final = ("pairs", "answer", "stream", "labels", "text")
 # A picture of more symbols than these cannot be read.
@@ -34,15 +36,16 @@ class Task(ABC):
 
     Attributes:
         layout: one of LAYOUTS.
-        objective: what training minimises: "cross_entropy" over the output vocabulary, or "binary"
-            for targets 0 and 1.
+        objective: what training minimises: "cross_entropy" over the output vocabulary, "binary" for
+            targets 0 and 1, or "bits" for targets that are numbers, each of whose bits is said.
         scoring: name of the scoring that says how well it is done, or the import path of your own.
         has_lengths: whether examples are drawn from ranges of lengths.
+        has_path: whether `heights` says how many symbols are to be kept at each step.
         name: the name it is listed under.
         input_vocabulary: symbols that `Batch.inputs` indexes. A name may stand in it twice, once
             for each side of a transduction: the place counts, not the name.
         output_vocabulary: symbols that `Batch.targets` indexes; of a binary task the one that is
-            true or not.
+            true or not; of a task of bits what each bit is, the lowest first.
         train_lengths: lengths drawn for the split "train".
         test_lengths: lengths drawn for the splits "validation" and "test".
     """
@@ -51,6 +54,7 @@ class Task(ABC):
     objective: ClassVar[str] = "cross_entropy"
     scoring: str
     has_lengths: ClassVar[bool] = True
+    has_path: ClassVar[bool] = False
     name: str
     input_vocabulary: tuple[str, ...]
     output_vocabulary: tuple[str, ...]
@@ -110,8 +114,20 @@ class Task(ABC):
         longest = min(trained.maximum, max(_READABLE, trained.minimum))
         return self.batch(seed, "test", 0, 1, LengthRange(trained.minimum, longest))
 
+    def traced(self, seed: int, lengths: LengthRange | None = None) -> dict[str, Batch]:
+        """Single examples by a name, which the traces and pictures of a run are of."""
+        return {"example": self.short_example(seed, lengths)}
+
+    def heights(self, inputs: Tensor) -> Tensor | None:
+        """How many symbols are to be kept after each of [B, T]; None where it is not known."""
+        return None
+
     def available(self, split: str, lengths: LengthRange) -> int | None:
         """How many different examples there are; None where they are drawn without end."""
+        return None
+
+    def most_held(self, lengths: LengthRange) -> int | None:
+        """How many symbols must be kept at once, at the most; None where it is not known."""
         return None
 
     def split_lengths(self, split: str) -> LengthRange:

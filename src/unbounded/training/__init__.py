@@ -8,6 +8,7 @@ from unbounded.training.objective import (
     OBJECTIVES,
     Objective,
     masked_binary_cross_entropy,
+    masked_bit_cross_entropy,
     masked_cross_entropy,
     perplexity,
 )
@@ -17,7 +18,14 @@ from unbounded.training.plateau import HalveOnPlateau
 from unbounded.training.rounding import RoundActions
 from unbounded.training.signals import Interrupted
 from unbounded.training.state import LoopState
-from unbounded.training.stopping import StopRule, WhenConverged, WhenSolved, any_of, never
+from unbounded.training.stopping import (
+    StopRule,
+    WhenConverged,
+    WhenHopeless,
+    WhenSolved,
+    any_of,
+    never,
+)
 
 __all__ = [
     "OBJECTIVES",
@@ -32,11 +40,13 @@ __all__ = [
     "RoundActions",
     "StopRule",
     "WhenConverged",
+    "WhenHopeless",
     "WhenSolved",
     "any_of",
     "make_optimizer",
     "make_schedule",
     "masked_binary_cross_entropy",
+    "masked_bit_cross_entropy",
     "masked_cross_entropy",
     "never",
     "perplexity",

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from unbounded.errors import StorageError
+from unbounded.errors import StorageError, UnboundedError
 
 
 @contextmanager
@@ -19,8 +19,8 @@ def storage_faults(path: Path, doing: str) -> Iterator[None]:
     """Turn what the operating system says about a disk into a `StorageError` naming the path."""
     try:
         yield
-    except StorageError:
-        raise
+    except UnboundedError:
+        raise  # it says already what is wrong
     except OSError as error:
         reason = error.strerror or str(error)
         raise StorageError(f"{doing} {path} failed: {reason}") from error

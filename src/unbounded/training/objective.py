@@ -69,6 +69,38 @@ def masked_binary_cross_entropy(logits: Tensor, targets: Tensor, mask: Tensor) -
     )
 
 
+def masked_bit_cross_entropy(logits: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
+    """Binary cross entropy of the bits of a number, summed over bits and counted steps, in nats.
+
+    Args:
+        logits: [B, T, K]; above 0 says that a bit is 1, the lowest bit first.
+        targets: numbers in 0..2**K - 1, int64 [B, T].
+        mask: steps that count, bool [B, T].
+    Returns:
+        A scalar in the dtype of `logits`, at least float32.
+    Raises:
+        ShapeError: an axis disagrees.
+    """
+    if logits.dim() != 3 or logits.shape[:2] != targets.shape or mask.shape != targets.shape:
+        raise ShapeError(
+            "logits must be [B, T, K] with targets and mask [B, T]; got "
+            f"{tuple(logits.shape)}, {tuple(targets.shape)}, {tuple(mask.shape)}"
+        )
+    counted = logits[mask]
+    if counted.element_size() < 4:
+        counted = counted.float()
+    places = torch.arange(logits.shape[-1], device=targets.device)
+    bits = (targets[mask].unsqueeze(-1) >> places) & 1
+    return functional.binary_cross_entropy_with_logits(
+        counted, bits.to(counted.dtype), reduction="sum"
+    )
+
+
+def _likelier_bits(logits: Tensor) -> Tensor:
+    places = torch.arange(logits.shape[-1], device=logits.device)
+    return ((logits > 0).to(torch.int64) << places).sum(dim=-1)
+
+
 class Objective(NamedTuple):
     """What a task's objective is to a model.
 
@@ -87,7 +119,29 @@ OBJECTIVES: Final[dict[str, Objective]] = {
     "binary": Objective(
         masked_binary_cross_entropy, lambda logits: (logits[..., 0] > 0).to(torch.int64)
     ),
+    "bits": Objective(masked_bit_cross_entropy, _likelier_bits),
 }
+
+
+#: Objectives whose logits are of yes or no.
+CLIPPED: Final = ("binary", "bits")
+
+
+def clipped_loss(
+    loss: Callable[[Tensor, Tensor, Tensor], Tensor], least: float
+) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    """A loss of yes or no whose chances are cut to `least` and 1 - `least`.
+
+    Beyond these a prediction has no gradient, and costs no more than -log(least).
+
+    Args:
+        loss: of an objective in `CLIPPED`.
+        least: in (0, 0.5), or 0 for the loss itself.
+    """
+    if not least:
+        return loss
+    bound = math.log((1 - least) / least)
+    return lambda logits, targets, mask: loss(logits.clamp(-bound, bound), targets, mask)
 
 
 def perplexity(nats_per_token: float) -> float:

@@ -27,11 +27,13 @@ class PhaseOptions:
             clock, holds the place in the batch.
         average: whether the loss of a step is the mean over what counts in it, or the sum.
         update: "piece" for a gradient step after each piece, "symbol" after each symbol.
+        prediction_clip: what chances of yes or no are cut to in the loss, 0 for no cut.
         report_every: batches between reports of training perplexity.
         accuracy_every: batches between the accuracies, 0 for none.
         accuracy_lengths: the ranges they are taken over.
         accuracy_count: sequences a range.
         checkpoint_every: batches between checkpoints.
+        keep_checkpoints: how many of the newest stay.
         checkpoint_minutes: after so many without one it is written all the same, by one process
             also between two pieces of a batch; what is learnt does not depend on it.
     """
@@ -47,11 +49,13 @@ class PhaseOptions:
     piece_steps: int | None = None
     average: bool = True
     update: str = "piece"
+    prediction_clip: float = 0.0
     report_every: int = 100
     accuracy_every: int = 0
     accuracy_lengths: tuple[LengthRange, ...] = ()
     accuracy_count: int = 1
     checkpoint_every: int = 500
+    keep_checkpoints: int = 2
     checkpoint_minutes: float = 5.0
 
     def lengths_of(self, batch: int) -> LengthRange:

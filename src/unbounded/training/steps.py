@@ -15,7 +15,7 @@ from unbounded.memories import detach_state
 from unbounded.tasks import Batch, pieces
 from unbounded.training import finite
 from unbounded.training.carry import Carry
-from unbounded.training.objective import OBJECTIVES
+from unbounded.training.objective import OBJECTIVES, clipped_loss
 from unbounded.training.optimizers import CLIPS
 from unbounded.training.options import PhaseOptions
 
@@ -51,7 +51,7 @@ class BatchTrainer:
         optimizer: prepared by `accelerator`.
         accelerator: device, precision and processes.
         totals: sums a loss over all processes; also says which signal asked to stop, or 0.
-        options: clip, clip_by, piece_steps and average.
+        options: clip, clip_by, piece_steps, average and prediction_clip.
         objective: of the task, one of `OBJECTIVES`.
         carry: holds the place in a batch; one that a checkpoint gave lets it be taken up there.
     Raises:
@@ -75,7 +75,7 @@ class BatchTrainer:
         self._optimizer = optimizer
         self._accelerator = accelerator
         self._totals = totals
-        self._loss = OBJECTIVES[objective].loss
+        self._loss = clipped_loss(OBJECTIVES[objective].loss, options.prediction_clip)
         self._clip, self._clip_by = options.clip, options.clip_by
         self._piece_steps = options.piece_steps
         self._carry = carry or Carry()

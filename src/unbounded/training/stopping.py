@@ -120,6 +120,29 @@ class WhenConverged:
         return f"converged: training perplexity at most {self._bound} in {self._times} reports"
 
 
+class WhenHopeless:
+    """Stop when training has got nowhere by some batch: a failure found early is cheaper.
+
+    Args:
+        batch: after which it is looked; not earlier, not again.
+        bound: training perplexity above which the run has failed.
+    """
+
+    def __init__(self, batch: int, bound: float) -> None:
+        self._batch, self._bound = batch, bound
+
+    def __call__(self, state: LoopState, assess: Assess, record: Record) -> str | None:
+        """Look at the last report of training perplexity, once."""
+        if state.batch != self._batch or state.perplexity is None:
+            return None
+        if state.perplexity <= self._bound:
+            return None
+        return (
+            f"failed early: training perplexity is {state.perplexity:.4f} after {self._batch} "
+            f"batches, above {self._bound:g}; another seed may learn it"
+        )
+
+
 def never(state: LoopState, assess: Assess, record: Record) -> str | None:
     """Only the budget ends the run."""
     return None

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from unbounded.evaluation.scorings.base import Exam, Place, Scoring, Sweep
+from unbounded.evaluation.scorings.bits import Bits
 from unbounded.evaluation.scorings.labels import labels
 from unbounded.evaluation.scorings.lengths import Lengths
+from unbounded.evaluation.scorings.membership import Membership
 from unbounded.evaluation.scorings.perplexity import Perplexity
 from unbounded.evaluation.scorings.sequences import Sequences
 from unbounded.own_parts import find_part
@@ -16,6 +18,8 @@ __all__ = ["SCORINGS", "Exam", "Place", "Scoring", "Sweep", "scoring_of"]
 SCORINGS: Final[dict[str, Scoring]] = {
     "sequences": Sequences(),
     "labels": labels(),
+    "membership": Membership(),
+    "bits": Bits(),
     "lengths": Lengths(),
     "perplexity": Perplexity(),
 }

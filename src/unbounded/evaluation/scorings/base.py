@@ -106,6 +106,8 @@ class Scoring(ABC):
         solved: the same in a sentence on how many seeds have it.
         longer: whether there are rows beyond the columns.
         rounds: whether a rounding can be judged by it: sequences are right or wrong.
+        curve, curve_title: of each n of a row, the number that is drawn against n, and what it is.
+        curve_shaded: whether the lengths of training are shaded there, and a run has that figure.
         baseline: what "1-layer LSTM then" is, where a table shows that; else empty.
         legend: what the numbers are.
     """
@@ -124,6 +126,9 @@ class Scoring(ABC):
     solved: ClassVar[str] = ""
     longer: ClassVar[bool] = True
     rounds: ClassVar[bool] = True
+    curve: ClassVar[str] = "accuracy"
+    curve_title: ClassVar[str] = "sequences that are right"
+    curve_shaded: ClassVar[bool] = False
     baseline: ClassVar[str] = ""
     legend: str
 

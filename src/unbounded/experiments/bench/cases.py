@@ -21,13 +21,14 @@ class Case:
     """One size of one model.
 
     Args:
-        memory: stack, queue, deque, superposition_stack or superposition_list.
+        memory: stack, queue, deque, superposition_stack, superposition_list or turing_tape.
         controller: lstm, gru or elman.
         steps: T.
         batch: B.
         input: I, size of the input.
         hidden: H, units of the controller.
-        width: M, size of the stored vectors; of superpositions S, how many there are.
+        width: M, size of the stored vectors (a tape has 128 of them); of superpositions S, how
+            many there are.
         output: O, size of the layer's output.
         dtype: float32 or float64.
         threads: of this process.
@@ -93,7 +94,10 @@ class Case:
 
 def make_memory(case: Case) -> Memory[Any, Any]:
     """Make the memory of a case."""
-    memory: Memory[Any, Any] = _memories()[case.memory](case.width)
+    make = _memories()[case.memory]
+    memory: Memory[Any, Any] = (
+        make(width=case.width) if case.memory == "turing_tape" else make(case.width)
+    )
     return memory
 
 
@@ -129,12 +133,22 @@ def _superposition() -> list[Case]:
     ]
 
 
+def _tape() -> list[Case]:
+    sizes = Case("turing_tape", "elman", 12, 16, input=1, hidden=100, width=20, output=1, threads=1)
+    return [
+        replace(sizes, controller=controller, steps=steps)
+        for controller in ("elman", "lstm")
+        for steps in (12, 128)
+    ]
+
+
 #: Lists of cases by name; "all" is every one of them.
 SUITES = {
     "paper": _paper,
     "sizes": _sizes,
     "controllers": _controllers,
     "superposition": _superposition,
+    "tape": _tape,
 }
 
 

@@ -22,17 +22,22 @@ from unbounded.experiments.config.checking import (
     check_task,
 )
 from unbounded.experiments.config.schema import EvaluationConfig, ModelConfig, RunConfig
+from unbounded.experiments.config.types import type_faults
 from unbounded.memories import BACKENDS
+from unbounded.models.inputs import bit_faults
 from unbounded.models.memory_model import initialization_faults
 from unbounded.models.model_parts import NO_MEMORY, controller_faults, memory_faults
 from unbounded.tasks import LengthRange, Task, make_task
+from unbounded.training.objective import CLIPPED
 
 DEVICES = ("auto", "cpu", "cuda")
 
 
 def examine(config: RunConfig) -> tuple[Task | None, list[str]]:
     """The task of a config, None where it cannot be built, and all faults, one line each."""
-    found: list[str] = []
+    found = type_faults(config)
+    if found:
+        return None, found
     task = check_task(found, lambda: build_task(config))
     check_number(found, "seed", config.seed, 0, 2**63 - 1)
     found += model_faults(config.model)
@@ -101,8 +106,9 @@ def model_faults(model: ModelConfig) -> list[str]:
         model.initialization,
         model.output_initialization,
         model.symbol_initialization,
-        one_hot=model.embedding_size is None,
+        one_hot=model.embedding_size is None and model.input_bits is None,
     )
+    lines += bit_faults(model.input_bits, model.embedding_size)
     return found + [f"model.{line}" for line in lines]
 
 
@@ -147,6 +153,8 @@ def _task_faults(config: RunConfig, task: Task) -> list[str]:
     if "solved" not in scoring.stops and training.accuracy_every:
         found.append(f"training.accuracy_every: has no effect on task {config.task!r}; give 0")
     on_task = f"on task {config.task!r}"
+    if task.objective not in CLIPPED:
+        check_idle(found, "training", training, ("prediction_clip",), on_task)
     names = [name for name in vars(EvaluationConfig()) if name not in scoring.fields]
     check_idle(found, "evaluation", config.evaluation, names, on_task)
     if not task.has_lengths:
@@ -186,10 +194,10 @@ def _range_faults(config: RunConfig, task: Task) -> list[str]:
 
 
 def scoring_faults(config: RunConfig, scoring: Scoring, names: Iterable[str]) -> list[str]:
-    """Of these fields of the evaluation, those that mean nothing to a scoring or are no count."""
+    """Of these fields of the evaluation, those that mean nothing to a scoring; and bad counts."""
     found: list[str] = []
     idle = [name for name in names if name not in scoring.fields]
     check_idle(found, "evaluation", config.evaluation, idle, f"on task {config.task!r}")
-    for name in names:
+    for name in ("count", "every", "streams"):
         check_number(found, f"evaluation.{name}", getattr(config.evaluation, name), 1)
     return found

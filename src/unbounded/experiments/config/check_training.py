@@ -28,6 +28,7 @@ _WHOLE = (
     "report_every",
     "accuracy_count",
     "checkpoint_every",
+    "keep_checkpoints",
     "converged_reports",
     "curriculum_every",
 )
@@ -62,6 +63,16 @@ def training_faults(training: TrainingConfig) -> list[str]:
     check_number(found, "training.clip", training.clip, 0, above=True)
     perplexity = training.converged_perplexity
     check_number(found, "training.converged_perplexity", perplexity, 1, above=True)
+    check_number(found, "training.give_up_after", training.give_up_after, 0)
+    check_number(found, "training.give_up_perplexity", training.give_up_perplexity, 1, above=True)
+    check_number(found, "training.prediction_clip", training.prediction_clip, 0, 0.1)
+    if not training.give_up_after:
+        check_idle(found, "training", training, ("give_up_perplexity",), "without give_up_after")
+    elif training.report_every > 0 and training.give_up_after % training.report_every:
+        found.append(
+            "training.give_up_after: expected a multiple of training.report_every "
+            f"({training.report_every}), got {training.give_up_after}"
+        )
     if training.minutes is not None:
         check_number(found, "training.minutes", training.minutes, 0, above=True)
     for name in ("lengths", "validation_lengths"):
@@ -87,6 +98,7 @@ def symbol_update_faults(config: RunConfig) -> list[str]:
         ("model.memory", model.memory["name"], "superposition_stack"),
         ("model.controller", controller["name"], "elman"),
         ("model.embedding_size", model.embedding_size, None),
+        ("model.input_bits", model.input_bits, None),
         ("model.readout_size", model.readout_size, None),
         ("model.output_bias", model.output_bias, False),
         ("training.batch_size", training.batch_size, 1),

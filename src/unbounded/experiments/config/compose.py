@@ -39,7 +39,8 @@ def preset_of(task: str, protocol: str | None = None) -> dict[str, Any]:
 def merged(base: Mapping[str, Any], *changes: Mapping[str, Any]) -> dict[str, Any]:
     """A config with what `changes` set in it, the last one last.
 
-    Another memory or controller than before has none of the options of the old one. Without a
+    Another memory or controller than before has none of the options of the old one. Embeddings that
+    are asked for take the place of bits. Without a
     memory there is no readout, and an Elman controller is recurrent. A memory that grows does not
     go on from one length to the next in scoring, if nobody asked for that.
     """
@@ -62,6 +63,8 @@ def part_data(value: Any) -> dict[str, Any]:
 def _change_model(config: dict[str, Any], change: dict[str, Any]) -> None:
     memory, controller = change.pop("memory", None), change.pop("controller", None)
     model = {**config["model"], **change}
+    if change.get("embedding_size") is not None and "input_bits" not in change:
+        model["input_bits"] = None
     if controller is not None:
         model["controller"] = _changed(model["controller"], part_data(controller), {})
     if memory is not None:

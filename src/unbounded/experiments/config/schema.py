@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from unbounded.experiments.config.types import type_faults
 from unbounded.experiments.config.upgrade import upgraded_config
 
 
@@ -18,10 +19,12 @@ class ModelConfig:
 
     Args:
         memory: --model.memory NAME, then --model.memory.OPTION VALUE for its options (width,
-            pop_bias; count, depth, noop, capacity, overflow); none for the controller alone.
+            pop_bias; count, depth, noop, capacity, overflow; slots, read_heads, write_heads, shift,
+            shift_range, variant, activations, reads, initial_cells, initial_weights); none for the
+            controller alone.
         controller: --model.controller NAME, then --model.controller.OPTION VALUE (lstm, gru, elman
-            with recurrent, activation, bias; without a memory lstm with num_layers, skip_input, or
-            srcn with context_size).
+            with recurrent, activation, bias, second_bias; without a memory lstm with num_layers,
+            skip_input, or srcn with context_size).
         hidden_size: units of the controller or of each LSTM layer.
         embedding_size: size of the embeddings, null for one-hot symbols.
         readout_size: size of a tanh layer between controller and logits, beside a memory; null for
@@ -32,6 +35,8 @@ class ModelConfig:
             Mikolov.
         output_initialization: of the output embedding: normal for N(0, 1), torch or sums.
         symbol_initialization: of the columns of one-hot symbols: as_model, or normal for N(0, 1).
+        input_bits: with embedding_size null, the low so many bits of a symbol's number are an input
+            each, what is above them one more, a number; 0 for the number alone, null for one-hot.
     """
 
     memory: dict[str, Any] = field(default_factory=lambda: {"name": "queue"})
@@ -44,6 +49,7 @@ class ModelConfig:
     initialization: str = "glorot"
     output_initialization: str = "normal"
     symbol_initialization: str = "as_model"
+    input_bits: int | None = None
 
 
 @dataclass
@@ -74,8 +80,14 @@ class TrainingConfig:
         accuracy_every: batches between accuracies on fresh sequences of both ranges, 0 for none.
         accuracy_count: sequences a range for these.
         checkpoint_every: batches between checkpoints; there is one after five minutes too.
+        keep_checkpoints: how many of the newest stay; all of a run show its course.
         converged_perplexity: bound of the stop rule "converged".
         converged_reports: reports in a row at or below that bound.
+        give_up_after: batches after which a run that got nowhere is ended and reported as failed, 0
+            for never; a multiple of report_every.
+        give_up_perplexity: training perplexity above which it got nowhere.
+        prediction_clip: in the loss, chances that yes is said are cut to this and 1 less this; 0
+            for no cut. For tasks of yes and no, or of bits.
         piece_steps: steps of a piece of a stream, the reach of truncated BPTT; null for the whole.
         update: piece for a gradient step after each piece, or symbol for one after each symbol,
             as in the authors' program of the Stack RNN.
@@ -110,8 +122,12 @@ class TrainingConfig:
     accuracy_every: int = 1000
     accuracy_count: int = 1000
     checkpoint_every: int = 500
+    keep_checkpoints: int = 2
     converged_perplexity: float = 1.001
     converged_reports: int = 3
+    give_up_after: int = 0
+    give_up_perplexity: float = 1.2
+    prediction_clip: float = 0.0
     piece_steps: int | None = None
     update: str = "piece"
     average: bool = True
@@ -154,10 +170,11 @@ class EvaluationConfig:
     """The table at the end, on the test split.
 
     Args:
-        count: sequences a range, or of streams for each n.
+        count: sequences a range, or of streams for each n, or of Dyck words for each band.
         lengths: ranges such as 65:128; null for the training range, the test range and 129:256,
             or on streams for the test range.
-        every: of streams, the step from one n of a range to the next.
+        every: of streams, the step from one n of a range to the next; of Dyck words, lengths of
+            a band.
         streams: parallel streams that share the sequences of one n; of a text, parallel strips.
         carry: whether the memory goes on from one n to the next, as in the authors' program.
     """
@@ -227,8 +244,11 @@ def from_dict(data: Mapping[str, Any]) -> RunConfig:
     missing = [name for name in needed if name not in data]
     if missing:
         raise TypeError(f"it has no {', '.join(missing)}")
+    for name in needed[1:]:
+        if name != "seed" and not isinstance(data[name], Mapping):
+            raise TypeError(f"{name}: expected options, got {data[name]!r:.80}")
     data = upgraded_config(data)
-    return RunConfig(
+    config = RunConfig(
         task=data["task"],
         task_options=dict(data["task_options"]),
         seed=data["seed"],
@@ -238,6 +258,18 @@ def from_dict(data: Mapping[str, Any]) -> RunConfig:
         evaluation=EvaluationConfig(**data["evaluation"]),
         machine=MachineConfig(**data["machine"]),
     )
+    faults = type_faults(config)
+    faults += [
+        f"model.{part}: expected a name in it, got {options!r:.80}"
+        for part, options in (
+            ("memory", config.model.memory),
+            ("controller", config.model.controller),
+        )
+        if isinstance(options, dict) and not isinstance(options.get("name"), str)
+    ]
+    if faults:
+        raise TypeError("; ".join(faults))
+    return config
 
 
 def config_hash(config: RunConfig) -> str:

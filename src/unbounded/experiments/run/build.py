@@ -84,11 +84,8 @@ def make_accelerator(config: RunConfig) -> Accelerator:
         if not named:
             raise
         reason = str(error).split("\n", 1)[0]
-        raise ConfigError(
-            [
-                f"environment: accelerate cannot begin with {named} ({reason}); unset what is not meant"
-            ]
-        ) from error
+        text = f"environment: accelerate cannot begin with {named} ({reason}); unset it"
+        raise ConfigError([text]) from error
 
 
 #: What would train otherwise than the config says, without a word in name or report.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,14 @@ from safetensors.torch import load_file
 
 from unbounded.errors import CheckpointError, ConfigError
 from unbounded.evaluation import make_report
+from unbounded.evaluation.room import warn_of_room
 from unbounded.evaluation.scorings import Place, Sweep
 from unbounded.experiments.config.check import build_task, ranges, scoring_faults
 from unbounded.experiments.config.old_models import upgraded_keywords
 from unbounded.experiments.config.schema import RunConfig, from_dict, model_name
 from unbounded.experiments.run.folder import check_weights, read_config
 from unbounded.experiments.run.memory_check import scoring_faults as count_faults
+from unbounded.experiments.run.other_memory import with_memory
 from unbounded.experiments.run.plan import plan
 from unbounded.models.discrete import discretized
 from unbounded.models.memory_model import MemoryModel
@@ -42,6 +44,7 @@ def evaluate_run(
     rounded: bool = False,
     discretize: bool = False,
     device: str = "cpu",
+    memory: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Score the model of a run folder over length ranges.
 
@@ -57,6 +60,7 @@ def evaluate_run(
         rounded: take the machine that rounding made.
         discretize: take the likeliest action of each stack or list to the full weight.
         device: where to compute.
+        memory: options of its memory that change no parameter, for example {"slots": 256}.
     Returns:
         The report.
     Raises:
@@ -78,6 +82,8 @@ def evaluate_run(
     if found:
         raise ConfigError(found)
     model, source = load_model(folder, rounded)
+    if memory:
+        model = with_memory(model, memory)
     if discretize:
         model = discretized(model)
     model.to(device).eval()
@@ -90,6 +96,7 @@ def evaluate_run(
         found = count_faults("count", sweep.count, sweep.lengths or ())
     if found:
         raise ConfigError(found)
+    warn_of_room(model, planned.task, sweep.lengths or ())
     return make_report(
         task=config.task,
         scoring=planned.task.scoring,
@@ -99,6 +106,7 @@ def evaluate_run(
         weights=source,
         weights_batch=_batch(source),
         discretized=discretize,
+        memory_options=dict(memory or {}),
         rows=planned.scoring.rows(exam, sweep),
     )
 
@@ -168,6 +176,16 @@ def load_model(folder: Path, rounded: bool = False) -> tuple[MemoryModel, str]:
     raise CheckpointError(f"{folder} has no model that can be used{':' if faults else ''}{listed}")
 
 
+def read_checkpoint(folder: Path) -> MemoryModel:
+    """The model of one checkpoint.
+
+    Raises:
+        CheckpointError: it is not whole, or no model.
+    """
+    verify(folder)
+    return _read(folder)
+
+
 def _batch(source: str) -> int | None:
     """The batch after which a checkpoint was written; None where the weights are a model's."""
     folder, _, name = source.partition("/")
@@ -179,14 +197,16 @@ def _read(folder: Path) -> MemoryModel:
     path = folder / "config.json"
     try:
         keywords = upgraded_keywords(json.loads(path.read_text(encoding="utf-8")))
-        _check_shapes(keywords, folder / "model.safetensors")
-        model = MemoryModel(**keywords)
+        with torch.device("meta"):
+            sizes = MemoryModel(**keywords).state_dict()
         path = folder / "model.safetensors"
+        _check_shapes(sizes, path)
+        model = MemoryModel(**keywords)
         weights = load_file(path)
         # Several processes save the model inside its wrapper.
         model.load_state_dict({key.removeprefix(_WRAPPER): weights[key] for key in weights})
-    except ConfigError:
-        raise  # a part of the user's own that was not imported: the message says what to do
+    except (CheckpointError, ConfigError):
+        raise  # a part of the user's own that was not imported, for one: the message says it
     except Exception as error:
         reason = str(error).split("\n", 1)[0]
         raise CheckpointError(f"{path} cannot be used: {type(error).__name__}: {reason}") from error
@@ -199,20 +219,18 @@ def _read(folder: Path) -> MemoryModel:
     return model
 
 
-def _check_shapes(keywords: dict[str, Any], path: Path) -> None:
+def _check_shapes(sizes: Mapping[str, torch.Tensor], path: Path) -> None:
     """Check the sizes of config.json against the header of the weights, before memory is taken.
 
     Raises:
         CheckpointError: they disagree; the message names the first weight.
     """
-    with torch.device("meta"):
-        model = MemoryModel(**keywords)
-    wanted = {name: list(weight.shape) for name, weight in model.state_dict().items()}
+    wanted = {name: list(weight.shape) for name, weight in sizes.items()}
     with safe_open(str(path), framework="pt") as file:
         for name in file.keys():  # noqa: SIM118
             own, there = name.removeprefix(_WRAPPER), file.get_slice(name).get_shape()
             if wanted.get(own) != list(there):
                 raise CheckpointError(
-                    f"{own} has shape {wanted.get(own)} by config.json and {list(there)} in "
-                    "model.safetensors"
+                    f"{path} cannot be used: {own} has shape {list(there)} in it, and "
+                    f"{wanted.get(own, 'is not there')} by config.json"
                 )

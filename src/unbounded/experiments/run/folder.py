@@ -24,6 +24,7 @@ from unbounded.experiments.config.schema import (
     to_dict,
 )
 from unbounded.experiments.config.upgrade import upgraded_report
+from unbounded.experiments.run.report_check import check_report
 from unbounded.models.memory_model import MemoryModel
 from unbounded.training.files import file_digest, storage_faults, write_text
 
@@ -141,7 +142,11 @@ def read_report(folder: Path) -> dict[str, Any] | None:
         CheckpointError: report.json is not a report.
     """
     path = folder / "report.json"
-    return load_report(path) if path.exists() else None
+    if not path.exists():
+        return None
+    report = load_report(path)
+    check_report(report, path)
+    return report
 
 
 def load_report(path: Path) -> dict[str, Any]:
@@ -152,7 +157,7 @@ def load_report(path: Path) -> dict[str, Any]:
     """
     try:
         data: Any = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} is not a report: {error}") from error
     if not isinstance(data, dict) or data.get("format") != "unbounded-report":
         raise CheckpointError(f"{path} is not a report")
@@ -160,7 +165,7 @@ def load_report(path: Path) -> dict[str, Any]:
         return data
     try:
         return upgraded_report(data)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise CheckpointError(f"{path} is no report of a run: {error!r}") from error
 
 

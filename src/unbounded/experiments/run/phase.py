@@ -82,6 +82,7 @@ def run_phase(
         around.accelerator,
         config=model.config,
         run=run,
+        keep=options.keep_checkpoints,
         saved=saved,
         extra=Together(kept) if kept else None,
     )

@@ -72,11 +72,13 @@ class Plan:
             piece_steps=training.piece_steps,
             average=training.average,
             update=training.update,
+            prediction_clip=training.prediction_clip,
             report_every=training.report_every,
             accuracy_every=training.accuracy_every,
             accuracy_lengths=tuple(dict.fromkeys((self.train_lengths, self.validation_lengths))),
             accuracy_count=training.accuracy_count,
             checkpoint_every=training.checkpoint_every,
+            keep_checkpoints=training.keep_checkpoints,
         )
 
 

@@ -13,10 +13,12 @@ from accelerate import Accelerator
 
 from unbounded.errors import ConfigError, StorageError
 from unbounded.evaluation import make_report
+from unbounded.evaluation.following import following
 from unbounded.evaluation.report import outcome
+from unbounded.evaluation.room import warn_of_room
 from unbounded.evaluation.scorings import Exam
 from unbounded.experiments.config.check import checked
-from unbounded.experiments.config.schema import RunConfig, TrainingConfig, model_name, to_dict
+from unbounded.experiments.config.schema import RunConfig, model_name, to_dict
 from unbounded.experiments.run.build import Built, build_run, make_accelerator, make_place
 from unbounded.experiments.run.evaluate import own_sweep
 from unbounded.experiments.run.folder import (
@@ -30,18 +32,19 @@ from unbounded.experiments.run.phase import Surroundings, run_phase
 from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.rounding import round_model
 from unbounded.experiments.run.run_lock import admit, check_begun, lock, made
+from unbounded.experiments.run.stop_rule import make_stop_rule
 from unbounded.experiments.run.tensorboard import tensorboard_listener
 from unbounded.experiments.run.traces import write_trace
-from unbounded.figures import draw_run
+from unbounded.figures import draw_lengths, draw_run
+from unbounded.models.discrete import sequence_model
 from unbounded.models.memory_model import MemoryModel
-from unbounded.tasks import LengthRange, Task
+from unbounded.tasks import Task
 from unbounded.training.files import json_text, storage_faults, write_text
 from unbounded.training.metrics_log import Listener
 from unbounded.training.plateau import HalveOnPlateau
 from unbounded.training.progress import Progress, progress
 from unbounded.training.signals import StopRequest, stop_requests
 from unbounded.training.state import LoopState
-from unbounded.training.stopping import StopRule, WhenConverged, WhenSolved, any_of, never
 
 
 @dataclass(frozen=True)
@@ -217,6 +220,7 @@ class _Run:
             try:
                 with storage_faults(self._folder / "figures", "drawing"):
                     draw_run(self._folder)
+                    self._draw_curve(report)
             except StorageError:
                 raise  # the report would not find room either
             except Exception as error:  # whatever it is: a picture is not worth the run
@@ -230,20 +234,43 @@ class _Run:
             # Last of all: a run that has its report is finished.
             write_text(self._folder / "report.json", json_text(report, indent=2) + "\n")
 
+    def _draw_curve(self, report: dict[str, Any]) -> None:
+        """Draw the scoring's number against n, where it has such a figure for a run."""
+        scoring = self._plan.scoring
+        points = [at for row in report["rows"] for at in row.get("per_n", ())]
+        curve = {at["n"]: at[scoring.curve] for at in points if at[scoring.curve] is not None}
+        if scoring.curve_shaded and curve:
+            draw_lengths(
+                {report["model"]: [curve]},
+                self._folder / "figures",
+                trained_to=self._plan.train_lengths.maximum,
+                title=self._folder.name,
+                what=scoring.curve_title,
+                shaded=True,
+            )
+
     def _keep(self, model: MemoryModel, name: str, example: str) -> None:
-        """Save a model, and the trace of what it does with an example."""
+        """Save a model, and the traces of what it does with its task's examples."""
         save_model(model, self._folder / name)
         planned = self._plan
-        batch = planned.task.short_example(planned.config.seed, planned.train_lengths)
-        path = self._folder / "traces" / f"{example}.safetensors"
-        write_trace(model, planned.task, batch, path)
+        traced = planned.task.traced(planned.config.seed, planned.train_lengths)
+        for name_of_example, batch in traced.items():
+            stem = example if name_of_example == "example" else f"{example}_{name_of_example}"
+            path = self._folder / "traces" / f"{stem}.safetensors"
+            write_trace(model, planned.task, batch, path)
 
     def _scored(self, exam: Exam, batch: int, shown: Progress) -> dict[str, Any]:
         """The rows of a report, and what it says of validation."""
         scoring = self._plan.scoring
         config = self._plan.config
         sweep = own_sweep(config, lambda name, count: shown.looking(batch, name, count))
-        return {"rows": scoring.rows(exam, sweep), **scoring.facts(exam, sweep)}
+        warn_of_room(self._model, self._plan.task, sweep.lengths or ())
+        facts = scoring.facts(exam, sweep)
+        shown_lengths = self._plan.validation_lengths
+        follows = following(sequence_model(exam.model), self._plan.task, config.seed, shown_lengths)
+        if follows is not None:
+            facts["read_head_follows_path"] = follows
+        return {"rows": scoring.rows(exam, sweep), **facts}
 
     def _report(self, state: LoopState, exam: Exam, shown: Progress) -> dict[str, Any]:
         config, scoring = self._plan.config, self._plan.task.scoring
@@ -265,21 +292,3 @@ class _Run:
             **self._scored(exam, state.batch, shown),
         )
         return {**report, **outcome(scoring, report)}
-
-
-def make_stop_rule(
-    training: TrainingConfig, lengths: LengthRange, plateau: HalveOnPlateau | None
-) -> StopRule:
-    """What ends the run before its budget does; `lengths` are those of validation."""
-    rules: dict[str, StopRule] = {
-        "solved": WhenSolved(
-            lengths, every=training.validate_every, count=training.validation_count
-        ),
-        "converged": WhenConverged(
-            every=training.report_every,
-            bound=training.converged_perplexity,
-            times=training.converged_reports,
-        ),
-    }
-    rule = rules.get(training.stop, never)
-    return rule if plateau is None else any_of(plateau, rule)

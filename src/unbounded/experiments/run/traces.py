@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from unbounded.layers import MemoryRNN, save_trace
+from unbounded.layers import MemoryRNN, Trace, save_trace
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import Batch, Task
 from unbounded.training.files import storage_faults
@@ -18,21 +18,43 @@ def write_trace(model: MemoryModel, task: Task, batch: Batch, path: Path) -> Non
     Nothing is written for a model without a memory.
 
     Args:
-        model: on the CPU or a device, in any mode.
-        task: names the symbols.
-        batch: one example.
+        model, task, batch: as for `trace_of`.
         path: the file; its folder is made.
     Raises:
         StorageError: the disk refused.
     """
+    trace = trace_of(model, task, batch)
+    if trace is None:
+        return
+    with storage_faults(path, "writing trace"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_trace(path, trace)
+
+
+def trace_of(model: MemoryModel, task: Task, batch: Batch) -> Trace | None:
+    """What the memory does with an example; None of a model without a memory.
+
+    Beside what every trace has: of a task of yes and no "chance", that yes is said at each step,
+    and of a task that has a path its "height", both [B, T].
+
+    Args:
+        model: on the CPU or a device, in any mode.
+        task: names the symbols.
+        batch: one example.
+    """
     layer = model.sequence.layer
     if not isinstance(layer, MemoryRNN):
-        return
+        return None
     symbols = [[task.input_vocabulary[token] for token in batch.inputs[0].tolist()]]
     device = next(model.parameters()).device
     with torch.no_grad():
         embedded = model.sequence.embed(batch.inputs.to(device))
-        trace = layer(embedded, lengths=batch.lengths.to(device), return_trace=True)[2]
-    with storage_faults(path, "writing trace"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        save_trace(path, trace._replace(symbols=symbols))
+        hidden, _, trace = layer(embedded, lengths=batch.lengths.to(device), return_trace=True)
+        arrays = dict(trace.arrays)
+        if task.objective == "binary":
+            arrays["chance"] = torch.sigmoid(model.sequence.output(hidden)[..., 0])
+        heights = task.heights(batch.inputs)
+        if heights is not None:
+            arrays["height"] = heights.to(hidden.dtype)
+    complete: Trace = trace._replace(arrays=arrays, symbols=symbols)
+    return complete

@@ -16,6 +16,8 @@ from unbounded.experiments.config.compose import PARTS
 PAPERS = {
     "grefenstette2015": "Learning to Transduce with Unbounded Memory (Neural Stack, Queue, DeQue)",
     "joulin2015": "Inferring Algorithmic Patterns with Stack-Augmented Recurrent Nets (Stack RNN)",
+    "deleu2016": "Learning Operations on a Stack with Neural Turing Machines (Dyck words)",
+    "graves2014": "Neural Turing Machines (copy, repeat copy, associative recall)",
     "matrix": "Every memory on every algorithmic task at one budget (of no paper)",
 }
 

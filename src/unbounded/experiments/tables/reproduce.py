@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from unbounded.errors import ConfigError
+from unbounded.evaluation.scorings import scoring_of
 from unbounded.experiments.config.check import checked
 from unbounded.experiments.run.folder import folder_of
 from unbounded.experiments.tables.matrix import accuracies
@@ -145,7 +146,16 @@ def draw_tasks(tier: Tier, out: Path) -> list[Path]:
             trained = next(iter(models.values())).best.trained_to
             name = f"lengths_{task}"
             figures = out / "figures"
-            paths += draw_lengths(lengths, figures, name, trained_to=trained, title=title)
+            scoring = scoring_of(next(iter(models.values())).scoring)
+            paths += draw_lengths(
+                lengths,
+                figures,
+                name,
+                trained_to=trained,
+                title=title,
+                what=scoring.curve_title,
+                shaded=scoring.curve_shaded,
+            )
     return paths + _draw_matrix(tier, cells, values, out)
 
 

@@ -9,6 +9,7 @@ from statistics import median
 from typing import Any
 
 from unbounded.errors import CheckpointError
+from unbounded.evaluation.scorings import scoring_of
 from unbounded.experiments.config.schema import config_hash, from_dict
 from unbounded.experiments.run.folder import folder_of, load_report
 from unbounded.experiments.tables.measures import Measures, measures
@@ -29,7 +30,7 @@ class Measured:
         batches, minutes, stopped: how long it trained, and why it ended.
         curves: what it measured over time.
         trained_to: longest length of training; None of a text.
-        per_n: n -> share of sequences that are right, on streams.
+        per_n: n -> the scoring's number of that length, where it has one for each n.
     """
 
     trial: Trial
@@ -166,7 +167,9 @@ def baseline_at(summary: Summary | None, batches: int, lengths: str) -> float | 
 
 def _measured(trial: Trial, name: str, report: dict[str, Any]) -> Measured:
     phase = report if trial.phase == "trained" else report[trial.phase]
-    per_n = {at["n"]: float(at["accuracy"]) for row in phase["rows"] for at in row.get("per_n", ())}
+    curve = scoring_of(report["scoring"]).curve
+    points = [at for row in phase["rows"] for at in row.get("per_n", ())]
+    per_n = {at["n"]: float(at[curve]) for at in points if at[curve] is not None}
     longest = report["train_lengths"]
     # What a later phase cost comes on top of the training before it.
     phases = [report] if phase is report else [report, phase]

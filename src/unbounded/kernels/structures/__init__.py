@@ -9,6 +9,7 @@ from unbounded.kernels.structures.push_pop import Deque, Queue, Stack
 from unbounded.kernels.structures.register import Register
 from unbounded.kernels.structures.structure import ACTIVATIONS, Field, Structure
 from unbounded.kernels.structures.superposition import SuperpositionList, SuperpositionStack
+from unbounded.kernels.structures.turing_tape import TuringTape
 
 #: Every memory that has a kernel, by the name in csrc/library.cpp.
 STRUCTURES: Final[dict[str, type[Structure]]] = {
@@ -18,6 +19,7 @@ STRUCTURES: Final[dict[str, type[Structure]]] = {
     "superposition_stack": SuperpositionStack,
     "superposition_list": SuperpositionList,
     "register": Register,
+    "turing_tape": TuringTape,
 }
 
 
@@ -48,5 +50,6 @@ __all__ = [
     "Structure",
     "SuperpositionList",
     "SuperpositionStack",
+    "TuringTape",
     "structure_of",
 ]

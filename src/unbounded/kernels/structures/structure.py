@@ -14,7 +14,17 @@ from torch import Tensor
 from unbounded.errors import ShapeError
 
 #: Activations of heads, in the order of `Activation` in csrc/heads.h.
-ACTIVATIONS: Final = ("identity", "tanh", "sigmoid", "relu", "softplus", "softmax")
+ACTIVATIONS: Final = (
+    "identity",
+    "tanh",
+    "sigmoid",
+    "relu",
+    "softplus",
+    "softmax",
+    "hard_sigmoid",
+    "one_plus_relu",
+    "one_plus_softplus",
+)
 #: The axis of a field of a state that counts its rows.
 ROWS: Final = "N"
 

@@ -26,6 +26,10 @@ PRESETS: Final[dict[str, str]] = {
     "memorization": "memorization.yaml",
     "binary_addition": "binary_addition.yaml",
     "dyck_prefixes": "dyck_prefixes.yaml",
+    "dyck": "dyck.yaml",
+    "ntm_copy": "ntm_copy.yaml",
+    "repeat_copy": "repeat_copy.yaml",
+    "associative_recall": "associative_recall.yaml",
     "penn_treebank": "penn_treebank.yaml",
     "text": "text.yaml",
 }

@@ -1,6 +1,6 @@
 """Brackets with a label at each prefix: is it balanced so far?
 
-Source: the labels per prefix of Deleu & Dureau 2016, arXiv:1611.00736; the sampler is a plain
+Source: the labels per prefix of Deleu & Dureau 2016, arXiv:1612.00827; the sampler is a plain
 random walk, not theirs.
 """
 

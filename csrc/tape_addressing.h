@@ -1,0 +1,218 @@
+// How one head of a tape finds its locations, and backwards (Graves et al. 2014, eq. 5 to 9).
+//
+// Cells lie [M][locations], so that one register holds the same place of neighbouring locations and
+// only sums over all of them go across registers. Rows of locations are padded to whole registers:
+// cells and weights are 0 there.
+#pragma once
+
+#include "checkpoints.h"
+#include "functions.h"
+
+namespace unbounded {
+
+// Sizes, and where the parts of an instruction lie among its values; heads that read come first.
+template <class T>
+struct TapeSizes {
+  int64_t slots, width, readers, writers, reach;
+  bool is_circular, reads_before;
+  T floor;
+  int64_t heads, shifts, stride, told;
+
+  explicit TapeSizes(const Frame<T>& f)
+      : slots(f.c.options[0]),
+        width(f.c.options[1]),
+        readers(f.c.options[2]),
+        writers(f.c.options[3]),
+        reach(f.c.options[4]),
+        is_circular(f.c.options[5] != 0),
+        reads_before(f.c.options[6] != 0),
+        floor(T(std::pow(10.0, -double(f.c.options[7])))),
+        heads(readers + writers),
+        shifts(2 * reach + 1),
+        stride((slots + lanes<T> - 1) / lanes<T> * lanes<T>),
+        told(parts(readers) + parts(writers) + 2 * writers * width) {}
+
+  int64_t parts(int64_t count) const { return count * (width + shifts + 3); }
+  int64_t cells() const { return width * stride; }
+  int64_t weights() const { return heads * stride; }
+  // Of the part that begins after `before` values of each head of its kind and has `size` of them.
+  int64_t at(int64_t head, int64_t before, int64_t size) const {
+    const bool reads = head < readers;
+    const int64_t count = reads ? readers : writers, k = reads ? head : head - readers;
+    return (reads ? 0 : parts(readers)) + count * before + k * size;
+  }
+  int64_t key(int64_t head) const { return at(head, 0, width); }
+  int64_t strength(int64_t head) const { return at(head, width, 1); }
+  int64_t gate(int64_t head) const { return at(head, width + 1, 1); }
+  int64_t shift(int64_t head) const { return at(head, width + 2, shifts); }
+  int64_t sharpening(int64_t head) const { return at(head, width + 2 + shifts, 1); }
+  int64_t erase(int64_t writer) const { return parts(readers) + parts(writers) + writer * width; }
+  int64_t add(int64_t writer) const { return erase(writers + writer); }
+
+  void pad(T* row) const { clear_values(row + slots, stride - slots); }
+  // Weights proportional to e^x; the largest x is taken away first, so that the sum is at least 1.
+  void softmax(T* x) const {
+    for (int64_t n = slots; n < stride; ++n) x[n] = x[0];
+    Vector<T> most = load(x);
+    for (int64_t n = lanes<T>; n < stride; n += lanes<T>) {
+      const Vector<T> here = load(x + n);
+      most = here > most ? here : most;
+    }
+    T largest = most[0];
+    for (int i = 1; i < lanes<T>; ++i) largest = most[i] > largest ? most[i] : largest;
+    for (int64_t n = 0; n < stride; n += lanes<T>) store(x + n, exponential(load(x + n) - largest));
+    pad(x);
+    Vector<T> sum{};
+    for (int64_t n = 0; n < stride; n += lanes<T>) sum += load(x + n);
+    const T scale = 1 / sum_of<T>(sum);
+    for (int64_t n = 0; n < stride; n += lanes<T>) store(x + n, load(x + n) * scale);
+  }
+  // The gradient of x from that of the weights, in place.
+  void softmax_gradient(const T* weights, T* grad) const {
+    const T mean = dot(stride, weights, grad);
+    for (int64_t n = 0; n < stride; n += lanes<T>)
+      store(grad + n, load(weights + n) * (load(grad + n) - mean));
+  }
+};
+
+template <class T>
+class TapeAddressing {
+ public:
+  explicit TapeAddressing(const TapeSizes<T>& sizes) : s(sizes) {}
+
+  // Values of a batch entry's scratch, which `use` then hands out.
+  int64_t scratch_size() const { return 8 * s.stride + 2 * around_size(); }
+  void use(T* scratch) {
+    for (T** row : {&squares_, &similarity_, &roots_, &content_, &moved_, &logs_, &grad_, &of_squares_}) {
+      *row = scratch;
+      scratch += s.stride;
+    }
+    gated_ = scratch;
+    of_moved_ = scratch + around_size();
+  }
+
+  // What all heads need of the cells: |M(i)|^2.
+  void look_at(const T* cells) {
+    for (int64_t n = 0; n < s.stride; n += lanes<T>) {
+      Vector<T> sum{};
+      for (int64_t m = 0; m < s.width; ++m) {
+        const Vector<T> cell = load(cells + m * s.stride + n);
+        sum += cell * cell;
+      }
+      store(squares_ + n, sum);
+    }
+  }
+
+  // The head's weights from those before.
+  void address(int64_t head, const T* told, const T* cells, const T* before, T* after) {
+    find(head, told, cells, before);
+    copy_values(after, logs_, s.stride);
+    const T sharpening = told[s.sharpening(head)];
+    for (int64_t n = 0; n < s.stride; n += lanes<T>) store(after + n, load(after + n) * sharpening);
+    s.softmax(after);
+  }
+
+  // `grad` of the weights after the step becomes that of those before; `of_told` gets the head's
+  // gradients but for the key's; `of_products` those of k . M(i), `of_squares` more of |M(i)|^2.
+  // Returns the gradient of |k|^2.
+  T backward(int64_t head, const T* told, const T* cells, const T* before, const T* after, T* grad,
+             T* of_told, T* of_products, T* of_squares) {
+    find(head, told, cells, before);
+    const T strength = told[s.strength(head)], gate = told[s.gate(head)];
+    const T sharpening = told[s.sharpening(head)], *shift = told + s.shift(head);
+
+    s.softmax_gradient(after, grad);                                                     // (9)
+    of_told[s.sharpening(head)] = dot(s.stride, grad, logs_);
+    T* of_moved = of_moved_ + s.reach;
+    for (int64_t n = 0; n < s.stride; n += lanes<T>)
+      store(of_moved + n, load(grad + n) * sharpening / (load(moved_ + n) + s.floor));
+    surround(of_moved_);
+
+    for (int64_t k = 0; k < s.shifts; ++k)                                               // (8)
+      of_told[s.shift(head) + k] = dot(s.slots, of_moved, gated_ + 2 * s.reach - k);
+    for (int64_t n = 0; n < s.stride; n += lanes<T>) {
+      Vector<T> sum{};
+      for (int64_t k = 0; k < s.shifts; ++k) sum += load(of_moved_ + n + k) * shift[k];
+      store(grad_ + n, sum);
+    }
+    s.pad(grad_);
+
+    Vector<T> of_gate{};                                                                 // (7)
+    for (int64_t n = 0; n < s.stride; n += lanes<T>) {
+      const Vector<T> here = load(grad_ + n);
+      of_gate += here * (load(content_ + n) - load(before + n));
+      store(grad + n, here * (1 - gate));
+      store(grad_ + n, here * gate);
+    }
+    of_told[s.gate(head)] = sum_of<T>(of_gate);
+
+    s.softmax_gradient(content_, grad_);                                                 // (5)
+    of_told[s.strength(head)] = dot(s.stride, grad_, similarity_);
+    const T* key = told + s.key(head);
+    const T key_square = dot(s.width, key, key);
+    Vector<T> of_key_square{};
+    for (int64_t n = 0; n < s.stride; n += lanes<T>) {                                   // (6)
+      const Vector<T> of_similarity = load(grad_ + n) * strength / load(roots_ + n);
+      const Vector<T> of_product_of_squares =
+          of_similarity * load(similarity_ + n) * T(-0.5) / load(roots_ + n);
+      store(of_products + n, of_similarity);
+      store(of_squares + n, load(of_squares + n) + of_product_of_squares * key_square);
+      of_key_square += of_product_of_squares * load(squares_ + n);
+    }
+    return sum_of<T>(of_key_square);
+  }
+
+ private:
+  const TapeSizes<T>& s;
+  // Rows of locations: |M|^2; K; the root in K; w^c; w~; log(w~ + floor); two for gradients.
+  T *squares_ = nullptr, *similarity_ = nullptr, *roots_ = nullptr, *content_ = nullptr;
+  T *moved_ = nullptr, *logs_ = nullptr, *grad_ = nullptr, *of_squares_ = nullptr;
+  // With `reach` more on either side: w^g, and the gradient of w~.
+  T *gated_ = nullptr, *of_moved_ = nullptr;
+
+  int64_t around_size() const {
+    const int64_t all = s.stride + 2 * s.reach;
+    return (all + lanes<T> - 1) / lanes<T> * lanes<T>;
+  }
+
+  // What the tape has beyond its ends: its other end, or nothing.
+  void surround(T* around) const {
+    T *first = around + s.reach, *behind = first + s.slots;
+    clear_values(behind, around_size() - s.reach - s.slots);
+    for (int64_t i = 0; i < s.reach; ++i) {
+      around[i] = s.is_circular ? first[s.slots - s.reach + i] : T(0);
+      if (s.is_circular) behind[i] = first[i];
+    }
+  }
+
+  void find(int64_t head, const T* told, const T* cells, const T* before) {
+    const T *key = told + s.key(head), *shift = told + s.shift(head);
+    const T strength = told[s.strength(head)], gate = told[s.gate(head)];
+    const T key_square = dot(s.width, key, key);
+    const int64_t width = s.width, stride = s.stride;
+    for (int64_t n = 0; n < stride; n += lanes<T>) {
+      Vector<T> product{};
+      for (int64_t m = 0; m < width; ++m) product += load(cells + m * stride + n) * key[m];
+      const Vector<T> root = square_root(load(squares_ + n) * key_square + T(1e-6));
+      const Vector<T> similarity = product / root;                                       // (6)
+      store(roots_ + n, root);
+      store(similarity_ + n, similarity);
+      store(content_ + n, similarity * strength);
+    }
+    s.softmax(content_);                                                                 // (5)
+    T* gated = gated_ + s.reach;
+    for (int64_t n = 0; n < s.stride; n += lanes<T>)                                     // (7)
+      store(gated + n, load(content_ + n) * gate + load(before + n) * (1 - gate));
+    surround(gated_);
+    for (int64_t n = 0; n < s.stride; n += lanes<T>) {                                   // (8)
+      Vector<T> sum{};
+      for (int64_t k = 0; k < s.shifts; ++k) sum += load(gated_ + n + 2 * s.reach - k) * shift[k];
+      store(moved_ + n, sum);
+    }
+    s.pad(moved_);
+    for (int64_t n = 0; n < s.stride; n += lanes<T>)
+      store(logs_ + n, logarithm(load(moved_ + n) + s.floor));
+  }
+};
+
+}  // namespace unbounded

@@ -1,0 +1,307 @@
+// The tape of a Neural Turing Machine (Graves et al. 2014): heads that address, write and read.
+//
+// Options: slots, width, read heads, write heads, range of shifts, circular, reads before writing,
+// digits of the floor. Heads: key, strength, gate, shift, sharpening of the readers, of the writers,
+// erase, add. State: cells [N, M], read weights [R, N], write weights [W, N]. Saved: instructions
+// [T, B, K]; weights after each step [T, B, R + W, N padded to whole registers]. Checkpoints: cells.
+//
+// What a step was told and its weights say what it wrote, so that the backward pass makes cells again
+// without addressing anything.
+#pragma once
+
+#include "memory.h"
+#include "tape_addressing.h"
+
+namespace unbounded {
+
+// Where everything lies, and the writing, for both directions.
+template <class T>
+struct TapeLayout {
+  const Frame<T>& f;
+  const TapeSizes<T> s;
+
+  explicit TapeLayout(const Frame<T>& frame) : f(frame), s(frame) {}
+
+  T* told(int64_t t, int64_t b) const {
+    return as<T>(f.c.saved[0]) + (t * f.c.batch + b) * s.told;
+  }
+  T* weights(int64_t t, int64_t b) const {
+    return as<T>(f.c.saved[1]) + (t * f.c.batch + b) * s.weights();
+  }
+  // From [N, M] to [M, stride] and back.
+  void spread(T* to, const T* from) const {
+    for (int64_t m = 0; m < s.width; ++m) {
+      for (int64_t n = 0; n < s.slots; ++n) to[m * s.stride + n] = from[n * s.width + m];
+      s.pad(to + m * s.stride);
+    }
+  }
+  void gather(T* to, const T* from) const {
+    for (int64_t n = 0; n < s.slots; ++n)
+      for (int64_t m = 0; m < s.width; ++m) to[n * s.width + m] = from[m * s.stride + n];
+  }
+  // The two fields of weights, [heads, N] each, to [heads, stride] and back.
+  void spread_weights(T* to, const void* const* fields, int64_t b) const {
+    for (int64_t h = 0; h < s.heads; ++h) {
+      const bool reads = h < s.readers;
+      const T* field = as<T>(fields[reads ? 1 : 2]);
+      const int64_t row = reads ? b * s.readers + h : b * s.writers + h - s.readers;
+      if (field) copy_values(to + h * s.stride, field + row * s.slots, s.slots);
+      field ? s.pad(to + h * s.stride) : clear_values(to + h * s.stride, s.stride);
+    }
+  }
+  void gather_weights(void* const* fields, const T* from, int64_t b) const {
+    for (int64_t h = 0; h < s.heads; ++h) {
+      const bool reads = h < s.readers;
+      const int64_t row = reads ? b * s.readers + h : b * s.writers + h - s.readers;
+      copy_values(as<T>(fields[reads ? 1 : 2]) + row * s.slots, from + h * s.stride, s.slots);
+    }
+  }
+  void begin(int64_t b, T* cells) const {
+    spread(cells, as<T>(f.c.state0[0]) + b * s.slots * s.width);
+  }
+
+  // Row m of the cells after writing: M(i) prod (1 - w(i) e) + sum w(i) a.               (3), (4)
+  void write_row(int64_t m, T* to, const T* from, const T* told, const T* weights) const {
+    if (s.writers == 1)
+      write_row_of<1>(m, to, from, told, weights);
+    else
+      write_row_of<0>(m, to, from, told, weights);
+  }
+  void write(T* to, const T* from, const T* told, const T* weights) const {
+    for (int64_t m = 0; m < s.width; ++m)
+      write_row(m, to + m * s.stride, from + m * s.stride, told, weights);
+  }
+
+ private:
+  template <int known_writers>  // 0 for any number
+  void write_row_of(int64_t m, T* to, const T* from, const T* told, const T* weights) const {
+    const int64_t writers = known_writers ? known_writers : s.writers;
+    const int64_t stride = s.stride, width = s.width;
+    const T *first = weights + s.readers * stride, *erase = told + s.erase(0) + m;
+    const T* add = told + s.add(0) + m;
+    for (int64_t n = 0; n < stride; n += lanes<T>) {
+      Vector<T> kept = Vector<T>{} + 1, added{};
+      for (int64_t w = 0; w < writers; ++w) {
+        const Vector<T> weight = load(first + w * stride + n);
+        kept *= 1 - weight * erase[w * width];
+        added += weight * add[w * width];
+      }
+      store(to + n, load(from + n) * kept + added);
+    }
+  }
+};
+
+template <class T>
+class TuringTapeForward final : public MemoryForward<T> {
+ public:
+  explicit TuringTapeForward(const Frame<T>& frame) : f(frame), at(frame), s(at.s) {}
+
+  void take_scratch(Workspace& space) override {
+    space.take(cells_, f.c.batch * s.cells());
+    space.take(weights_, f.c.batch * s.weights());
+    space.take(new_weights_, f.c.batch * s.weights());
+    space.take(scratch_, f.c.batch * TapeAddressing<T>(s).scratch_size());
+    if (!f.c.saves) space.take(told_, f.c.batch * s.told);
+  }
+  void begin(int64_t b) override {
+    at.begin(b, cells(b));
+    at.spread_weights(weights_ + b * s.weights(), f.c.state0, b);
+  }
+  void take(int64_t t, int64_t b, const Instruction<T>& in) override { in.take(0, 12, told(t, b)); }
+
+  void step(int64_t t, int64_t b, T* reading) override {
+    TapeAddressing<T> addressing(s);
+    addressing.use(scratch_ + b * addressing.scratch_size());
+    T *weights = weights_ + b * s.weights(), *after = new_weights_ + b * s.weights();
+    addressing.look_at(cells(b));
+    for (int64_t h = 0; h < s.heads; ++h)
+      addressing.address(h, told(t, b), cells(b), weights + h * s.stride, after + h * s.stride);
+    copy_values(weights, after, s.weights());
+    if (f.c.saves) copy_values(at.weights(t, b), after, s.weights());
+    if (s.reads_before) read(cells(b), weights, reading);
+    at.write(cells(b), cells(b), told(t, b), weights);
+    if (!s.reads_before) read(cells(b), weights, reading);
+  }
+  void keep(int64_t b, T* to) override { copy_values(to, cells(b), s.cells()); }
+  void finish(int64_t b) override {
+    at.gather(as<T>(f.c.state_last[0]) + b * s.slots * s.width, cells(b));
+    at.gather_weights(f.c.state_last, weights_ + b * s.weights(), b);
+  }
+
+ private:
+  const Frame<T>& f;
+  const TapeLayout<T> at;
+  const TapeSizes<T>& s;
+  T *cells_ = nullptr, *weights_ = nullptr, *new_weights_ = nullptr, *scratch_ = nullptr;
+  T* told_ = nullptr;
+
+  T* cells(int64_t b) const { return cells_ + b * s.cells(); }
+  T* told(int64_t t, int64_t b) const { return f.c.saves ? at.told(t, b) : told_ + b * s.told; }
+  void read(const T* cells, const T* weights, T* reading) const {                        // (2)
+    for (int64_t r = 0; r < s.readers; ++r)
+      for (int64_t m = 0; m < s.width; ++m)
+        reading[r * s.width + m] = dot(s.stride, weights + r * s.stride, cells + m * s.stride);
+  }
+};
+
+template <class T>
+class TuringTapeBackward final : public MemoryBackward<T> {
+ public:
+  explicit TuringTapeBackward(const Frame<T>& frame)
+      : f(frame), at(frame), s(at.s), states_(frame, s.cells()) {}
+
+  void take_scratch(Workspace& space) override {
+    states_.take_scratch(space);
+    space.take(first_weights_, f.c.batch * s.weights());
+    space.take(grad_cells_, f.c.batch * s.cells());
+    space.take(grad_weights_, f.c.batch * s.weights());
+    space.take(of_products_, f.c.batch * s.weights());
+    space.take(rows_, f.c.batch * 2 * s.stride);
+    space.take(of_key_squares_, f.c.batch * s.heads);
+    space.take(of_told_, f.c.batch * s.told);
+    space.take(scratch_, f.c.batch * TapeAddressing<T>(s).scratch_size());
+  }
+  void begin(int64_t b) override {
+    at.spread_weights(first_weights_ + b * s.weights(), f.c.state0, b);
+    at.spread_weights(grad_weights_ + b * s.weights(), f.c.grad_state_last, b);
+    const T* of_cells = as<T>(f.c.grad_state_last[0]);
+    if (of_cells)
+      at.spread(grad_cells_ + b * s.cells(), of_cells + b * s.slots * s.width);
+    else
+      clear_values(grad_cells_ + b * s.cells(), s.cells());
+  }
+
+  void step(int64_t t, int64_t b, const T* grad_reading) override {
+    states_.go_back_to(
+        t, b,
+        [&](int64_t first, T* to) {
+          if (first == 0)
+            at.begin(b, to);
+          else
+            copy_values(to, f.checkpoint(b, first / f.c.block), s.cells());
+        },
+        [&](T* to, const T* from, int64_t step) {
+          at.write(to, from, at.told(step, b), at.weights(step, b));
+        });
+    const T *cells = states_.before(t, b), *told = at.told(t, b), *weights = at.weights(t, b);
+    T *of_told = of_told_ + b * s.told, *grad_weights = grad_weights_ + b * s.weights();
+    T *squares = rows_ + b * 2 * s.stride, *seen = squares + s.stride;
+    for (int64_t m = 0; m < s.width; ++m) {
+      T* grad = grad_cells_ + b * s.cells() + m * s.stride;
+      const T* row = cells + m * s.stride;
+      if (s.reads_before) {
+        write_backward(m, row, told, weights, grad, grad_weights, of_told);
+        read_backward(m, row, weights, grad_reading, grad, grad_weights);
+      } else {
+        at.write_row(m, seen, row, told, weights);
+        read_backward(m, seen, weights, grad_reading, grad, grad_weights);
+        write_backward(m, row, told, weights, grad, grad_weights, of_told);
+      }
+    }
+    address_backward(t, b, cells, told, weights, squares, of_told);
+  }
+  void give(int64_t t, int64_t b, const InstructionGradient<T>& out) override {
+    out.give(0, 12, at.told(t, b), of_told_ + b * s.told);
+  }
+  void end(int64_t b) override {
+    if (!f.c.grad_state0[0]) return;
+    at.gather(as<T>(f.c.grad_state0[0]) + b * s.slots * s.width, grad_cells_ + b * s.cells());
+    at.gather_weights(f.c.grad_state0, grad_weights_ + b * s.weights(), b);
+  }
+
+ private:
+  const Frame<T>& f;
+  const TapeLayout<T> at;
+  const TapeSizes<T>& s;
+  Checkpoints<T> states_;
+  T *first_weights_ = nullptr, *grad_cells_ = nullptr, *grad_weights_ = nullptr;
+  T *of_products_ = nullptr, *rows_ = nullptr, *of_key_squares_ = nullptr;
+  T *of_told_ = nullptr, *scratch_ = nullptr;
+
+  // Of row m: the gradients of what was read, and of the readers' weights.
+  void read_backward(int64_t m, const T* seen, const T* weights, const T* grad_reading, T* grad,
+                     T* grad_weights) const {
+    const int64_t readers = s.readers, stride = s.stride;
+    for (int64_t r = 0; r < readers; ++r) {
+      const T of_reading = grad_reading[r * s.width + m];
+      const T* weight = weights + r * stride;
+      T* of_weight = grad_weights + r * stride;
+      for (int64_t n = 0; n < stride; n += lanes<T>) {
+        store(grad + n, load(grad + n) + load(weight + n) * of_reading);
+        store(of_weight + n, load(of_weight + n) + load(seen + n) * of_reading);
+      }
+    }
+  }
+
+  // Of row m: `grad` of the cells that were left becomes that of those before.
+  void write_backward(int64_t m, const T* row, const T* told, const T* weights, T* grad,
+                      T* grad_weights, T* of_told) const {
+    // Sizes of its own: a store may change whatever a reference leads to.
+    const int64_t writers = s.writers, stride = s.stride, width = s.width;
+    const T *first = weights + s.readers * stride, *erases = told + s.erase(0) + m;
+    T* of_first = grad_weights + s.readers * stride;
+    for (int64_t w = 0; w < writers; ++w) {
+      const T erase = erases[w * width], add = told[s.add(w) + m];
+      const bool is_last = w + 1 == writers;
+      Vector<T> of_erase{}, of_add{};
+      for (int64_t n = 0; n < stride; n += lanes<T>) {
+        // What the other heads leave; a quotient would have nothing where this one erases all.
+        Vector<T> left = load(row + n), kept = Vector<T>{} + 1;
+        for (int64_t v = 0; v < writers - 1; ++v) {
+          const int64_t other = v < w ? v : v + 1;
+          kept *= 1 - load(first + other * stride + n) * erases[other * width];
+        }
+        left *= kept;
+        const Vector<T> here = load(grad + n), weight = load(first + w * stride + n);
+        of_erase -= here * left * weight;
+        of_add += here * weight;
+        T* to = of_first + w * stride + n;
+        store(to, load(to) + here * (add - left * erase));
+        if (is_last) store(grad + n, here * kept * (1 - weight * erase));
+      }
+      of_told[s.erase(w) + m] = sum_of<T>(of_erase);
+      of_told[s.add(w) + m] = sum_of<T>(of_add);
+    }
+  }
+
+  void address_backward(int64_t t, int64_t b, const T* cells, const T* told, const T* weights,
+                        T* of_squares, T* of_told) {
+    const T* before = t > 0 ? at.weights(t - 1, b) : first_weights_ + b * s.weights();
+    T *grad_weights = grad_weights_ + b * s.weights(), *of_products = of_products_ + b * s.weights();
+    T* of_key_squares = of_key_squares_ + b * s.heads;
+    TapeAddressing<T> addressing(s);
+    addressing.use(scratch_ + b * addressing.scratch_size());
+    addressing.look_at(cells);
+    clear_values(of_squares, s.stride);
+    for (int64_t h = 0; h < s.heads; ++h) {
+      const int64_t row = h * s.stride;
+      of_key_squares[h] =
+          addressing.backward(h, told, cells, before + row, weights + row, grad_weights + row,
+                              of_told, of_products + row, of_squares);
+    }
+    const int64_t heads = s.heads, stride = s.stride;
+    for (int64_t m = 0; m < s.width; ++m) {
+      const T* row = cells + m * stride;
+      T* grad = grad_cells_ + b * s.cells() + m * stride;
+      for (int64_t h = 0; h < heads; ++h) {
+        const T *of_row = of_products + h * stride, key = told[s.key(h) + m];
+        const T of_squares_once = h == 0 ? 2 : 0;  // they are those of all heads
+        Vector<T> of_key{};
+        for (int64_t n = 0; n < stride; n += lanes<T>) {
+          const Vector<T> cell = load(row + n), of_product = load(of_row + n);
+          of_key += cell * of_product;
+          store(grad + n, load(grad + n) + of_product * key +
+                              cell * load(of_squares + n) * of_squares_once);
+        }
+        of_told[s.key(h) + m] = sum_of<T>(of_key) + 2 * key * of_key_squares[h];
+      }
+    }
+  }
+};
+
+struct TuringTape {
+  template <class T> using Forward = TuringTapeForward<T>;
+  template <class T> using Backward = TuringTapeBackward<T>;
+};
+
+}  // namespace unbounded

@@ -1,0 +1,73 @@
+"""Area under the ROC curve, and its standard error by DeLong's method."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from unbounded.errors import ShapeError
+
+# Of a normal distribution, for intervals of 95 %.
+_NORMAL_95 = 1.959963984540054
+
+
+class Auc(NamedTuple):
+    """How well scores tell two classes apart.
+
+    Fields:
+        area: the chance that a positive scores above a negative, ties counting half, in [0, 1].
+        low, high: DeLong's interval of 95 %, cut at 0 and 1. It has no width where the area is 0
+            or 1: then the numbers of positives and negatives say how sure that is.
+    """
+
+    area: float
+    low: float
+    high: float
+
+
+def auc(scores: Tensor, labels: Tensor) -> Auc | None:
+    """The area under the ROC curve with its interval; None where a class is missing.
+
+    Args:
+        scores: the higher the more positive, [N]; only their order counts.
+        labels: 0 or 1, [N].
+    Raises:
+        ShapeError: the two shapes differ, or are not [N].
+    Source: DeLong, DeLong & Clarke-Pearson 1988, with the midranks of Sun & Xu 2014.
+    """
+    # Both take a second to import, and most commands need neither.
+    from scipy.stats import rankdata
+    from torchmetrics.functional.classification import binary_auroc
+
+    if scores.shape != labels.shape or scores.dim() != 1:
+        raise ShapeError(
+            "scores and labels must have one shape [N]; got "
+            f"{tuple(scores.shape)} and {tuple(labels.shape)}"
+        )
+    positive = labels > 0
+    count, positives = len(labels), int(positive.sum())
+    negatives = count - positives
+    if positives == 0 or negatives == 0:
+        return None
+    ranks = torch.as_tensor(rankdata(scores.double().numpy()))
+    # Ranks in (0, 1): from other numbers the library would take a sigmoid, and lose their order.
+    area = float(binary_auroc(ranks / (count + 1), positive.to(torch.int64)))
+    above = _places(scores, ranks, positive) / negatives
+    below = 1 - _places(scores, ranks, ~positive) / positives
+    error = math.sqrt(_variance_of_mean(above) + _variance_of_mean(below))
+    width = _NORMAL_95 * error
+    return Auc(area, max(0.0, area - width), min(1.0, area + width))
+
+
+def _places(scores: Tensor, ranks: Tensor, chosen: Tensor) -> Tensor:
+    """For each of one class, how many of the other class score below it, ties counting half."""
+    from scipy.stats import rankdata
+
+    return ranks[chosen] - torch.as_tensor(rankdata(scores[chosen].double().numpy()))
+
+
+def _variance_of_mean(values: Tensor) -> float:
+    return float(values.var()) / len(values) if len(values) > 1 else 0.0

@@ -1,0 +1,68 @@
+"""Does a head follow the path? The correlation of where a read head is with a path's height.
+
+Source: Deleu & Dureau 2016, arXiv:1612.00827, section 4: the read head goes up and down with the
+word, as the top of a stack would.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from unbounded.layers import MemoryRNN
+from unbounded.memories.turing_tape import TuringTape
+from unbounded.models.sequence_model import SequenceModel
+from unbounded.tasks import LengthRange, Task
+
+
+def head_position(weights: Tensor) -> Tensor:
+    """Where a head is on average, [..., N] weights to locations [...]: sum_i i w(i)."""
+    return weights @ torch.arange(weights.shape[-1], dtype=weights.dtype, device=weights.device)
+
+
+def correlation(left: Tensor, right: Tensor) -> float | None:
+    """Pearson's correlation of two rows of numbers; None where one of them never changes."""
+    deviations = [row.double() - row.double().mean() for row in (left, right)]
+    norms = [float(row.norm()) for row in deviations]
+    if min(norms) < 1e-9:
+        return None
+    return float(deviations[0] @ deviations[1]) / (norms[0] * norms[1])
+
+
+def following(
+    model: SequenceModel, task: Task, seed: int, lengths: LengthRange, count: int = 100
+) -> float | None:
+    """The mean over test words of how the best read head's position correlates with the height.
+
+    A head that runs the other way round the tape follows it as well: the sign is kept, so that -1
+    is as close as 1. Words in which the head, or the path, never moves count 0.
+
+    Args:
+        model: in any mode.
+        task: gives the words, and the heights of their paths.
+        seed, lengths, count: of the words, of the split "test".
+    Returns:
+        -1 to 1; None of a model without a tape, or a task without paths.
+    """
+    layer = model.layer
+    if not task.has_path or not isinstance(layer, MemoryRNN):
+        return None
+    if not isinstance(layer.memory, TuringTape):
+        return None
+    batch = task.batch(seed, "test", 0, count, lengths)
+    heights = task.heights(batch.inputs)
+    if heights is None:
+        return None
+    device = next(model.parameters()).device
+    with torch.no_grad():
+        embedded = model.embed(batch.inputs.to(device))
+        trace = layer(embedded, lengths=batch.lengths.to(device), return_trace=True)[2]
+    positions = head_position(trace.arrays["read_weights"].cpu())
+    means = []
+    for head in range(positions.shape[2]):
+        rows = [
+            correlation(positions[row, :steps, head], heights[row, :steps]) or 0.0
+            for row, steps in enumerate(batch.lengths.tolist())
+        ]
+        means.append(sum(rows) / len(rows))
+    return max(means, key=abs)

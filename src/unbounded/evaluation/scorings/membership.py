@@ -1,0 +1,230 @@
+"""Membership in a language: the area under the ROC curve of words by length, and what is right.
+
+Source: Deleu & Dureau 2016, arXiv:1612.00827, Figure 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from unbounded.evaluation.auc import Auc, auc
+from unbounded.evaluation.score import Score, mean_nats, numbers_of, wilson
+from unbounded.evaluation.scorings.base import (
+    SURENESS,
+    Exam,
+    Row,
+    Scoring,
+    Sweep,
+    Values,
+    role_of,
+    row_of,
+)
+from unbounded.evaluation.scorings.labels import label_scores
+from unbounded.tasks import Batch, LengthRange
+from unbounded.training.objective import OBJECTIVES
+
+#: What counts as success: an area of so much at every length of the test range.
+ENOUGH = 0.999
+_ROLES = ("train", "test", "longer")
+_SCORE, _LABEL, _RIGHT, _COARSE, _FINE = range(5)
+
+
+class Membership(Scoring):
+    """Scores each word by the last step: what is said of the whole word.
+
+    A range is cut into bands of `every` lengths, from its shortest on, each with `count` words of
+    its own.
+    """
+
+    stops = ("solved", "converged", "budget")
+    fields = ("count", "lengths", "every")
+    columns: ClassVar[Mapping[str, int]] = {"train": 3, "test": 3, "longer": 3, "follows": 2}
+    groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "AUC": ("train", "test", "longer"),
+        "head and path": ("follows",),
+    }
+    shown = "AUC"
+    spread = ("test", "test AUC")
+    merit = "1 - validation AUC"
+    merit_heading = "1 - validation AUC"
+    why = " (plus a thousandth of its nats per label)"
+    success = f"test AUC {ENOUGH} at every length"
+    solved = f"AUC at least {ENOUGH} in every band of the test range"
+    curve = "auc_so_far"
+    curve_title = "AUC on words of semi-length up to n"
+    curve_shaded = True
+    legend = """\
+AUC is the area under the ROC curve of what is said at the last symbol of words of the test split,
+at the training lengths, at the test lengths, and beyond. Each band of lengths has as many words.
+"Head and path" is the correlation of where the read head of a tape is with the height of the word's
+path, as the mean over validation lengths' words: 1 or -1 where it follows the path."""
+
+    def assess(self, exam: Exam, lengths: LengthRange, start: int, count: int) -> Score:
+        """See `Scoring.assess`; a word is right when each of its labels is."""
+        numbers = self._numbers(exam, "validation", exam.seed, lengths, start, count)
+        fine = numbers[:, _FINE]
+        error = float(fine.std()) / count**0.5 if count > 1 else 0.0
+        return Score(count, int(numbers[:, _COARSE].sum()), float(fine.mean()), error)
+
+    def validation_batch(self, exam: Exam) -> Batch:
+        """See `Scoring.validation_batch`."""
+        lengths, count = exam.validation_lengths, exam.validation_count
+        batch: Batch = exam.task.batch(exam.seed, "validation", 0, count, lengths)
+        return batch
+
+    def validate(self, exam: Exam) -> float:
+        """See `Scoring.validate`."""
+        batch, place = self.validation_batch(exam), exam.place
+        return mean_nats(
+            exam.model, batch, exam.task.objective, device=place.device, check=place.check
+        )
+
+    def rows(self, exam: Exam, sweep: Sweep) -> list[dict[str, Any]]:
+        """See `Scoring.rows`; by default the training range, the test range, one as long again."""
+        train, test = exam.train_lengths, exam.task.test_lengths
+        default = (train, test, LengthRange(test.maximum + 1, 2 * test.maximum))
+        rows: list[dict[str, Any]] = []
+        so_far = torch.zeros(0, 5, dtype=torch.float64)
+        start = 0
+        for lengths in sorted(sweep.lengths or dict.fromkeys(default)):
+            sweep.looking(str(lengths), sweep.count)
+            parts, bands = [], []
+            for band in bands_of(lengths, sweep.every):
+                own = self._numbers(exam, sweep.split, sweep.seed, band, start, sweep.count)
+                start += sweep.count  # no two bands have words of the same random numbers
+                parts.append(own)
+                so_far = torch.cat([so_far, own])
+                bands.append(_band(band, own, so_far))
+            role = role_of(lengths, train, exam.validation_lengths, test)
+            row = {"lengths": str(lengths), "role": role, "every": sweep.every}
+            rows.append({**row, **_numbers_of_words(torch.cat(parts)), "per_n": bands})
+        return rows
+
+    def facts(self, exam: Exam, sweep: Sweep) -> dict[str, Any]:
+        """See `Scoring.facts`."""
+        lengths, count = exam.validation_lengths, exam.validation_count
+        numbers = self._numbers(exam, "validation", exam.seed, lengths, 0, count)
+        words = {"lengths": str(lengths), **_numbers_of_words(numbers)}
+        return {"validation": {**words, "nats_per_token": self.validate(exam)}}
+
+    def merit_of(self, report: Mapping[str, Any]) -> float | None:
+        """How far the area of the validation words is from 1; of equal ones the surer is better."""
+        facts = report["validation"]
+        return 1 - float(facts["auc"] or 0) + SURENESS * min(float(facts["nats_per_token"]), 1.0)
+
+    def succeeded(self, rows: Sequence[Row]) -> bool | None:
+        """Whether every band of the test range has an area of at least ENOUGH."""
+        tested = row_of(rows, "test")
+        return tested is not None and all((at["auc"] or 0) >= ENOUGH for at in tested["per_n"])
+
+    def values(self, report: Mapping[str, Any]) -> Values:
+        """See `Scoring.values`."""
+        rows = {role: row_of(report["rows"], role) for role in _ROLES}
+        values = {role: None if row is None else row["auc"] for role, row in rows.items()}
+        return {**values, "follows": report.get("read_head_follows_path")}
+
+    def further(self, rows: Sequence[Row]) -> dict[str, tuple[float, ...]]:
+        """See `Scoring.further`."""
+        shown = [row_of(rows, role) for role in _ROLES]
+        return {row["lengths"]: (float(row["auc"] or 0),) for row in rows if row not in shown}
+
+    def lines(self, rows: Sequence[Row]) -> list[tuple[str, ...]]:
+        """The bands, each a line."""
+        head = ("n", "words", "AUC", "95 % interval", "AUC so far", "right", "95 % interval")
+        lines: list[tuple[str, ...]] = [head]
+        for row in rows:
+            for at in row["per_n"]:
+                interval = at["auc_95"]
+                lines.append(
+                    (
+                        at["lengths"],
+                        str(at["count"]),
+                        _text(at["auc"]),
+                        "–" if interval is None else "{:.4f}-{:.4f}".format(*interval),
+                        _text(at["auc_so_far"]),
+                        f"{at['accuracy']:.3f}",
+                        "{:.3f}-{:.3f}".format(*at["accuracy_95"]),
+                    )
+                )
+        return lines
+
+    def notes(self, rows: Sequence[Row]) -> list[str]:
+        """How far it generalises: up to where the area is enough without a gap."""
+        bands = [at for row in rows for at in row["per_n"]]
+        reached = None
+        for at in bands:
+            if (at["auc"] or 0) < ENOUGH:
+                break
+            reached = at
+        if reached is None:
+            return [f"AUC is below {ENOUGH} already at the shortest lengths"]
+        n = int(reached["n"])
+        return [f"AUC is at least {ENOUGH} up to n = {n}: words of {2 * n} symbols"]
+
+    def label(self, rows: Sequence[Row]) -> str:
+        """See `Scoring.label`."""
+        lengths = "_".join(row["lengths"] for row in rows).replace(":", "-")
+        return f"{lengths}-by{rows[0]['every']}-n{rows[0]['per_n'][0]['count']}"
+
+    def _numbers(
+        self, exam: Exam, split: str, seed: int, lengths: LengthRange, start: int, count: int
+    ) -> Tensor:
+        """Of each word: score and label of its end, is it right, are all labels, their share."""
+        predict = OBJECTIVES[exam.task.objective].predict
+
+        def look(logits: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
+            coarse, fine = label_scores(predict(logits).cpu(), targets, mask)
+            rows = torch.arange(len(mask))
+            last = mask.shape[1] - 1 - mask.flip(1).long().argmax(dim=1)
+            score, label = logits.cpu()[rows, last, 0].double(), targets[rows, last].double()
+            right = (score > 0) == (label > 0)
+            return torch.stack([score, label, right.double(), coarse.double(), fine], dim=1)
+
+        place = exam.place
+        return numbers_of(
+            exam.model,
+            exam.task.batch(seed, split, start, count, lengths),
+            look,
+            5,
+            device=place.device,
+            share=place.share,
+            total=place.total,
+            check=place.check,
+        )
+
+
+def bands_of(lengths: LengthRange, every: int) -> list[LengthRange]:
+    """A range cut into bands of `every` lengths; the last one may have fewer."""
+    starts = range(lengths.minimum, lengths.maximum + 1, every)
+    return [LengthRange(start, min(start + every - 1, lengths.maximum)) for start in starts]
+
+
+def _band(band: LengthRange, own: Tensor, so_far: Tensor) -> dict[str, Any]:
+    below = auc(so_far[:, _SCORE], so_far[:, _LABEL])
+    words = _numbers_of_words(own)
+    so_far_area = None if below is None else below.area
+    return {"n": band.maximum, "lengths": str(band), **words, "auc_so_far": so_far_area}
+
+
+def _numbers_of_words(numbers: Tensor) -> dict[str, Any]:
+    area: Auc | None = auc(numbers[:, _SCORE], numbers[:, _LABEL])
+    count, right = len(numbers), int(numbers[:, _RIGHT].sum())
+    return {
+        "count": count,
+        "positives": int(numbers[:, _LABEL].sum()),
+        "auc": None if area is None else area.area,
+        "auc_95": None if area is None else [area.low, area.high],
+        "right": right,
+        "accuracy": right / count,
+        "accuracy_95": list(wilson(right, count)),
+        "accuracy_coarse": float(numbers[:, _COARSE].mean()),
+        "accuracy_fine": float(numbers[:, _FINE].mean()),
+    }
+
+
+def _text(area: float | None) -> str:
+    return "–" if area is None else f"{area:.4f}"

@@ -1,0 +1,108 @@
+"""A typed word before a trained model: what is said of each prefix, and where the heads are."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from unbounded.errors import ConfigError
+from unbounded.evaluation import read_symbols
+from unbounded.evaluation.following import head_position
+from unbounded.experiments.run.evaluate import read_checkpoint
+from unbounded.experiments.run.traces import trace_of, write_trace
+from unbounded.figures import TapeTrace, draw_path, draw_tape, read_tape
+from unbounded.models.memory_model import MemoryModel
+from unbounded.tasks import Batch, Task
+from unbounded.training.checkpoint import checkpoint_folders
+
+
+def typed_word(task: Task, text: str) -> Batch:
+    """A word that a person typed, as a batch of one example; it need not be balanced.
+
+    Args:
+        task: knows the symbols; each is a letter, or they stand between blanks.
+    Raises:
+        ChoiceError: a symbol is not of the task. ConfigError: there is none.
+    """
+    symbols = read_symbols(task, text)
+    if not symbols:
+        raise ConfigError(["input: expected at least one symbol, got none"])
+    tokens = torch.tensor([[task.input_vocabulary.index(symbol) for symbol in symbols]])
+    lengths = torch.tensor([len(symbols)])
+    return Batch(tokens, torch.zeros_like(tokens), torch.ones_like(tokens).bool(), lengths)
+
+
+def prefix_lines(model: MemoryModel, task: Task, word: Batch) -> list[tuple[str, ...]]:
+    """A line for each prefix, headings first: its last symbol, its height, the chance of yes.
+
+    Of a tape also where each head is, as the mean of its weights.
+    """
+    with torch.no_grad():
+        chances = torch.sigmoid(model(word.inputs)[0][0, :, 0]).tolist()
+    head = ["step", "symbol"]
+    columns = [[str(step + 1) for step in range(len(chances))]]
+    columns += [[task.input_vocabulary[token] for token in word.inputs[0].tolist()]]
+    heights = task.heights(word.inputs)
+    if heights is not None:
+        head.append("height")
+        columns.append([str(height) for height in heights[0].tolist()])
+    head.append(f"chance: {task.output_vocabulary[0]}")
+    columns.append([f"{chance:.4f}" for chance in chances])
+    for name, positions in _positions(model, task, word):
+        head.append(name)
+        columns.append([f"{position:.1f}" for position in positions.tolist()])
+    return [tuple(head), *zip(*columns, strict=True)]
+
+
+def draw_word(model: MemoryModel, task: Task, word: Batch, folder: Path, title: str) -> list[Path]:
+    """Draw the path of a word, where it has one, and the heads of a tape beside it."""
+    paths: list[Path] = []
+    heights = task.heights(word.inputs)
+    if heights is not None:
+        symbols = [task.input_vocabulary[token] for token in word.inputs[0].tolist()]
+        paths += draw_path(symbols, heights[0].tolist(), folder, title=title)
+    if _positions(model, task, word):
+        with tempfile.TemporaryDirectory() as scratch:
+            file = Path(scratch) / "word.safetensors"
+            write_trace(model, task, word, file)
+            paths += draw_tape(file, folder, title=title)
+    return paths
+
+
+def course_of(run: Path, task: Task, word: Batch) -> dict[int, TapeTrace]:
+    """What the heads of a run's tape did with a word after each batch with a checkpoint.
+
+    Args:
+        run: its folder, whose checkpoints were kept (training.keep_checkpoints).
+    Raises:
+        ConfigError: the run has no checkpoint. CheckpointError: one cannot be used, or the run's
+            memory is no tape.
+    """
+    folders = checkpoint_folders(run / "checkpoints")
+    if not folders:
+        raise ConfigError([f"course: {run} has no checkpoint; train with keep_checkpoints"])
+    frames = {}
+    for folder in folders:
+        model = read_checkpoint(folder)
+        with tempfile.TemporaryDirectory() as scratch:
+            file = Path(scratch) / "word.safetensors"
+            write_trace(model, task, word, file)
+            frames[int(folder.name.rpartition("-")[2])] = read_tape(file)
+    return frames
+
+
+def _positions(model: MemoryModel, task: Task, word: Batch) -> list[tuple[str, Tensor]]:
+    """Each head of a tape by name, with where it is at each step [T]."""
+    trace = trace_of(model, task, word)
+    if trace is None or "write_weights" not in trace.arrays:
+        return []
+    found = []
+    for kind in ("read", "write"):
+        positions = head_position(trace.arrays[f"{kind}_weights"][0])
+        for number in range(positions.shape[1]):
+            name = f"{kind} head {number + 1}" if positions.shape[1] > 1 else f"{kind} head"
+            found.append((name, positions[:, number]))
+    return found

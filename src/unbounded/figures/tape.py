@@ -1,0 +1,176 @@
+"""The heads of a tape over time, beside the path of a word and what is said of its prefixes.
+
+Source: Deleu & Dureau 2016, arXiv:1612.00827, Figure 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from unbounded.errors import CheckpointError, ConfigError
+from unbounded.figures.path import plot_path
+from unbounded.figures.style import (
+    READ_COLOURS,
+    STRENGTH_COLOURS,
+    line_colour,
+    new_figure,
+    plain,
+    save,
+    style,
+)
+from unbounded.figures.traces import Array
+from unbounded.layers.trace import load_trace
+
+# Locations where no head ever has so much of its weight are not drawn.
+_SEEN = 0.01
+_MOST_LABELS = 40
+
+
+@dataclass(frozen=True)
+class TapeTrace:
+    """What the heads of a tape did with one sequence of T steps.
+
+    Fields:
+        symbols: of each step.
+        read_weights, write_weights: [T, heads, N], each row of which sums to 1.
+        heights: of the path after each step, [T]; None where the task has no path.
+        chances: that yes is said of each prefix, [T]; None where the task asks no such question.
+    """
+
+    symbols: tuple[str, ...]
+    read_weights: Array
+    write_weights: Array
+    heights: Array | None
+    chances: Array | None
+
+
+def read_tape(path: Path, example: int = 0) -> TapeTrace:
+    """Read sequence `example` of the trace of a tape, cut to its length.
+
+    Raises:
+        CheckpointError: the file is no trace, or of another memory.
+        ConfigError: `example` is not in the batch.
+    """
+    trace = load_trace(path)
+    if "write_weights" not in trace.arrays:
+        raise CheckpointError(f"{path} is a trace of {trace.memory}, which has no write weights")
+    if not 0 <= example < len(trace.lengths):
+        raise ConfigError([f"example is {example}, but {path} holds {len(trace.lengths)}"])
+    steps = int(trace.lengths[example])
+
+    def array(name: str) -> Array | None:
+        found = trace.arrays.get(name)
+        return None if found is None else np.asarray(found[example, :steps].double().numpy())
+
+    read, write = array("read_weights"), array("write_weights")
+    if read is None or write is None:
+        raise CheckpointError(f"{path} is a trace of {trace.memory} without read weights")
+    symbols = [] if trace.symbols is None else trace.symbols[example]
+    names = tuple(symbols[:steps]) or tuple(str(step + 1) for step in range(steps))
+    return TapeTrace(names, read, write, array("height"), array("chance"))
+
+
+def draw_tape(
+    trace_file: Path, folder: Path, name: str = "tape", *, example: int = 0, title: str = ""
+) -> list[Path]:
+    """Draw where the heads of a tape were at each step.
+
+    From top to bottom, where there are such: the chance of yes at each prefix, the lattice path,
+    the weights of each write head, the weights of each read head. Steps run to the right under
+    their symbols, locations upwards; those where no head ever was are left out.
+
+    Args:
+        trace_file: a file that `unbounded.save_trace` wrote.
+        folder: where `name.png` and `name.svg` go; made when missing.
+        name: file name without ending.
+        example: which sequence of the trace's batch, from 0.
+        title: heading.
+    Returns:
+        The paths written, PNG first.
+    Raises:
+        CheckpointError, ConfigError: see `read_tape`.
+        StorageError: the folder cannot be written.
+    """
+    trace = read_tape(trace_file, example)
+    with style():
+        figure = tape_figure(trace)
+        if title:
+            figure.suptitle(title, fontsize=11)
+        return save(figure, folder, name)
+
+
+def tape_figure(trace: TapeTrace, locations: tuple[int, int] | None = None) -> Figure:
+    """The figure of `draw_tape`; call it inside `style()`.
+
+    Args:
+        trace: what is drawn.
+        locations: the first and the last that are drawn; None for those where a head ever was.
+    """
+    first, last = seen_locations([trace]) if locations is None else locations
+    strips = [trace.chances is not None, trace.heights is not None]
+    heads = trace.write_weights.shape[1] + trace.read_weights.shape[1]
+    ratios = [0.5] * strips[0] + [0.8] * strips[1] + [1.0] * heads
+    steps = len(trace.symbols)
+    figure = new_figure(min(12.0, max(5.0, 1.5 + 0.28 * steps)), 0.8 + 1.7 * sum(ratios))
+    axes = figure.subplots(
+        len(ratios), 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": ratios}
+    )[:, 0]
+    place = 0
+    if trace.chances is not None:
+        axes[place].bar(np.arange(steps) + 0.5, trace.chances, width=0.8, color=line_colour(2))
+        axes[place].set_ylim(0, 1)
+        axes[place].set_ylabel("chance")
+        place += 1
+    if trace.heights is not None:
+        plot_path(axes[place], trace.heights.tolist())
+        place += 1
+    for kind, weights, colours in (
+        ("write", trace.write_weights, STRENGTH_COLOURS),
+        ("read", trace.read_weights, READ_COLOURS),
+    ):
+        for head in range(weights.shape[1]):
+            number = f" {head + 1}" if weights.shape[1] > 1 else ""
+            _image(axes[place], weights[:, head, first : last + 1], first, colours)
+            axes[place].set_ylabel(f"{kind}{number}\nlocation")
+            place += 1
+    axes[-1].set_xlim(0, steps)
+    if steps <= _MOST_LABELS and max(map(len, trace.symbols)) <= 3:
+        axes[-1].set_xticks(np.arange(steps) + 0.5, [plain(each) for each in trace.symbols])
+        axes[-1].tick_params(axis="x", length=0)
+    else:
+        axes[-1].set_xlabel("step")
+    return figure
+
+
+def _image(axis: Axes, weights: Array, first: int, colours: str) -> None:
+    steps, locations = weights.shape
+    axis.imshow(
+        weights.T,
+        origin="lower",
+        aspect="auto",
+        interpolation="nearest",
+        cmap=colours,
+        vmin=0,
+        vmax=1,
+        extent=(0, steps, first - 0.5, first + locations - 0.5),
+    )
+    axis.yaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def seen_locations(traces: Iterable[TapeTrace]) -> tuple[int, int]:
+    """The first and the last location where any head of any trace has weight."""
+    most = [
+        np.concatenate([trace.read_weights, trace.write_weights], axis=1).max(axis=(0, 1))
+        for trace in traces
+    ]
+    seen = np.flatnonzero(np.max(most, axis=0) > _SEEN)
+    if not len(seen):
+        return 0, len(most[0]) - 1
+    return int(seen[0]), int(seen[-1])

@@ -1,0 +1,84 @@
+"""How the heads of a tape find their locations, an equation a function.
+
+Axes: B batch, H heads, N locations, M width, S shifts. Symbols are those of Graves et al. 2014,
+arXiv:1410.5401, section 3.3. No function divides by zero, whatever it is given.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+#: Added under the root of a cosine similarity, as in the program of Deleu & Dureau 2016.
+COSINE_FLOOR: Final = 1e-6
+
+
+def cosine_similarity(keys: Tensor, cells: Tensor) -> Tensor:
+    """K[k, M(i)] = k . M(i) / sqrt(|k|^2 |M(i)|^2 + 1e-6), [B, H, N].
+
+    Args:
+        keys: k, [B, H, M]. cells: M, [B, N, M].
+    Source: Graves et al. 2014, eq. 6, where nothing is added under the root.
+    """
+    products = torch.einsum("bhm,bnm->bhn", keys, cells)
+    key_squares = keys.square().sum(-1).unsqueeze(2)
+    cell_squares = cells.square().sum(-1).unsqueeze(1)
+    return products / torch.sqrt(key_squares * cell_squares + COSINE_FLOOR)
+
+
+def content_weights(keys: Tensor, strengths: Tensor, cells: Tensor) -> Tensor:
+    """w^c(i), proportional to exp(beta K[k, M(i)]), [B, H, N].
+
+    Args:
+        keys: k, [B, H, M]. strengths: beta, [B, H], at least 0. cells: M, [B, N, M].
+    Source: Graves et al. 2014, eq. 5.
+    """
+    return torch.softmax(strengths.unsqueeze(-1) * cosine_similarity(keys, cells), dim=-1)
+
+
+def interpolated(content: Tensor, before: Tensor, gates: Tensor) -> Tensor:
+    """w^g = g w^c + (1 - g) w_{t-1}, [B, H, N].
+
+    Args:
+        content, before: w^c and w_{t-1}, [B, H, N]. gates: g, [B, H] in [0, 1].
+    Source: Graves et al. 2014, eq. 7.
+    """
+    gate = gates.unsqueeze(-1)
+    return gate * content + (1 - gate) * before
+
+
+def shifted(weights: Tensor, shifts: Tensor, *, circular: bool) -> Tensor:
+    """w~(i) = sum_j w^g(i - j) s(j) for j from -s to s, [B, H, N].
+
+    Args:
+        weights: w^g, [B, H, N].
+        shifts: s, [B, H, S], the weight of each j in order; S = 2 s + 1 is at most N.
+        circular: whether i - j is meant modulo N; otherwise nothing comes in over the ends, and
+            what goes out over them is lost.
+    Source: Graves et al. 2014, eq. 8; without the circle as in the program of Deleu & Dureau 2016.
+    """
+    count, reach = weights.shape[-1], shifts.shape[-1] // 2
+    if circular:
+        around = torch.cat([weights[..., count - reach :], weights, weights[..., :reach]], dim=-1)
+    else:
+        around = F.pad(weights, (reach, reach))
+    # Window p begins at location p - s, so that it is what a shift by s - p brings.
+    windows = around.unfold(-1, count, 1)
+    return torch.einsum("bhs,bhsn->bhn", shifts.flip(-1), windows)
+
+
+def sharpened(weights: Tensor, sharpening: Tensor, floor: float) -> Tensor:
+    """w(i) = (w~(i) + floor)^gamma / sum_j (w~(j) + floor)^gamma, [B, H, N].
+
+    The powers are taken as logarithms, of which the largest is taken away: no sum of powers can
+    vanish. The weights sum to 1 again, also where a shift lost some over an end; where it lost all,
+    every location has the same.
+
+    Args:
+        weights: w~, [B, H, N]. sharpening: gamma, [B, H], at least 1. floor: above 0.
+    Source: Graves et al. 2014, eq. 9, where the floor is 0.
+    """
+    return torch.softmax(sharpening.unsqueeze(-1) * torch.log(weights + floor), dim=-1)

@@ -1,0 +1,295 @@
+"""The memory of a Neural Turing Machine: a tape of vectors, read and written by soft heads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Final, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from unbounded import kernels
+from unbounded.checks import check_positive
+from unbounded.errors import ChoiceError, ShapeError
+from unbounded.memories.addressing import content_weights, interpolated, sharpened, shifted
+from unbounded.memories.base import Memory
+from unbounded.memories.beginnings import Beginning, Constant, Drawn, FirstOne, Learned
+from unbounded.memories.head import ACTIVATIONS, Head
+from unbounded.memories.state import portable
+from unbounded.memories.state_field import StateField
+from unbounded.memories.tape_variants import VARIANTS
+
+SHIFTS: Final = ("circular", "zero")
+READS: Final = ("after", "before")
+#: What every cell holds at first.
+SMALL: Final = 1e-6
+
+
+@portable
+class TapeInstruction(NamedTuple):
+    """The instruction of R read heads and W write heads; S shifts go from -s to s.
+
+    Fields:
+        read_key: k, [B, R, M]. read_strength: beta, [B, R], at least 0.
+        read_gate: g, [B, R] in [0, 1]. read_shift: s, [B, R, S], which sum to 1.
+        read_sharpening: gamma, [B, R], at least 1.
+        write_key, write_strength, write_gate, write_shift, write_sharpening: likewise with W.
+        erase: e, [B, W, M] in [0, 1]. add: a, [B, W, M].
+    """
+
+    read_key: Tensor
+    read_strength: Tensor
+    read_gate: Tensor
+    read_shift: Tensor
+    read_sharpening: Tensor
+    write_key: Tensor
+    write_strength: Tensor
+    write_gate: Tensor
+    write_shift: Tensor
+    write_sharpening: Tensor
+    erase: Tensor
+    add: Tensor
+
+
+@portable
+class TapeState(NamedTuple):
+    """The tape and where its heads are.
+
+    Fields:
+        cells: M_t, [B, N, M].
+        read_weights: w^r_t, [B, R, N], which sum to 1. write_weights: w^w_t, [B, W, N].
+    """
+
+    cells: Tensor
+    read_weights: Tensor
+    write_weights: Tensor
+
+
+def _draw_cells(cells: Tensor) -> Tensor:
+    return nn.init.normal_(cells, std=0.5).tanh_()
+
+
+_CELLS: Final[dict[str, Beginning]] = {
+    "constant": Constant(SMALL),
+    "learned": Learned(nn.init.xavier_uniform_, torch.tanh),
+    "random": Drawn(_draw_cells),
+}
+_WEIGHTS: Final = ("first", "uniform", "learned")
+
+
+class TuringTape(Memory[TapeState, TapeInstruction]):
+    """N locations of M numbers with R read heads and W write heads, all of them soft.
+
+    A step addresses every head on the cells as they were, writes with all write heads, then reads.
+    Write heads have no order: what each leaves of a cell is multiplied, what each adds is summed.
+
+    Args:
+        slots: N. width: M. read_heads: R. write_heads: W.
+        shift: "circular", where the last location is beside the first (the paper), or "zero",
+            where the tape has two ends (Deleu & Dureau's program).
+        shift_range: s, how far a head can move in a step; 2 s + 1 is at most N.
+        variant: "graves2014" or "deleu2016": activations and first biases of the heads, and what is
+            added to weights before they are sharpened (memories/tape_variants.py).
+        activations: others than the variant's, for any of "key", "strength", "gate", "shift",
+            "sharpening", "erase", "add".
+        reads: "after" writing, or "before".
+        initial_cells: "constant" for 1e-6, "learned" for tanh of a parameter, "random" for tanh of
+            a draw from N(0, 0.5^2) for each sequence.
+        initial_weights: of every head: at the "first" location, "uniform", or "learned" for softmax
+            of a parameter.
+    Raises:
+        ShapeError: a size is no positive integer, or the range is wider than the tape.
+        ChoiceError: a choice by name is not there.
+    Source: Graves et al. 2014, arXiv:1410.5401, section 3; Deleu & Dureau 2016, arXiv:1612.00827;
+        beginnings of the cells: Collier & Beel 2018, arXiv:1807.08518.
+    """
+
+    Instruction, State = TapeInstruction, TapeState
+
+    def __init__(
+        self,
+        slots: int = 128,
+        width: int = 20,
+        read_heads: int = 1,
+        write_heads: int = 1,
+        shift: str = "circular",
+        *,
+        shift_range: int = 1,
+        variant: str = "graves2014",
+        activations: Mapping[str, str] | None = None,
+        reads: str = "after",
+        initial_cells: str = "constant",
+        initial_weights: str = "first",
+    ) -> None:
+        check_positive("slots", slots)
+        check_positive("width", width)
+        check_positive("read_heads", read_heads)
+        check_positive("write_heads", write_heads)
+        _check_range(shift_range, slots)
+        for kind, name, valid in (
+            ("shift", shift, SHIFTS),
+            ("variant", variant, VARIANTS),
+            ("reads", reads, READS),
+            ("initial_cells", initial_cells, _CELLS),
+            ("initial_weights", initial_weights, _WEIGHTS),
+        ):
+            if name not in valid:
+                raise ChoiceError(kind, name, valid)
+        self.slots, self.width, self.shift, self.shift_range = slots, width, shift, shift_range
+        self.read_heads, self.write_heads = read_heads, write_heads
+        self.variant, self.reads = variant, reads
+        self.initial_cells, self.initial_weights = initial_cells, initial_weights
+        self.activations = _activations(variant, activations or {})
+
+    def __repr__(self) -> str:
+        return (
+            f"TuringTape(slots={self.slots}, width={self.width}, read_heads={self.read_heads}, "
+            f"write_heads={self.write_heads}, shift={self.shift!r}, "
+            f"shift_range={self.shift_range}, variant={self.variant!r}, reads={self.reads!r})"
+        )
+
+    @property
+    def kernel(self) -> kernels.Structure:
+        """The tape of the fused kernels."""
+        return kernels.structures.TuringTape(
+            self.slots,
+            self.width,
+            self.read_heads,
+            self.write_heads,
+            self.shift_range,
+            is_circular=self.shift == "circular",
+            reads_before=self.reads == "before",
+            floor_digits=VARIANTS[self.variant].floor_digits,
+        )
+
+    @property
+    def heads(self) -> tuple[Head, ...]:
+        """Key, strength, gate, shift and sharpening of the readers and the writers; erase, add."""
+        bias = VARIANTS[self.variant].bias
+        shapes: dict[str, tuple[int, ...]] = {
+            "key": (self.width,),
+            "strength": (),
+            "gate": (),
+            "shift": (2 * self.shift_range + 1,),
+            "sharpening": (),
+        }
+        kinds = [
+            (f"{who}_{kind}", kind, (count, *shape))
+            for who, count in (("read", self.read_heads), ("write", self.write_heads))
+            for kind, shape in shapes.items()
+        ]
+        kinds += [(kind, kind, (self.write_heads, self.width)) for kind in ("erase", "add")]
+        return tuple(Head(name, shape, self.activations[kind], bias) for name, kind, shape in kinds)
+
+    @property
+    def reading_size(self) -> int:
+        """R M."""
+        return self.read_heads * self.width
+
+    @property
+    def reading_begin(self) -> Constant:
+        """What heads read of constant cells, 1e-6 everywhere; zeros beside other cells."""
+        return Constant(SMALL if self.initial_cells == "constant" else 0.0)
+
+    @property
+    def state_fields(self) -> tuple[StateField, ...]:
+        """Cells [N, M], read weights [R, N] and write weights [W, N]."""
+        cells, weights = _CELLS[self.initial_cells], self._weights_begin
+        return (
+            StateField("cells", (self.slots, self.width), beginning=cells),
+            StateField("read_weights", (self.read_heads, self.slots), beginning=weights),
+            StateField("write_weights", (self.write_heads, self.slots), beginning=weights),
+        )
+
+    @property
+    def _weights_begin(self) -> Beginning:
+        if self.initial_weights == "first":
+            return FirstOne()
+        if self.initial_weights == "uniform":
+            return Constant(1 / self.slots)
+        return Learned(nn.init.xavier_uniform_, partial(torch.softmax, dim=-1))
+
+    def step(self, state: TapeState, instruction: TapeInstruction) -> tuple[Tensor, TapeState]:
+        """Address all heads, write, then read (or read, then write).
+
+        w_t = sharpened(shifted(interpolated(content(M_{t-1}), w_{t-1})))                  (5)-(9)
+        M_t(i) = M_{t-1}(i) prod_w (1 - w^w_t(i) e^w_t) + sum_w w^w_t(i) a^w_t             (3), (4)
+        r_t = sum_i w^r_t(i) M_t(i), of M_{t-1} with reads="before"                        (2)
+
+        Args:
+            state: cells [B, N, M]; read_weights [B, R, N]; write_weights [B, W, N].
+            instruction: as TapeInstruction says.
+        Returns:
+            reading [B, R M], head by head, and the next state.
+        Raises:
+            ShapeError, DTypeError, DeviceError: a field disagrees; the message names it.
+        Source: Graves et al. 2014, eq. 2-9; each head's equations are in memories/addressing.py.
+        """
+        batch_size = instruction.read_key.shape[0]
+        self.check_instruction(instruction, batch_size)
+        self.check_state(state, batch_size, instruction.read_key)
+        told = instruction
+        read_weights = self._address(
+            state.cells, state.read_weights, told.read_key, told.read_strength, told.read_gate,
+            told.read_shift, told.read_sharpening,
+        )  # fmt: skip
+        write_weights = self._address(
+            state.cells, state.write_weights, told.write_key, told.write_strength, told.write_gate,
+            told.write_shift, told.write_sharpening,
+        )  # fmt: skip
+        cells = written(state.cells, write_weights, told.erase, told.add)
+        seen = cells if self.reads == "after" else state.cells
+        reading = torch.einsum("brn,bnm->brm", read_weights, seen).flatten(1)
+        return reading, TapeState(cells, read_weights, write_weights)
+
+    def _address(
+        self,
+        cells: Tensor,
+        before: Tensor,
+        keys: Tensor,
+        strengths: Tensor,
+        gates: Tensor,
+        shifts: Tensor,
+        sharpening: Tensor,
+    ) -> Tensor:
+        content = content_weights(keys, strengths, cells)
+        moved = shifted(
+            interpolated(content, before, gates), shifts, circular=self.shift == "circular"
+        )
+        return sharpened(moved, sharpening, VARIANTS[self.variant].floor)
+
+
+def written(cells: Tensor, weights: Tensor, erase: Tensor, add: Tensor) -> Tensor:
+    """M_t(i) = M_{t-1}(i) prod_w (1 - w(i) e) + sum_w w(i) a, [B, N, M], over the write heads.
+
+    Args:
+        cells: M_{t-1}, [B, N, M]. weights: w, [B, W, N].
+        erase: e, [B, W, M] in [0, 1]. add: a, [B, W, M].
+    Source: Graves et al. 2014, eq. 3 and 4, there for one head.
+    """
+    kept = (1 - weights.unsqueeze(-1) * erase.unsqueeze(2)).prod(dim=1)
+    return cells * kept + torch.einsum("bwn,bwm->bnm", weights, add)
+
+
+def _check_range(shift_range: int, slots: int) -> None:
+    most = (slots - 1) // 2
+    is_integer = isinstance(shift_range, int) and not isinstance(shift_range, bool)
+    if not is_integer or not 0 <= shift_range <= most:
+        raise ShapeError(
+            f"shift_range: expected an integer from 0 to {most}, since the shifts from -range to "
+            f"range must fit on a tape of {slots} slots, got {shift_range!r}. Give a smaller "
+            "range or more slots."
+        )
+
+
+def _activations(variant: str, changes: Mapping[str, str]) -> dict[str, str]:
+    """The activation of each kind of head: the variant's, and what is chosen instead."""
+    activations = dict(VARIANTS[variant].activations)
+    for kind, name in changes.items():
+        if kind not in activations:
+            raise ChoiceError("part of activations", kind, activations)
+        if name not in ACTIVATIONS:
+            raise ChoiceError(f"activation of {kind}", name, ACTIVATIONS)
+        activations[kind] = name
+    return activations

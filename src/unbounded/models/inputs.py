@@ -1,0 +1,55 @@
+"""What a layer sees of a symbol's number: a row of an embedding, one-hot, its bits, or the number.
+
+Source: bit vectors with control channels, Graves et al. 2014, arXiv:1410.5401, section 4; one
+number a step, the program of Deleu & Dureau 2016.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+#: Bits of the greatest symbol's number, at the most: numbers are exact in float32 below 2**24.
+MOST_BITS: Final = 24
+
+
+def input_size(symbols: int, bits: int) -> int:
+    """Inputs that symbols need whose low `bits` bits are an input each, and the rest a number.
+
+    Args:
+        symbols: how many there are, at least 1.
+        bits: 0 for the number alone.
+    """
+    return bits + (symbols > 2**bits) if bits else 1
+
+
+def bit_inputs(tokens: Tensor, symbols: int, bits: int, dtype: torch.dtype) -> Tensor:
+    """Tokens as bits, lowest first, with the number above them behind them, [..., I].
+
+    Args:
+        tokens: int64 of any shape, in 0..symbols-1.
+        symbols, bits: as for `input_size`, which is I.
+        dtype: of what comes out.
+    """
+    places = torch.arange(bits, device=tokens.device)
+    parts = [(tokens.unsqueeze(-1) >> places) & 1]
+    if input_size(symbols, bits) > bits:
+        parts.append((tokens >> bits).unsqueeze(-1))
+    return torch.cat(parts, dim=-1).to(dtype)
+
+
+def bit_faults(bits: Any, embedding_size: int | None) -> list[str]:
+    """What is wrong with the option `input_bits`, a line each."""
+    if bits is None:
+        return []
+    faults = []
+    if type(bits) is not int or not 0 <= bits <= MOST_BITS:
+        faults.append(f"input_bits: expected an integer from 0 to {MOST_BITS}, got {bits!r}")
+    if embedding_size is not None:
+        faults.append(
+            "input_bits: has no meaning beside embeddings; give embedding_size null, or leave it "
+            "out"
+        )
+    return faults

@@ -1,0 +1,254 @@
+"""Is it a Dyck word? Brackets of one kind or of several, with a label at each prefix or at the end.
+
+Source: Deleu & Dureau 2016, arXiv:1612.00827, and the authors' program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import accumulate
+from typing import Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from unbounded.errors import ChoiceError, ConfigError
+from unbounded.tasks.batch import Batch
+from unbounded.tasks.dyck_words import dyck_count, dyck_paths, other_count, other_paths
+from unbounded.tasks.lengths import LengthRange
+from unbounded.tasks.randomness import (
+    LAST_INDEX,
+    Integers,
+    Stream,
+    Words,
+    bounded,
+    unit_floats,
+    whole_number,
+)
+from unbounded.tasks.task import Example, Task
+
+DISTRIBUTIONS: Final = ("uniform", "catalan")
+LABELS: Final = ("prefixes", "word")
+#: A kind is one of so many at the most: a symbol's number must stay readable.
+MOST_KINDS: Final = 64
+# Random words of the kinds of brackets stand behind any that the order of steps can need.
+_KINDS_FROM = 2**31
+# Semi-length of the words in the figures of a run, and words that are drawn to find one of each.
+_SHOWN, _LOOKED_AT = 6, 128
+
+
+class DyckMembership(Task):
+    """Say whether a balanced word is a Dyck word.
+
+    Lengths are semi-lengths n: a word has 2n symbols, n of them open. With even chances a word is a
+    uniform Dyck word or a uniform balanced word that is none. With several kinds of brackets each
+    pair of a Dyck word has a uniform kind; a word that is none is, with even chances, a balanced
+    one whose path goes below 0 and whose brackets have uniform kinds, or a uniform Dyck word in
+    which one closing bracket has been given another kind.
+
+    Symbols are u and d of one kind; u1 to uk and d1 to dk of several. Opening ones come first: of
+    one kind u is 0 and d is 1.
+
+    Args:
+        kinds: of brackets, 1 to 64.
+        labels: "prefixes" for a label at each prefix (is what was read so far a Dyck word?), or
+            "word" for one at the last symbol alone.
+        length_distribution: "uniform" draws the semi-length uniformly, as the authors' program
+            does; "catalan" in proportion to the number of paths of that length and sort, so that
+            the words of one kind and label are uniform over the whole range, as the paper says.
+        train_lengths: semi-lengths of the split "train".
+        test_lengths: of the splits "validation" and "test".
+    Raises:
+        ConfigError: an option is out of range; all faults together.
+    """
+
+    layout = "labels"
+    objective = "binary"
+    scoring = "membership"
+    has_path = True
+
+    def __init__(
+        self,
+        kinds: int,
+        labels: str,
+        length_distribution: str,
+        train_lengths: LengthRange,
+        test_lengths: LengthRange,
+    ) -> None:
+        faults = option_faults(kinds, labels, length_distribution)
+        if faults:
+            raise ConfigError(faults)
+        self.name, self.kinds = "dyck", kinds
+        self._every_prefix = labels == "prefixes"
+        self._catalan = length_distribution == "catalan"
+        numbers = ("",) if kinds == 1 else tuple(map(str, range(1, kinds + 1)))
+        self.input_vocabulary = tuple(f"{letter}{number}" for letter in "ud" for number in numbers)
+        self.output_vocabulary = ("Dyck word",)
+        self.train_lengths, self.test_lengths = train_lengths, test_lengths
+
+    def batch(
+        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
+    ) -> Batch:
+        """See `Task.batch`; T is twice the longest semi-length."""
+        words, semi_lengths = self._draw(seed, split, start, size, lengths)
+        return self.labelled(words, 2 * semi_lengths)
+
+    def examples(
+        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
+    ) -> list[Example]:
+        """See `Task.examples`; the target is the label of each prefix, or of the word alone."""
+        batch = self.batch(seed, split, start, size, lengths)
+        return [
+            Example(
+                tuple(self.input_vocabulary[token] for token in row[:length]),
+                tuple(str(label) for label in labels[mask].tolist()),
+            )
+            for row, labels, mask, length in zip(
+                batch.inputs.tolist(),
+                batch.targets,
+                batch.mask,
+                batch.lengths.tolist(),
+                strict=True,
+            )
+        ]
+
+    def traced(self, seed: int, lengths: LengthRange | None = None) -> dict[str, Batch]:
+        """A Dyck word and a word that is none, of 12 symbols as in the paper's Figure 3."""
+        drawn = self.batch(seed, "test", 0, _LOOKED_AT, LengthRange(_SHOWN, _SHOWN))
+        last = drawn.targets[:, -1].tolist()
+        chosen = {"dyck_word": last.index(1), "other_word": last.index(0)}
+        return {
+            name: Batch(*(field[row : row + 1] for field in drawn)) for name, row in chosen.items()
+        }
+
+    def heights(self, inputs: Tensor) -> Tensor:
+        """See `Task.heights`: the lattice path, which goes below 0 where a word is none."""
+        return (1 - 2 * (inputs >= self.kinds).to(torch.int64)).cumsum(dim=1)
+
+    def most_held(self, lengths: LengthRange) -> int:
+        """See `Task.most_held`: n brackets may be open before one is closed."""
+        return lengths.maximum
+
+    def labelled(self, words: Integers, steps: Integers) -> Batch:
+        """Words with their labels.
+
+        Args:
+            words: tokens, int64 [B, T].
+            steps: symbols of each word, int64 [B], in 1..T.
+        """
+        place = np.arange(words.shape[1])
+        inside = place < steps[:, None]
+        labels = prefix_labels(words, self.kinds) & inside
+        mask = inside if self._every_prefix else place == steps[:, None] - 1
+        arrays = (words * inside, (labels & mask).astype(np.int64), mask, steps)
+        return Batch(*(torch.from_numpy(np.ascontiguousarray(array)) for array in arrays))
+
+    def _draw(
+        self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None
+    ) -> tuple[Integers, Integers]:
+        """Tokens [B, T] and semi-lengths [B]."""
+        stream = Stream(seed, split)
+        start = whole_number("start", start, 0, LAST_INDEX)
+        size = whole_number("size", size, 1, LAST_INDEX + 1 - start)
+        chosen = self.split_lengths(split) if lengths is None else LengthRange.of(lengths)
+        indices = start + np.arange(size)
+        length_words, choices = (
+            words[:, 0] for words in stream.words(indices[:, None], np.zeros(1, dtype=np.int64))
+        )
+        choice = bounded(choices, 4)
+        # One kind has no Dyck word with a wrong kind in it.
+        positive, mismatched = choice >= 2, (choice == 1) & (self.kinds > 1)
+        lowest = chosen.minimum
+        if self._catalan:
+            dyck, other = (_by_count(length_words, chosen, n) for n in (dyck_count, other_count))
+            semi_lengths = lowest + np.where(positive | mismatched, dyck, other)
+        else:
+            semi_lengths = lowest + bounded(length_words, len(chosen))
+        _, words = stream.sequence_words(indices, 2 * int(semi_lengths.max()) + 1)
+        path = np.where(
+            (positive | mismatched)[:, None],
+            dyck_paths(words, semi_lengths),
+            other_paths(words, semi_lengths),
+        )
+        if self.kinds == 1:
+            return path, semi_lengths
+        return self._with_kinds(path, semi_lengths, positive, mismatched, stream, indices)
+
+    def _with_kinds(
+        self,
+        path: Integers,
+        semi_lengths: Integers,
+        positive: NDArray[np.bool_],
+        mismatched: NDArray[np.bool_],
+        stream: Stream,
+        indices: Integers,
+    ) -> tuple[Integers, Integers]:
+        """Give each bracket of paths [B, 2 N] a kind."""
+        blocks = _KINDS_FROM + np.arange(path.shape[1] // 2 + 1)
+        pairs = np.stack(stream.words(indices[:, None], blocks), axis=-1)
+        wrong_words, shift_words = pairs[:, 0, 0], pairs[:, 0, 1]
+        drawn = bounded(pairs[:, 1:].reshape(len(indices), -1), self.kinds)
+        opened = _opened_at(path)
+        kinds = np.take_along_axis(drawn, opened, axis=1)
+        kinds = np.where((positive | mismatched)[:, None], kinds, drawn)
+        # The closing bracket of that number, from 0, gets one of the other kinds.
+        number = bounded(wrong_words, semi_lengths)
+        downs = (path == 1) & (np.arange(path.shape[1]) < 2 * semi_lengths[:, None])
+        wrong = downs & (np.cumsum(downs, axis=1) == number[:, None] + 1) & mismatched[:, None]
+        shift = 1 + bounded(shift_words, self.kinds - 1)
+        kinds = np.where(wrong, (kinds + shift[:, None]) % self.kinds, kinds)
+        return kinds + self.kinds * path, semi_lengths
+
+
+def option_faults(kinds: int, labels: str, length_distribution: str) -> list[str]:
+    """What is wrong with the options of `DyckMembership`, a line each."""
+    faults: list[str] = []
+    try:
+        whole_number("kinds", kinds, 1, MOST_KINDS)
+    except ConfigError as error:
+        faults += error.faults
+    for kind, given, valid in (
+        ("labels", labels, LABELS),
+        ("length distribution", length_distribution, DISTRIBUTIONS),
+    ):
+        if given not in valid:
+            faults.append(str(ChoiceError(kind, given, valid)))
+    return faults
+
+
+def prefix_labels(words: Integers, kinds: int) -> NDArray[np.bool_]:
+    """Whether each prefix of words [B, T] is a Dyck word of that many kinds of brackets."""
+    closes = words >= kinds
+    heights = np.cumsum(1 - 2 * closes.astype(np.int64), axis=1)
+    sound = np.minimum.accumulate(heights, axis=1) >= 0
+    if kinds > 1:
+        opening = np.take_along_axis(words, _opened_at(closes.astype(np.int64)), axis=1)
+        sound &= np.logical_and.accumulate(~closes | (words == opening + kinds), axis=1)
+    labels: NDArray[np.bool_] = sound & (heights == 0)
+    return labels
+
+
+def _opened_at(path: Integers) -> Integers:
+    """Where what a step closes was opened [B, T]; the step itself where it opens or closes none."""
+    rows = np.arange(len(path))
+    open_places = np.zeros((len(path), path.shape[1] + 1), dtype=np.int64)
+    heights = np.zeros(len(path), dtype=np.int64)
+    opened = np.empty_like(path)
+    for step in range(path.shape[1]):
+        closes = path[:, step] == 1
+        top = np.maximum(heights - 1, 0)
+        opened[:, step] = np.where(closes & (heights > 0), open_places[rows, top], step)
+        open_places[rows, heights] = step
+        heights = np.maximum(heights + np.where(closes, -1, 1), 0)
+    return opened
+
+
+def _by_count(words: Words, lengths: LengthRange, count: Callable[[int], int]) -> Integers:
+    """Places in a range of lengths, each as likely as its share of all that are counted."""
+    counts = [count(length) for length in lengths]
+    total = sum(counts)
+    # Integers of any size; their quotient is exact to the last bit of a float.
+    bounds = [so_far / total for so_far in accumulate(counts)]
+    return np.searchsorted(np.array(bounds[:-1]), unit_floats(words), side="right")

@@ -1,0 +1,84 @@
+"""Bits that are wrong, counted by hand; the objective of bits; the scoring of bit vectors."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from unbounded.errors import ShapeError
+from unbounded.evaluation import Exam, Place, Sweep, scoring_of
+from unbounded.evaluation.scorings.bits import bits_wrong
+from unbounded.tasks import LengthRange, make_task
+from unbounded.training import OBJECTIVES, masked_bit_cross_entropy
+
+SCORING = scoring_of("bits")
+
+
+def test_bits_wrong_by_hand():
+    targets = torch.tensor([[0b101, 0b011, 0], [0b111, 0, 0]])
+    predicted = torch.tensor([[0b100, 0b011, 0b111], [0b000, 0b1000, 0]])
+    mask = torch.tensor([[True, True, False], [True, True, True]])
+    assert bits_wrong(predicted, targets, mask).tolist() == [1, 4]
+    with pytest.raises(ShapeError):
+        bits_wrong(predicted[:, :2], targets, mask)
+
+
+def test_the_objective_of_bits_by_hand():
+    logits = torch.tensor([[[0.5, -1.0], [2.0, 3.0]]])
+    targets, mask = torch.tensor([[0b10, 0b01]]), torch.tensor([[True, False]])
+
+    def nats(logit: float, bit: int) -> float:
+        return math.log1p(math.exp(-logit if bit else logit))
+
+    loss = masked_bit_cross_entropy(logits, targets, mask)
+    assert float(loss) == pytest.approx(nats(0.5, 0) + nats(-1.0, 1), rel=1e-6)
+    assert OBJECTIVES["bits"].predict(logits).tolist() == [[0b01, 0b11]]
+    assert masked_bit_cross_entropy(logits.half(), targets, mask).dtype == torch.float32
+    with pytest.raises(ShapeError, match=r"logits must be \[B, T, K\]"):
+        masked_bit_cross_entropy(logits[0], targets, mask)
+
+
+class Echo(nn.Module):
+    """Copies perfectly up to a number of vectors, and says zeros beyond."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most = most
+
+    def forward(self, inputs, state=None):
+        bits = torch.full((*inputs.shape, 8), -1.0)
+        for row, tokens in enumerate(inputs):
+            end = int((tokens == 256).nonzero()[0])
+            for place in range(min(self.most, end)):
+                step = end + 1 + place
+                bits[row, step] = ((tokens[place] >> torch.arange(8)) & 1) * 2.0 - 1
+        return bits, None
+
+
+def test_rows_merit_and_success():
+    task = make_task("ntm_copy", train_lengths="1:5", test_lengths="6:8")
+    place = Place(torch.device("cpu"))
+    exam = Exam(Echo(5), task, 1, place, task.train_lengths, task.train_lengths, 20, 1)
+    sweep = Sweep("test", 1, None, 50)
+    rows = SCORING.rows(exam, sweep)
+    assert [row["role"] for row in rows] == ["train", "test"]
+    assert rows[0]["bits_wrong_per_sequence"] == 0
+    # Of one to three vectors half of the bits are wrong.
+    assert 4 < rows[1]["bits_wrong_per_sequence"] < 12
+    assert rows[1]["accuracy_coarse"] == 0
+    assert 0.6 < rows[1]["accuracy_fine"] < 0.95
+    assert json.dumps(rows)
+    facts = SCORING.facts(exam, sweep)
+    assert 0 < SCORING.merit_of(facts) <= 1e-3
+    assert SCORING.succeeded(rows) is True
+    assert SCORING.succeeded(rows[1:]) is False
+    assert SCORING.values({"rows": rows})["train"] == 0
+    assert SCORING.lines(rows)[1][:6] == ("1:5", "50", "0.000", "0.000", "24.2", "1.000")
+    assert SCORING.label(rows) == "1-5_6-8-n50"
+    assert SCORING.further([{**rows[1], "role": "longer"}]).keys() == {"6:8"}
+    assert SCORING.assess(exam, LengthRange(6, 8), 3, 10).right == 0
+    assert SCORING.validation_batch(exam).inputs.shape[0] == 20

@@ -1,0 +1,116 @@
+"""The area under the ROC curve by counting pairs; words scored by their last step, in bands."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from unbounded.errors import ShapeError
+from unbounded.evaluation import Exam, Place, Sweep, scoring_of
+from unbounded.evaluation.auc import auc
+from unbounded.evaluation.scorings.membership import bands_of
+from unbounded.tasks import LengthRange, make_task
+
+SCORING = scoring_of("membership")
+
+
+def by_pairs(scores, labels):
+    positives = [s for s, label in zip(scores, labels, strict=True) if label]
+    negatives = [s for s, label in zip(scores, labels, strict=True) if not label]
+    pairs = list(itertools.product(positives, negatives))
+    return sum((p > n) + (p == n) / 2 for p, n in pairs) / len(pairs)
+
+
+def test_auc_is_the_share_of_pairs_in_order():
+    generator = torch.Generator().manual_seed(1)
+    labels = torch.randint(2, (60,), generator=generator)
+    scores = (torch.randn(60, generator=generator) + labels).round(decimals=1)  # with ties
+    area = auc(scores, labels)
+    assert area.area == pytest.approx(by_pairs(scores.tolist(), labels.tolist()), abs=1e-6)
+    assert auc(-30 * scores, labels).area == pytest.approx(1 - area.area, abs=1e-6)
+    # Only the order counts: 40 and 50 would be the same after a sigmoid.
+    sure = auc(torch.tensor([50.0, 40.0, 45.0]), torch.tensor([1, 0, 0]))
+    assert sure == (1.0, 1.0, 1.0)
+
+
+def test_delong_interval_covers_the_area_as_often_as_it_says():
+    rng = np.random.default_rng(3)
+    true, hits = 0.7602499389065233, 0  # Phi(1 / sqrt 2): normal scores a deviation apart
+    for _ in range(400):
+        labels = torch.tensor([1] * 40 + [0] * 60)
+        scores = torch.tensor(rng.normal(size=100)) + labels
+        _, low, high = auc(scores, labels)
+        hits += low <= true <= high
+    assert 365 <= hits <= 395
+
+
+def test_one_class_has_no_area_and_shapes_must_agree():
+    assert auc(torch.ones(3), torch.ones(3)) is None
+    with pytest.raises(ShapeError, match=r"scores and labels must have one shape \[N\]"):
+        auc(torch.ones(3), torch.ones(2))
+
+
+class Counter(nn.Module):
+    """Knows Dyck words of heights below a bound, and takes higher ones for no Dyck words."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most = most
+
+    def forward(self, inputs, state=None):
+        heights = (1 - 2 * inputs).cumsum(dim=1)
+        sound = heights.cummin(dim=1).values >= 0
+        low = heights.cummax(dim=1).values <= self.most
+        logits = torch.where(sound & low & (heights == 0), 2.0, -2.0)
+        return logits.unsqueeze(-1), None
+
+
+def exam(most, **options):
+    task = make_task("dyck", **options)
+    place = Place(torch.device("cpu"))
+    return Exam(Counter(most), task, 1, place, task.train_lengths, task.test_lengths, 50, 1)
+
+
+def test_a_counter_is_right_at_all_lengths_and_a_low_one_fails_where_words_are_high():
+    sweep = Sweep("test", 1, None, 40, every=10)
+    rows = SCORING.rows(exam(1000, test_lengths="6:40"), sweep)
+    assert [row["role"] for row in rows] == ["train", "test", "longer"]
+    assert [at["lengths"] for at in rows[1]["per_n"]] == ["6:15", "16:25", "26:35", "36:40"]
+    assert all(at["auc"] == at["accuracy_coarse"] == 1.0 for row in rows for at in row["per_n"])
+    assert SCORING.succeeded(rows)
+    assert SCORING.notes(rows) == ["AUC is at least 0.999 up to n = 80: words of 160 symbols"]
+    assert json.dumps(rows)
+    low = SCORING.rows(exam(5, test_lengths="6:40"), sweep)
+    assert SCORING.succeeded(low) is False
+    areas = [at["auc"] for row in low for at in row["per_n"]]
+    assert areas[0] == 1.0
+    assert areas[-1] < 0.6
+    so_far = [at["auc_so_far"] for row in low for at in row["per_n"]]
+    assert areas[-1] < so_far[-1] < so_far[0] == 1.0
+    line = SCORING.lines(low)[1]
+    assert line[:5] == ("1:5", "40", "1.0000", "1.0000-1.0000", "1.0000")
+    assert SCORING.label(low) == "1-5_6-40_41-80-by10-n40"
+    low_at_once = SCORING.rows(exam(0), Sweep("test", 1, None, 20, every=100))
+    assert SCORING.notes(low_at_once) == ["AUC is below 0.999 already at the shortest lengths"]
+
+
+def test_words_with_one_label_are_scored_alike_and_choose_by_validation():
+    own = exam(1000, labels="word", test_lengths="6:9")
+    sweep = Sweep("test", 1, (LengthRange(2, 3),), 30)
+    facts = SCORING.facts(own, sweep)
+    assert facts["validation"]["auc"] == 1.0
+    assert 0 < SCORING.merit_of(facts) < 1e-3
+    assert SCORING.assess(own, LengthRange(3, 9), 5, 20).coarse == 1.0
+    rows = SCORING.rows(own, sweep)
+    assert SCORING.values({"rows": rows}) == dict.fromkeys(SCORING.columns)
+    assert SCORING.further([{**rows[0], "role": "other"}]) == {"2:3": (1.0,)}
+    assert SCORING.succeeded(rows) is False
+
+
+def test_bands():
+    assert [str(band) for band in bands_of(LengthRange(6, 16), 5)] == ["6:10", "11:15", "16:16"]

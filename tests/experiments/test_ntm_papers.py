@@ -1,0 +1,95 @@
+"""The tiers of the papers on Neural Turing Machines: cells without a fault, from the presets."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from unbounded.evaluation import SCORINGS
+from unbounded.evaluation.report import outcome
+from unbounded.experiments.config.check import faults
+from unbounded.experiments.config.schema import to_dict
+from unbounded.experiments.tables.published import published
+from unbounded.experiments.tables.reproduce import draw_tasks, write_table
+from unbounded.experiments.trials.tiers import load_tier
+from unbounded.memories import MEMORIES
+
+
+@pytest.mark.parametrize("paper", ["deleu2016", "graves2014"])
+@pytest.mark.parametrize("name", ["laptop", "paper"])
+def test_no_cell_has_a_fault(paper: str, name: str):
+    tier = load_tier(paper, name)
+    assert len({trial.name for trial in tier.trials}) == len(tier.trials)
+    for trial in tier.trials:
+        assert faults(trial.config) == [], trial.key
+
+
+def test_the_laptop_tier_of_dyck_words_is_what_is_asked_for():
+    trials = load_tier("deleu2016", "laptop").trials
+    tapes = [trial for trial in trials if trial.model == "ntm"]
+    assert [trial.config.seed for trial in tapes] == list(range(1, 11))
+    assert all(trial.config.model.memory["name"] == "turing_tape" for trial in tapes)
+    sizes = {(t.config.model.hidden_size, t.config.seed) for t in trials if t.model == "lstm"}
+    assert sizes == {(n, seed) for n in (2, 5, 10, 20, 50, 100, 200, 500) for seed in (1, 2, 3)}
+    others = {trial.config.model.memory["name"] for trial in trials} - {"none", "turing_tape"}
+    assert others == set(MEMORIES) - {"turing_tape"}
+    beside = [t for t in trials if t.config.model.memory["name"] in others]
+    assert all(t.config.model.controller == tapes[0].config.model.controller for t in beside)
+    assert len(beside) == 3 * len(others)
+
+
+def test_the_laptop_tier_of_graves_has_both_models_and_three_seeds():
+    trials = load_tier("graves2014", "laptop").trials
+    assert len(trials) == 3 * 2 * 3
+    sizes = {trial.config.model.hidden_size for trial in trials}
+    assert sizes == {100}
+
+
+@pytest.mark.parametrize("paper", ["deleu2016", "graves2014"])
+def test_what_the_papers_print_is_said_to_be_no_table(paper: str):
+    own = published(paper)
+    assert own.values == {}
+    assert "no table" in own.source
+    assert all(table.scoring in SCORINGS for table in own.tables)
+
+
+def dyck_report(trial, auc: float) -> dict:
+    words = {"count": 9, "auc": auc, "auc_so_far": auc, "accuracy": auc}
+    rows = [
+        {"lengths": lengths, "role": role, **words, "per_n": [{"n": n, **words}]}
+        for lengths, role, n in (("1:5", "train", 5), ("6:100", "test", 100))
+    ]
+    report = {
+        "format": "unbounded-report",
+        "scoring": "membership",
+        "config": to_dict(trial.config),
+        "train_lengths": "1:5",
+        "rows": rows,
+        "validation": {"auc": auc, "nats_per_token": 0.5},
+        "read_head_follows_path": 0.9,
+        "batches": 3,
+        "minutes": 2.0,
+        "stopped": "budget",
+        "curves": {"perplexity": [], "coarse": {}, "fine": {}},
+    }
+    return {**report, **outcome("membership", report)}
+
+
+def test_the_table_and_the_curve_with_its_band(tmp_path: Path):
+    tier = load_tier("deleu2016", "laptop")
+    (tmp_path / "reports").mkdir()
+    tapes = [trial for trial in tier.trials if trial.model == "ntm"][:3]
+    small = [t for t in tier.trials if t.model == "lstm" and t.config.model.hidden_size == 10][:1]
+    for trial, auc in zip([*tapes, *small], (1.0, 0.9, 1.0, 0.7), strict=True):
+        path = tmp_path / "reports" / f"{trial.name}.json"
+        path.write_text(json.dumps(dyck_report(trial, auc)))
+    text, _ = write_table(tier, tmp_path)
+    row = next(line for line in text.splitlines() if line.startswith("| Dyck words | NTM |"))
+    assert "1.000 / 1.000 / –" in row
+    assert "| 2 of 3 |" in row
+    assert "0.900–1.000" in row
+    assert "4 of 52 runs are finished" in text
+    svg = next(path for path in draw_tasks(tier, tmp_path) if path.name == "lengths_dyck.svg")
+    assert "AUC on words of semi-length up to n" in svg.read_text()

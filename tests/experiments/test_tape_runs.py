@@ -1,0 +1,221 @@
+"""Runs on Dyck words: scored with another tape than the trained one, ended early where hopeless."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from unbounded.cli.main import main
+from unbounded.errors import ConfigError, RoomWarning, say_once
+from unbounded.experiments.config.check import build_task, faults
+from unbounded.experiments.config.compose import merged, preset_of
+from unbounded.experiments.config.schema import RunConfig, from_dict
+from unbounded.experiments.run.evaluate import evaluate_run
+from unbounded.experiments.run.other_memory import with_memory
+from unbounded.experiments.run.plan import plan
+from unbounded.experiments.run.run import train_run
+from unbounded.experiments.run.word import course_of, typed_word
+from unbounded.figures import draw_run
+from unbounded.models.memory_model import MemoryModel
+from unbounded.tasks import LengthRange, make_task
+from unbounded.training import WhenHopeless
+from unbounded.training.objective import clipped_loss, masked_binary_cross_entropy
+from unbounded.training.state import LoopState
+
+
+def config(**changes: Any) -> RunConfig:
+    small: dict[str, Any] = {
+        "model": {"memory": {"slots": 8, "width": 3}, "hidden_size": 4},
+        "training": {
+            "batches": 2, "batch_size": 4, "validation_count": 8, "validate_every": 2,
+            "report_every": 1, "checkpoint_every": 2, "accuracy_every": 0, "give_up_after": 0,
+            "give_up_perplexity": 1.2, "validation_lengths": "3:4",
+        },
+        "task_options": {"train_lengths": "1:2", "test_lengths": "3:4"},
+        "evaluation": {"count": 10, "every": 2, "lengths": ["1:2", "3:4"]},
+    }  # fmt: skip
+    data = merged(preset_of("dyck"), small, changes)
+    data["machine"] = {"device": "cpu", "threads": 1, "backend": "auto", "data": None}
+    return from_dict(data)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train_run(config(), root=tmp_path_factory.mktemp("runs"), quiet=True).folder
+
+
+def test_the_preset_has_no_fault():
+    for task in ("dyck", "ntm_copy", "repeat_copy", "associative_recall"):
+        assert faults(from_dict(preset_of(task))) == []
+
+
+def test_the_preset_of_dyck_words_has_the_parameters_of_the_papers_program():
+    """2300 of the controller, 2626 of the read head, 6666 of the write head, 101 of the output."""
+    whole = from_dict(preset_of("dyck"))
+    model = plan(whole, build_task(whole)).model()
+    layer = model.sequence.layer
+    assert sum(each.numel() for each in layer.controller.parameters()) == 2300
+    rows = {head.name: layer.heads.rows(head.name) for head in layer.memory.heads}
+    read = sum(rows[name].stop - rows[name].start for name in rows if name.startswith("read_"))
+    assert read * 101 == 2626
+    assert sum(each.numel() for each in layer.heads.parameters()) == 2626 + 6666
+    assert sum(each.numel() for each in model.sequence.output.parameters()) == 101
+    assert sum(each.numel() for each in model.parameters() if each.requires_grad) == 11693
+
+
+def test_a_run_is_scored_with_more_slots(folder: Path, capsys: pytest.CaptureFixture[str]):
+    small = evaluate_run(folder)
+    larger = evaluate_run(folder, memory={"slots": 16})
+    assert larger["memory_options"] == {"slots": 16}
+    assert small["memory_options"] == {}
+    assert len(larger["rows"]) == len(small["rows"])
+    assert main(["evaluate", str(folder), "--model.memory.slots", "9"]) == 0
+    assert "test-slots9-1-2_3-4-by2-n10-seed1.json" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--model.memory.width", "5"], "model.memory.width: changes the parameters of the run"),
+        (["--model.memory.slots=0"], "model.memory.slots: expected an integer >= 1, got 0"),
+        (["--model.memory.slots", "many"], "slots: expected an integer, got 'many'"),
+        (["--model.memory.depth", "3"], "has no option 'depth'"),
+        (["--model.memory.slots"], "expected an option of the run's memory and its value, got ''"),
+        (["--model.memory.name", "queue"], "expected an option of the run's memory and its value"),
+    ],
+)
+def test_other_options_are_refused(
+    folder: Path, arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
+):
+    assert main(["evaluate", str(folder), *arguments]) == 2
+    assert text in capsys.readouterr().err
+
+
+def test_a_word_is_judged_prefix_by_prefix(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    course = tmp_path / "course.gif"
+    command = ["actions", str(folder), "uu dddu", "--out", str(tmp_path), "--course", str(course)]
+    assert main(command) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == [
+        "step", "symbol", "height", "chance:", "Dyck", "word", "read", "head", "write", "head"
+    ]  # fmt: skip
+    rows = [line.split() for line in lines[2:8]]
+    assert [row[1] for row in rows] == list("uudddu")
+    assert [row[2] for row in rows] == ["1", "2", "1", "0", "-1", "0"]
+    assert all(0 <= float(row[3]) <= 1 and 0 <= float(row[4]) < 8 for row in rows)
+    names = {path.name for path in tmp_path.iterdir()}
+    assert {"path.png", "path.svg", "tape.png", "tape.svg", "course.gif"} <= names
+    assert main(command) == 2
+    assert "exists; --overwrite replaces it" in capsys.readouterr().err
+    drawn = {path.name for path in draw_run(folder)}
+    assert {"example_dyck_word.png", "example_other_word.png"} <= drawn
+    assert (folder / "figures" / "lengths.png").is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["uux"], "unknown symbol of task dyck 'x'. Valid: d, u"),
+        ([" "], "input: expected at least one symbol, got none"),
+        (["ud", "--discretize"], "--discretize: has no meaning on task 'dyck'; leave it out"),
+        (["ud", "--course", "a.mp4"], "path: expected a name that ends in .gif, got 'a.mp4'"),
+    ],
+)
+def test_what_is_no_word(
+    folder: Path, arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
+):
+    assert main(["actions", str(folder), *arguments]) == 2
+    assert text in capsys.readouterr().err
+
+
+def test_a_run_without_a_tape_judges_words_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    alone = config(model={"memory": "none", "controller": "lstm"}, training={"batches": 1})
+    run = train_run(alone, root=tmp_path, quiet=True).folder
+    assert main(["actions", str(run), "ud", "--out", str(tmp_path / "pictures")]) == 0
+    assert "read head" not in capsys.readouterr().out
+    assert {path.stem for path in (tmp_path / "pictures").iterdir()} == {"path"}
+    empty = tmp_path / "empty"
+    (empty / "model").mkdir(parents=True)
+    with pytest.raises(ConfigError, match="has no checkpoint; train with keep_checkpoints"):
+        course_of(empty, make_task("dyck"), typed_word(make_task("dyck"), "ud"))
+
+
+def test_as_many_checkpoints_stay_as_are_asked_for(tmp_path: Path):
+    many = config(training={"batches": 4, "checkpoint_every": 1, "keep_checkpoints": 3})
+    run = train_run(many, root=tmp_path, quiet=True).folder
+    task = make_task("dyck")
+    assert sorted(course_of(run, task, typed_word(task, "uudd"))) == [2, 3, 4]
+
+
+def test_a_model_without_a_memory_has_no_options_to_change():
+    model = MemoryModel(inputs=2, outputs=1, memory="none", hidden_size=3)
+    with pytest.raises(ConfigError, match=r"model\.memory: the run has no memory whose options"):
+        with_memory(model, {"slots": 3})
+
+
+def test_weights_stay_when_the_tape_grows():
+    memory = {"name": "turing_tape", "slots": 8, "width": 3}
+    model = MemoryModel(inputs=2, outputs=1, memory=memory, hidden_size=4).double().eval()
+    other = with_memory(model, {"slots": 20})
+    assert other.sequence.layer.memory.slots == 20
+    assert not other.training
+    for name, weight in model.state_dict().items():
+        assert torch.equal(other.state_dict()[name], weight)
+
+
+def test_words_higher_than_the_tape_are_scored_with_a_warning(folder: Path):
+    say_once.cache_clear()
+    with pytest.warns(RoomWarning, match="up to 12 high, and the tape has 8 slots") as said:
+        evaluate_run(folder, lengths=[LengthRange(9, 12)])
+    assert sum(each.category is RoomWarning for each in said) == 1
+    evaluate_run(folder, lengths=[LengthRange(9, 12)])  # said once
+    evaluate_run(folder, lengths=[LengthRange(9, 12)], memory={"slots": 13})
+    say_once.cache_clear()
+
+
+def test_a_run_that_gets_nowhere_ends_early_and_says_so(tmp_path: Path):
+    hopeless = {"training": {"batches": 9, "give_up_after": 3, "give_up_perplexity": 1.01}}
+    result = train_run(config(**hopeless), root=tmp_path, quiet=True)
+    assert result.report["batches"] == 3
+    assert result.report["stopped"].startswith("failed early: training perplexity is ")
+    assert result.report["success"] is False
+
+
+def test_hope_is_looked_at_once():
+    rule = WhenHopeless(10, 1.2)
+    assert rule(LoopState(batch=9, perplexity=2.0), None, None) is None
+    assert rule(LoopState(batch=10, perplexity=1.1), None, None) is None
+    assert "above 1.2; another seed" in str(rule(LoopState(batch=10, perplexity=1.3), None, None))
+    assert rule(LoopState(batch=11, perplexity=2.0), None, None) is None
+
+
+def test_a_sure_prediction_beyond_the_clip_has_no_gradient():
+    logits = torch.tensor([[[20.0], [3.0], [-30.0]]], requires_grad=True)
+    targets, mask = torch.tensor([[1, 1, 1]]), torch.ones(1, 3, dtype=torch.bool)
+    loss = clipped_loss(masked_binary_cross_entropy, 1e-6)(logits, targets, mask)
+    loss.backward()
+    assert logits.grad.flatten().tolist() == [0.0, pytest.approx(-0.0474, abs=1e-3), 0.0]
+    assert float(loss.detach()) == pytest.approx(13.8155 + 0.0486, abs=1e-3)
+    assert clipped_loss(masked_binary_cross_entropy, 0) is masked_binary_cross_entropy
+
+
+def test_faults_of_the_new_options():
+    lines = faults(config(training={"give_up_after": 3, "report_every": 2}))
+    assert (
+        "training.give_up_after: expected a multiple of training.report_every (2), got 3" in lines
+    )
+    lines = faults(config(training={"give_up_perplexity": 1.5}))
+    assert any(
+        "training.give_up_perplexity: has no effect without give_up_after" in x for x in lines
+    )
+    lines = faults(config(training={"prediction_clip": 0.5}))
+    assert any(
+        line.startswith("training.prediction_clip: expected a number at most") for line in lines
+    )
+    of_copy = merged(preset_of("copy"), {"training": {"prediction_clip": 1e-6}})
+    assert any("training.prediction_clip: has no effect" in x for x in faults(from_dict(of_copy)))

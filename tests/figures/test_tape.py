@@ -1,0 +1,89 @@
+"""Pictures of heads and paths, and the number that says whether a head follows a path."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+
+import unbounded as ub
+from unbounded.errors import CheckpointError, ConfigError
+from unbounded.figures import draw_course, draw_lengths, draw_path, draw_tape, read_tape
+from unbounded.figures.tape import seen_locations
+
+
+@pytest.fixture
+def tape_trace(tmp_path: Path) -> Path:
+    """Two words of 4 and 3 steps; of the first the read head follows the path exactly."""
+    read = torch.zeros(2, 4, 1, 9)
+    for step, place in enumerate((4, 5, 4, 3)):
+        read[:, step, 0, place] = 1
+    arrays = {
+        "read_weights": read,
+        "write_weights": torch.full((2, 4, 2, 9), 1 / 9),
+        "height": torch.tensor([[1.0, 2, 1, 0]] * 2),
+        "chance": torch.tensor([[0.0, 0.1, 0.2, 0.9]] * 2),
+    }
+    symbols = [list("uudd"), list("uudd")]
+    path = tmp_path / "word.safetensors"
+    ub.save_trace(path, ub.Trace("TuringTape", arrays, torch.tensor([4, 3]), symbols))
+    return path
+
+
+def test_a_trace_is_read_and_drawn(tape_trace: Path, tmp_path: Path):
+    trace = read_tape(tape_trace)
+    assert trace.symbols == ("u", "u", "d", "d")
+    assert trace.heights.tolist() == [1, 2, 1, 0]
+    assert trace.read_weights.shape == (4, 1, 9)
+    assert len(read_tape(tape_trace, 1).symbols) == 3
+    png, svg = draw_tape(tape_trace, tmp_path / "out", "heads", title="a $ word")
+    assert png.read_bytes().startswith(b"\x89PNG")
+    text = svg.read_text()
+    assert all(word in text for word in ("chance", "height", "write 1", "write 2", "read"))
+
+
+def test_only_locations_with_a_head_are_drawn(tape_trace: Path):
+    trace = read_tape(tape_trace)
+    assert seen_locations([trace]) == (0, 8)
+    alone = type(trace)(trace.symbols, trace.read_weights, trace.read_weights, None, None)
+    assert seen_locations([alone]) == (3, 5)
+    nowhere = type(trace)(trace.symbols, 0 * trace.read_weights, 0 * trace.read_weights, None, None)
+    assert seen_locations([nowhere]) == (0, 8)
+
+
+def test_other_traces_are_refused(figure1a_trace: Path, tape_trace: Path, tmp_path: Path):
+    with pytest.raises(CheckpointError, match="NeuralStack, which has no write weights"):
+        draw_tape(figure1a_trace, tmp_path)
+    with pytest.raises(ConfigError, match="example is 2, but"):
+        read_tape(tape_trace, 2)
+
+
+def test_the_course_of_training_is_an_animation(tape_trace: Path, tmp_path: Path):
+    trace = read_tape(tape_trace)
+    path = draw_course({200: trace, 100: trace}, tmp_path / "new" / "course.gif", frame_ms=100)
+    with Image.open(path) as animation:
+        assert animation.n_frames == 2
+    with pytest.raises(ConfigError) as caught:
+        draw_course({}, tmp_path / "course.mp4")
+    assert caught.value.faults == (
+        "frames: expected at least one checkpoint, got none",
+        "path: expected a name that ends in .gif, got 'course.mp4'",
+    )
+
+
+def test_a_path_below_zero_and_its_faults(tmp_path: Path):
+    png, svg = draw_path("uddu", [1, 0, -1, 0], tmp_path, title="a word")
+    assert png.exists()
+    assert "height" in svg.read_text()
+    with pytest.raises(ConfigError, match="expected as many of one as of the other"):
+        draw_path("ud", [1], tmp_path)
+
+
+def test_the_lengths_of_training_are_shaded(tmp_path: Path):
+    own = [{5: 1.0, 20: 0.9}]
+    _, svg = draw_lengths({"tape": own}, tmp_path, trained_to=5, what="AUC on words", shaded=True)
+    text = svg.read_text()
+    assert "AUC on words" in text
+    assert "longest of training" not in text

@@ -1,0 +1,77 @@
+"""What a layer sees of a symbol: its number, its bits, or bits and a number above them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from unbounded.errors import ConfigError
+from unbounded.experiments.config.check import model_faults
+from unbounded.experiments.config.compose import merged, preset_of
+from unbounded.experiments.config.schema import ModelConfig
+from unbounded.models.inputs import bit_inputs, input_size
+from unbounded.models.memory_model import MemoryModel
+from unbounded.models.pruning import without_stacks
+
+
+def model(symbols, bits, **options):
+    options = {"memory": "none", "hidden_size": 5, "embedding_size": None, **options}
+    return MemoryModel(inputs=symbols, outputs=2, input_bits=bits, **options)
+
+
+@pytest.mark.parametrize(
+    ("symbols", "bits", "token", "seen"),
+    [
+        (2, 0, 1, [1.0]),
+        (512, 9, 0b100000110, [0, 1, 1, 0, 0, 0, 0, 0, 1]),
+        (256, 9, 3, [1, 1, 0, 0, 0, 0, 0, 0, 0]),
+        (4 * 7, 2, 4 * 5 + 2, [0, 1, 5]),
+        (4, 2, 3, [1, 1]),
+    ],
+)
+def test_a_symbol_as_numbers(symbols, bits, token, seen):
+    own = model(symbols, bits).sequence
+    tokens = torch.tensor([[token]])
+    assert own.embed(tokens).tolist() == [[[float(each) for each in seen]]]
+    assert input_size(symbols, bits) == len(seen) == own.layer.input_size
+    assert bit_inputs(tokens, symbols, bits, torch.float64).dtype == torch.float64
+    assert own(tokens)[0].shape == (1, 1, 2)
+
+
+def test_a_model_of_bits_is_built_again_from_its_keywords(tmp_path):
+    own = model(512, 9, memory="stack")
+    own.save_pretrained(tmp_path)
+    again = MemoryModel.from_pretrained(tmp_path)
+    tokens = torch.randint(512, (2, 4))
+    assert torch.equal(again(tokens)[0], own(tokens)[0])
+
+
+def test_faults():
+    for bits, text in ((25, "an integer from 0 to 24, got 25"), (True, "an integer from 0 to 24")):
+        with pytest.raises(ConfigError, match=f"input_bits: expected {text}"):
+            model(4, bits)
+    with pytest.raises(ConfigError, match="input_bits: has no meaning beside embeddings"):
+        model(4, 2, embedding_size=3)
+    with pytest.raises(ConfigError, match="or feed the symbols one-hot"):
+        model(4, 2, symbol_initialization="normal")
+    assert model_faults(ModelConfig(input_bits=2)) == [
+        "model.input_bits: has no meaning beside embeddings; give embedding_size null, or leave it "
+        "out"
+    ]
+
+
+def test_embeddings_that_are_asked_for_take_the_place_of_bits():
+    preset = preset_of("ntm_copy")
+    assert preset["model"]["input_bits"] == 9
+    assert merged(preset, {"model": {"embedding_size": 16}})["model"]["input_bits"] is None
+    both = {"model": {"embedding_size": 16, "input_bits": 9}}
+    assert merged(preset, both)["model"]["input_bits"] == 9
+
+
+def test_removing_a_stack_adds_no_constant_to_bits_without_a_bias():
+    own = model(
+        4, 2, memory={"name": "superposition_stack", "count": 3},
+        controller={"name": "elman", "recurrent": False, "bias": False},
+    )  # fmt: skip
+    with pytest.raises(ConfigError, match="expected one-hot symbols or a controller with a bias"):
+        without_stacks(own, [0])

@@ -1,0 +1,138 @@
+"""The bit tasks of Graves et al. against their rules in plain Python, and their distributions."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+import torch
+from scipy.stats import chisquare
+
+from unbounded.errors import ConfigError
+from unbounded.tasks import LengthRange, make_task
+
+TASKS = {
+    "ntm_copy": {"train_lengths": "1:9", "test_lengths": "10:12"},
+    "repeat_copy": {"train_lengths": "1:4", "test_lengths": "5:6", "test_repeats": "11:13"},
+    "associative_recall": {"train_lengths": "2:4", "test_lengths": "5:6"},
+}
+
+
+def rows(task, seed, split, count):
+    """Inputs, and what is said where: token lists without padding, from a batch."""
+    batch = task.batch(seed, split, 0, count)
+    for inputs, targets, mask, steps in zip(*batch, strict=True):
+        said = targets[mask].tolist()
+        first = int(mask.nonzero()[0])
+        assert mask[first:steps].all()
+        assert not mask[:first].any()
+        assert not inputs[first:].any()  # nothing is fed while it answers, nor behind
+        assert not targets[~mask].any()
+        yield inputs[:first].tolist(), said
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_copy(split):
+    task = make_task("ntm_copy", **TASKS["ntm_copy"])
+    lengths = Counter()
+    for read, said in rows(task, 1, split, 300):
+        assert read == [*said, 256]
+        assert all(0 <= vector < 256 for vector in said)
+        lengths[len(said)] += 1
+    assert set(lengths) == set(task.split_lengths(split))
+    assert len(task.input_vocabulary) == 512
+    assert len(task.output_vocabulary) == 8
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_repeat_copy(split):
+    task = make_task("repeat_copy", **TASKS["repeat_copy"])
+    often = Counter()
+    for read, said in rows(task, 1, split, 300):
+        *vectors, number = read
+        times = number // 256
+        assert number % 256 == 0
+        assert said == [*(vectors * times), 256]
+        assert len(vectors) in task.split_lengths(split)
+        often[times] += 1
+    assert set(often) == set(range(1, 11) if split == "train" else range(11, 14))
+    assert task.output_vocabulary[-1] == "end"
+    assert len(task.output_vocabulary) == 9
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_associative_recall(split):
+    task = make_task("associative_recall", **TASKS["associative_recall"])
+    asked = Counter()
+    for read, said in rows(task, 1, split, 300):
+        *listed, query_begin, a, b, c, query_end = read
+        assert query_begin == query_end == 128
+        items = [listed[place : place + 4] for place in range(0, len(listed), 4)]
+        assert all(item[0] == 64 for item in items)
+        items = [tuple(item[1:]) for item in items]
+        assert len(items) in task.split_lengths(split)
+        place = items.index((a, b, c))
+        assert tuple(said) == items[place + 1]
+        asked[len(items), place] += 1
+    assert len(asked) == sum(length - 1 for length in task.split_lengths(split))
+
+
+def test_bits_are_fair_and_lengths_uniform():
+    task = make_task("ntm_copy")
+    batch = task.batch(3, "train", 0, 4000)
+    ones = [int((batch.targets[batch.mask] >> place & 1).sum()) for place in range(8)]
+    count = int(batch.mask.sum())
+    assert all(abs(each - count / 2) < 4 * (count / 4) ** 0.5 for each in ones)
+    lengths = Counter(batch.mask.sum(dim=1).tolist())
+    assert chisquare([lengths[n] for n in range(1, 21)]).pvalue > 1e-3
+    recall = make_task("associative_recall")
+    asked = Counter((len(source) - 5) // 4 for source, _ in recall.examples(1, "train", 0, 2000))
+    assert chisquare([asked[n] for n in range(2, 7)]).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_an_example_equals_its_row_of_any_batch(name):
+    task = make_task(name, **TASKS[name])
+    batch = task.batch(1, "test", 5, 6)
+    for row in range(6):
+        alone = task.batch(1, "test", 5 + row, 1)
+        steps = int(alone.lengths)
+        assert int(batch.lengths[row]) == steps
+        for field, own in zip(batch[:3], alone[:3], strict=True):
+            assert torch.equal(field[row, :steps], own[0])
+            assert int(field[row, steps:].sum()) == 0
+    for other in (task.batch(1, "validation", 5, 6), task.batch(2, "test", 5, 6)):
+        assert not torch.equal(other.inputs[:, :5], batch.inputs[:, :5])
+    assert (task.objective, task.layout, task.scoring) == ("bits", "answer", "bits")
+
+
+def test_examples_are_written_as_bits():
+    task = make_task("repeat_copy", bits=3)
+    source, target = task.example(1, "train", 2, LengthRange(2, 2))
+    times = int(source[-1].split()[0])
+    assert source[-1] == f"{times} times"
+    assert target == (*(source[:-1] * times), "end")
+    assert all(set(symbol) <= {"0", "1"} and len(symbol) == 3 for symbol in source[:-1])
+    assert task.symbol(0b110) == "011"
+    assert task.input_vocabulary[8 + 1] == "1 times 100"
+    assert make_task("ntm_copy", bits=2).input_vocabulary[4] == "end of input"
+    recall = make_task("associative_recall").example(1, "train", 0)
+    assert recall.source[0] == "item"
+    assert recall.source[-1] == recall.source[-5] == "query"
+
+
+def test_bad_options():
+    with pytest.raises(ConfigError) as caught:
+        make_task("ntm_copy", bits=0, train_lengths="9:1")
+    assert caught.value.faults == (
+        "bits: expected an integer from 1 to 12, got 0",
+        "train_lengths: length range: 9:1 is reversed; write 1:9",
+    )
+    with pytest.raises(ConfigError, match="train_lengths: a sequence has at least 2 items"):
+        make_task("associative_recall", train_lengths="1:3")
+    with pytest.raises(ConfigError, match="so that a sequence has at least 2 items; got 1:2"):
+        make_task("associative_recall").batch(1, "test", 0, 1, LengthRange(1, 2))
+    with pytest.raises(ConfigError, match="test_repeats: expected at most 1000 copies, got 1:1001"):
+        make_task("repeat_copy", test_repeats="1:1001")
+    with pytest.raises(ConfigError, match="train_repeats: length range: the minimum must be"):
+        make_task("repeat_copy", train_repeats="0:3")
