@@ -35,7 +35,9 @@ _T = TypeVar("_T")
 def parser(arguments: Sequence[str]) -> Parser:
     """The parser of this verb."""
     made = Parser(prog="unbounded evaluate", description=_DESCRIPTION)
-    made.add_argument("run", type=str, help="The run's folder.")
+    made.add_argument(
+        "run", type=str, help="The run's folder, or the beginning of its name in runs/."
+    )
     made.add_argument(
         "--lengths",
         type=str | None,
@@ -104,10 +106,11 @@ def run(arguments: Sequence[str]) -> int:
         raise RunExistsError(f"{out} exists; --overwrite replaces it")
     from unbounded.evaluation import details, table
     from unbounded.experiments.run.evaluate import evaluate_run
+    from unbounded.experiments.run.folder import find_run
     from unbounded.training.files import json_text, storage_faults, write_text
 
     import_modules([given.imports] if given.imports else [])
-    folder = Path(given.run)
+    folder = find_run(given.run)
     report = evaluate_run(
         folder,
         lengths=lengths,

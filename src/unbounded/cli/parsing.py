@@ -15,7 +15,7 @@ from jsonargparse import (
     set_loader,
 )
 
-from unbounded.cli.faults import fault
+from unbounded.cli.faults import fault, odd_number
 from unbounded.errors import ConfigError
 from unbounded.experiments.config import plain_yaml
 
@@ -59,6 +59,9 @@ def parse(parser: Parser, arguments: Sequence[str]) -> tuple[Namespace, list[str
         UsageError: the faults cannot be told apart.
         ConfigError: nothing of it can be parsed.
     """
+    odd = [line for group in _groups(arguments) if (line := odd_number(parser._actions, group))]
+    if odd:
+        raise ConfigError(odd)
     try:
         return parser.parse_args(list(arguments)), []
     except UsageError as error:

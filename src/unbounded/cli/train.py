@@ -135,6 +135,8 @@ def run(arguments: Sequence[str]) -> int:
     else:
         task, found = examine(config)
         faults += found
+    if not given.runs.strip():
+        faults.append("runs: expected a folder, got an empty text; '.' is the current one")
     for name in ("restarts", "jobs"):
         if getattr(given, name) < 1:
             faults.append(f"{name}: expected at least 1, got {getattr(given, name)}")
@@ -214,4 +216,8 @@ def _config(given: Namespace, task: str | None) -> RunConfig | None:
         return None
     data: dict[str, Any] = given.as_dict()
     names = {item.name for item in dataclasses.fields(RunConfig)}
-    return from_dict({**{key: value for key, value in data.items() if key in names}, "task": task})
+    chosen = {key: value for key, value in data.items() if key in names}
+    try:
+        return from_dict({**chosen, "task": task})
+    except TypeError as error:
+        raise ConfigError(str(error).split("; ")) from error
