@@ -31,6 +31,10 @@ def test_the_laptop_tier_of_dyck_words_is_what_is_asked_for():
     tapes = [trial for trial in trials if trial.model == "ntm"]
     assert [trial.config.seed for trial in tapes] == list(range(1, 11))
     assert all(trial.config.model.memory["name"] == "turing_tape" for trial in tapes)
+    growing = [trial for trial in trials if trial.model == "ntm-growing"]
+    assert [trial.config.seed for trial in growing] == list(range(1, 11))
+    assert {trial.config.training.curriculum for trial in growing} == {"growing"}
+    assert {trial.config.model == tapes[0].config.model for trial in growing} == {True}
     sizes = {(t.config.model.hidden_size, t.config.seed) for t in trials if t.model == "lstm"}
     assert sizes == {(n, seed) for n in (2, 5, 10, 20, 50, 100, 200, 500) for seed in (1, 2, 3)}
     others = {trial.config.model.memory["name"] for trial in trials} - {"none", "turing_tape"}
@@ -90,6 +94,6 @@ def test_the_table_and_the_curve_with_its_band(tmp_path: Path):
     assert "1.000 / 1.000 / –" in row
     assert "| 2 of 3 |" in row
     assert "0.900–1.000" in row
-    assert "4 of 52 runs are finished" in text
+    assert "4 of 62 runs are finished" in text
     svg = next(path for path in draw_tasks(tier, tmp_path) if path.name == "lengths_dyck.svg")
     assert "AUC on words of semi-length up to n" in svg.read_text()

@@ -180,6 +180,7 @@ def test_words_higher_than_the_tape_are_scored_with_a_warning(folder: Path):
 
 def test_a_run_that_gets_nowhere_ends_early_and_says_so(tmp_path: Path):
     hopeless = {"training": {"batches": 9, "give_up_after": 3, "give_up_perplexity": 1.01}}
+    hopeless["evaluation"] = {"count": 100}
     result = train_run(config(**hopeless), root=tmp_path, quiet=True)
     assert result.report["batches"] == 3
     assert result.report["stopped"].startswith("failed early: training perplexity is ")

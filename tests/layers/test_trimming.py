@@ -143,6 +143,6 @@ def test_trimmed_cells_act_as_all_of_them(name):
 
 @pytest.mark.parametrize("name", MEMORIES)
 def test_an_empty_state_can_be_trimmed(name):
-    memory = MEMORIES[name](2)
+    memory = MEMORIES[name](4)
     state = memory.initial_state(2)
     assert [t.shape for t in memory.trim(state)] == [t.shape for t in state]

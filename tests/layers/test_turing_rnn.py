@@ -70,3 +70,77 @@ def test_a_trace_has_cells_and_weights_of_every_step():
     assert trace.arrays["cells"].shape == (2, 4, 6, 3)
     assert trace.arrays["read_weights"].shape == (2, 4, 2, 6)
     assert trace.arrays["instruction.read_shift"].shape == (2, 4, 2, 3)
+
+
+def _in_the_order_of_the_program(layer, output, x):
+    """The step of Deleu & Dureau's program: write and read with what the step before said."""
+    state = ub.TuringTape.initial_state(layer.memory, len(x), dtype=x.dtype)
+    cells, read_weights, write_weights = state
+    hidden = layer.first_write.hidden.expand(len(x), -1)
+    logits = []
+    for step in x.unbind(1):
+        told = layer.memory.Instruction(*layer.heads(hidden))
+        erase, add = told.erase[:, 0], told.add[:, 0]
+        at = write_weights[:, 0].unsqueeze(-1)
+        cells = cells * (1 - at * erase.unsqueeze(1)) + at * add.unsqueeze(1)
+        reading = (read_weights[:, 0].unsqueeze(-1) * cells).sum(1)
+        (hidden,) = layer.controller(torch.cat([step, reading], -1), (hidden,))
+        told = layer.memory.Instruction(*layer.heads(hidden))
+        _, (_, read_weights, write_weights) = layer.memory.step(
+            ub.TuringTape.State(cells, read_weights, write_weights), told
+        )
+        logits.append(output(hidden))
+    return torch.stack(logits, 1)
+
+
+@pytest.mark.parametrize("backend", ["auto", "reference"])
+def test_writing_first_is_the_order_of_the_papers_program(backend):
+    torch.manual_seed(1)
+    memory = DELEU(9, 4, writes_first=True)
+    controller = functools.partial(FEED_FORWARD, second_bias=True)
+    layer = ub.MemoryRNN(1, 6, memory, controller, batch_first=True, backend=backend).double()
+    output = torch.nn.Linear(6, 1).double()
+    parameters = [*layer.parameters(), *output.parameters()]
+    x = torch.randint(2, (3, 7, 1)).double()
+    results = [
+        [logits, *torch.autograd.grad(logits.square().sum(), parameters)]
+        for logits in (output(layer(x)[0]), _in_the_order_of_the_program(layer, output, x))
+    ]
+    for got, want in zip(*results, strict=True):
+        assert_close(got, want)
+
+
+def test_what_is_written_first_is_drawn_once_and_its_weights_learn():
+    torch.manual_seed(0)
+    layer = ub.MemoryRNN(2, 5, ub.TuringTape(6, 3, writes_first=True))
+    assert "first_write.hidden" in layer.state_dict()
+    assert layer.first_write.hidden.abs().max() <= 1
+    assert all("first_write" not in name for name, _ in layer.named_parameters())
+    state = layer.initial_state(4)
+    assert not torch.equal(state.memory.cells[0, 0], state.memory.cells[0, 1])
+    assert torch.equal(state.reading, state.memory.cells[:, 0])
+    assert torch.equal(state.memory.cells[:, 1:], torch.full((4, 5, 3), 1e-6))
+    state.reading.sum().backward()
+    rows = layer.heads.rows("add")
+    assert (layer.heads.weight.grad[rows] != 0).all()
+    before = layer.first_write.hidden.clone()
+    layer.reset_parameters()
+    assert not torch.equal(layer.first_write.hidden, before)
+
+
+def test_a_memory_writes_nothing_first_unless_it_says_so():
+    assert ub.MemoryRNN(2, 5, ub.TuringTape(6, 3)).first_write is None
+    stack = ub.NeuralStack(width=3)
+    told = stack.Instruction(torch.ones(2, 3), torch.ones(2), torch.zeros(2))
+    state = stack.initial_state(2)
+    reading, same = stack.first_write(state, told)
+    assert same is state
+    assert reading.tolist() == [[0.0] * 3] * 2
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_writing_first_works_in_half_precision(dtype):
+    layer = ub.MemoryRNN(2, 5, ub.TuringTape(6, 3, writes_first=True)).to(dtype)
+    output, state = layer(torch.ones(3, 2, 2, dtype=dtype))
+    assert output.dtype == dtype
+    assert state.memory.cells.dtype == layer.initial_state(2).memory.cells.dtype == torch.float32

@@ -83,3 +83,48 @@ def test_symbols_of_a_stream_model_can_begin_as_an_embedding() -> None:
     assert rest.abs().max() <= 0.3
     with pytest.raises(ConfigError, match="as_model"):
         stream_model(vocabulary=3, symbol_initialization="norm")
+
+
+def _tape_model(**options: object) -> MemoryModel:
+    torch.manual_seed(0)
+    return MemoryModel(
+        inputs=2,
+        outputs=1,
+        memory={"name": "turing_tape", "slots": 16, "width": 20, "variant": "deleu2016"},
+        controller={"name": "elman", "activation": "relu", "second_bias": True, **options},
+        hidden_size=100,
+        embedding_size=None,
+        input_bits=0,
+        initialization="glorot_parts",
+        output_initialization="glorot",
+    )
+
+
+@pytest.mark.parametrize("recurrent", [True, False])
+def test_parts_are_drawn_each_within_its_own_bound_and_biases_are_zero(recurrent: bool) -> None:
+    sequence = _tape_model(recurrent=recurrent).sequence
+    layer = sequence.layer
+    weights = layer.controller.weights
+    parts = [
+        (weights.weight_ih[:, :1], 1),
+        (weights.weight_ih[:, 1:], 20),
+        (sequence.output.weight, 1),
+        *((layer.heads.weight[layer.heads.rows(h.name)], h.size) for h in layer.memory.heads),
+    ]
+    if recurrent:
+        parts.append((weights.weight_hh, 100))
+    for part, size in parts:
+        bound = (6 / (100 + size)) ** 0.5
+        assert 0.9 * bound < part.abs().max() <= bound
+    for bias in (weights.bias_ih, weights.bias_hh, layer.heads.bias, sequence.output.bias):
+        assert (bias == 0).all()
+
+
+def test_parts_leave_controllers_with_gates_and_declared_biases_as_they_are() -> None:
+    parts, plain = model(initialization="glorot_parts"), model()
+    assert torch.equal(
+        parts.sequence.layer.controller.bias_ih, plain.sequence.layer.controller.bias_ih
+    )
+    heads = parts.sequence.layer.heads
+    assert (heads.bias[heads.rows("pop")] == -1).all()
+    assert (heads.bias[heads.rows("value")] == 0).all()

@@ -28,6 +28,7 @@ from unbounded.layers.controllers import (
     input_width,
 )
 from unbounded.layers.deep import Depth, run_deep
+from unbounded.layers.first_write import FirstWrite
 from unbounded.layers.fused import run_fused, why_not_fused
 from unbounded.layers.half import is_half, run_in_float32
 from unbounded.layers.heads import Heads
@@ -129,6 +130,9 @@ class MemoryRNN(nn.Module):
         self.initial_memory = (
             InitialMemory(memory, device=device, dtype=dtype) if memory.learned_fields else None
         )
+        self.first_write = (
+            FirstWrite(hidden_size, device=device, dtype=dtype) if memory.writes_first else None
+        )
         #: The other layers and directions, by nn.LSTM's names; none of a layer with one.
         self.others = nn.ModuleDict(
             {
@@ -151,6 +155,8 @@ class MemoryRNN(nn.Module):
         self._reset_readout_and_initial_state()
         if self.initial_memory is not None:
             self.initial_memory.reset_parameters()
+        if self.first_write is not None:
+            self.first_write.reset_parameters()
         for other in self.all_layers()[1:]:
             other.reset_parameters()
 
@@ -185,11 +191,14 @@ class MemoryRNN(nn.Module):
             )
         learned = None if self.initial_memory is None else self.initial_memory.by_name()
         dtype = torch.float32 if is_half(like) else like.dtype
-        return LoopState(
+        state = LoopState(
             controller,
             self.memory.initial_reading(batch_size, dtype, like.device, learned),
             self.memory.initial_state(batch_size, dtype, like.device, learned),
         )
+        if self.first_write is None:
+            return state
+        return self.first_write(self.heads, self.memory, state)  # type: ignore[no-any-return]
 
     def empty_memory(
         self, state: MemoryRNNState, sequences: Tensor | None = None

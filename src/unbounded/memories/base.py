@@ -36,6 +36,8 @@ class Memory(ABC, Generic[StateT, InstructionT]):
     State: type[StateT]
     #: Whether the heads have biases; a memory has them for all of its heads or for none.
     head_bias: bool = True
+    #: Whether a layer calls `first_write` before the first step.
+    writes_first: bool = False
 
     @property
     def kernel(self) -> kernels.Structure | None:
@@ -143,6 +145,15 @@ class Memory(ABC, Generic[StateT, InstructionT]):
         at each step, and the heads' activations keep to the ranges. What is out of range is
         carried out as the equations say.
         """
+
+    def first_write(self, state: StateT, instruction: InstructionT) -> tuple[Tensor, StateT]:
+        """Write before the first step: return what is read then, [B, R], and the state.
+
+        Layers call it where `writes_first` is True. Here it writes nothing, and reads what
+        `initial_reading` says.
+        """
+        like = instruction[0]
+        return self.initial_reading(like.shape[0], like.dtype, like.device), state
 
     def observe(self, state: StateT) -> Mapping[str, Tensor]:
         """Return what a trace shows of a state, by name; `observed_fields` declares each."""

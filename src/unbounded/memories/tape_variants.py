@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from unbounded.errors import ChoiceError
+from unbounded.memories.head import ACTIVATIONS
+
 
 class TapeVariant(NamedTuple):
     """A set of choices.
@@ -57,3 +60,19 @@ VARIANTS: Final[dict[str, TapeVariant]] = {
         floor_digits=6,
     ),
 }
+
+
+def chosen_activations(variant: str, changes: Mapping[str, str]) -> dict[str, str]:
+    """The activation of each kind of head: the variant's, and what is chosen instead.
+
+    Raises:
+        ChoiceError: no kind of head or no activation has such a name.
+    """
+    activations = dict(VARIANTS[variant].activations)
+    for kind, name in changes.items():
+        if kind not in activations:
+            raise ChoiceError("part of activations", kind, activations)
+        if name not in ACTIVATIONS:
+            raise ChoiceError(f"activation of {kind}", name, ACTIVATIONS)
+        activations[kind] = name
+    return activations

@@ -15,10 +15,11 @@ from unbounded.errors import ChoiceError, ShapeError
 from unbounded.memories.addressing import content_weights, interpolated, sharpened, shifted
 from unbounded.memories.base import Memory
 from unbounded.memories.beginnings import Beginning, Constant, Drawn, FirstOne, Learned
-from unbounded.memories.head import ACTIVATIONS, Head
+from unbounded.memories.head import Head
 from unbounded.memories.state import portable
 from unbounded.memories.state_field import StateField
-from unbounded.memories.tape_variants import VARIANTS
+from unbounded.memories.tape_cells import read, written
+from unbounded.memories.tape_variants import VARIANTS, chosen_activations
 
 SHIFTS: Final = ("circular", "zero")
 READS: Final = ("after", "before")
@@ -98,6 +99,9 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
             a draw from N(0, 0.5^2) for each sequence.
         initial_weights: of every head: at the "first" location, "uniform", or "learned" for softmax
             of a parameter.
+        writes_first: whether a layer writes at the heads' first locations, and reads it, before the
+            first step, as the program of Deleu & Dureau does (`first_write`): location 0 is then
+            another than the rest from the beginning.
     Raises:
         ShapeError: a size is no positive integer, or the range is wider than the tape.
         ChoiceError: a choice by name is not there.
@@ -121,6 +125,7 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
         reads: str = "after",
         initial_cells: str = "constant",
         initial_weights: str = "first",
+        writes_first: bool = False,
     ) -> None:
         check_positive("slots", slots)
         check_positive("width", width)
@@ -140,13 +145,15 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
         self.read_heads, self.write_heads = read_heads, write_heads
         self.variant, self.reads = variant, reads
         self.initial_cells, self.initial_weights = initial_cells, initial_weights
-        self.activations = _activations(variant, activations or {})
+        self.writes_first = writes_first
+        self.activations = chosen_activations(variant, activations or {})
 
     def __repr__(self) -> str:
         return (
             f"TuringTape(slots={self.slots}, width={self.width}, read_heads={self.read_heads}, "
             f"write_heads={self.write_heads}, shift={self.shift!r}, "
-            f"shift_range={self.shift_range}, variant={self.variant!r}, reads={self.reads!r})"
+            f"shift_range={self.shift_range}, variant={self.variant!r}, reads={self.reads!r}"
+            f"{', writes_first=True' if self.writes_first else ''})"
         )
 
     @property
@@ -241,8 +248,23 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
         )  # fmt: skip
         cells = written(state.cells, write_weights, told.erase, told.add)
         seen = cells if self.reads == "after" else state.cells
-        reading = torch.einsum("brn,bnm->brm", read_weights, seen).flatten(1)
-        return reading, TapeState(cells, read_weights, write_weights)
+        return read(seen, read_weights), TapeState(cells, read_weights, write_weights)
+
+    def first_write(
+        self, state: TapeState, instruction: TapeInstruction
+    ) -> tuple[Tensor, TapeState]:
+        """Write and read where the heads are, without a move.
+
+        M_0(i) = M(i) prod_w (1 - w^w_0(i) e^w) + sum_w w^w_0(i) a^w; r_0 = sum_i w^r_0(i) M_0(i)
+
+        Args:
+            state: before the first step. instruction: of which erase and add are looked at.
+        Returns:
+            reading [B, R M] and the state with the cells M_0; heads are where they were.
+        Source: the program of Deleu & Dureau 2016.
+        """
+        cells = written(state.cells, state.write_weights, instruction.erase, instruction.add)
+        return read(cells, state.read_weights), state._replace(cells=cells)
 
     def _address(
         self,
@@ -261,18 +283,6 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
         return sharpened(moved, sharpening, VARIANTS[self.variant].floor)
 
 
-def written(cells: Tensor, weights: Tensor, erase: Tensor, add: Tensor) -> Tensor:
-    """M_t(i) = M_{t-1}(i) prod_w (1 - w(i) e) + sum_w w(i) a, [B, N, M], over the write heads.
-
-    Args:
-        cells: M_{t-1}, [B, N, M]. weights: w, [B, W, N].
-        erase: e, [B, W, M] in [0, 1]. add: a, [B, W, M].
-    Source: Graves et al. 2014, eq. 3 and 4, there for one head.
-    """
-    kept = (1 - weights.unsqueeze(-1) * erase.unsqueeze(2)).prod(dim=1)
-    return cells * kept + torch.einsum("bwn,bwm->bnm", weights, add)
-
-
 def _check_range(shift_range: int, slots: int) -> None:
     most = (slots - 1) // 2
     is_integer = isinstance(shift_range, int) and not isinstance(shift_range, bool)
@@ -282,15 +292,3 @@ def _check_range(shift_range: int, slots: int) -> None:
             f"range must fit on a tape of {slots} slots, got {shift_range!r}. Give a smaller "
             "range or more slots."
         )
-
-
-def _activations(variant: str, changes: Mapping[str, str]) -> dict[str, str]:
-    """The activation of each kind of head: the variant's, and what is chosen instead."""
-    activations = dict(VARIANTS[variant].activations)
-    for kind, name in changes.items():
-        if kind not in activations:
-            raise ChoiceError("part of activations", kind, activations)
-        if name not in ACTIVATIONS:
-            raise ChoiceError(f"activation of {kind}", name, ACTIVATIONS)
-        activations[kind] = name
-    return activations

@@ -8,16 +8,24 @@ import torch
 from torch import nn
 
 from unbounded.errors import ConfigError
-from unbounded.layers.controllers import GRUController, LSTMController, WeightedController
+from unbounded.layers import MemoryRNN
+from unbounded.layers.controllers import (
+    ElmanController,
+    GRUController,
+    LSTMController,
+    WeightedController,
+)
 from unbounded.layers.heads import Heads
 from unbounded.layers.initial_memory import InitialMemory
 from unbounded.layers.symbols import input_weight
 from unbounded.models.sequence_model import SequenceModel
 
-#: How a model's layer begins: as it draws itself, as PyTorch's would, or as sums of random numbers.
-INITIALIZATIONS = ("glorot", "torch", "sums")
-#: How its output embedding begins: N(0, 1) as torch.nn.Embedding, as torch.nn.Linear, or as sums.
-OUTPUT_INITIALIZATIONS = ("normal", "torch", "sums")
+#: How a model's layer begins: as it draws itself, as PyTorch's would, as sums of random numbers, or
+#: with a Glorot draw for each kind of input and each head, and biases of 0.
+INITIALIZATIONS = ("glorot", "torch", "sums", "glorot_parts")
+#: How its output embedding begins: N(0, 1) as torch.nn.Embedding, as torch.nn.Linear, as sums, or
+#: as a Glorot draw with biases of 0.
+OUTPUT_INITIALIZATIONS = ("normal", "torch", "sums", "glorot")
 #: How the columns of one-hot symbols begin: as the rest of the layer does, or as those of
 #: torch.nn.Embedding, from N(0, 1).
 SYMBOL_INITIALIZATIONS = ("as_model", "normal")
@@ -28,7 +36,8 @@ def initialize(model: SequenceModel, layer: str, output: str, symbols: str) -> N
 
     Args:
         model: freshly made: what is left as it is was drawn by its parts.
-        layer: one of INITIALIZATIONS. Layers with gates (LSTM, GRU) keep their own draw at "sums".
+        layer: one of INITIALIZATIONS. Layers with gates (LSTM, GRU) keep their own draw at "sums"
+            and "glorot_parts".
         output: one of OUTPUT_INITIALIZATIONS.
         symbols: one of SYMBOL_INITIALIZATIONS; without effect on embeddings.
     """
@@ -36,10 +45,16 @@ def initialize(model: SequenceModel, layer: str, output: str, symbols: str) -> N
         draw_as_torch(model.layer)
     if layer == "sums" and not _has_gates(model.layer):
         draw_sums(model.layer)
+    if layer == "glorot_parts":
+        draw_parts(model.layer)
     if output == "torch":
         model.output.reset_parameters()
     if output == "sums":
         draw_sums(model.output)
+    if output == "glorot":
+        nn.init.xavier_uniform_(model.output.weight)
+        if model.output.bias is not None:
+            nn.init.zeros_(model.output.bias)
     weight = input_weight(model.layer) if model.one_hot else None
     if symbols == "normal" and weight is not None:
         nn.init.normal_(weight.detach()[:, : model.input_vocabulary])
@@ -70,6 +85,38 @@ def draw_as_torch(module: nn.Module) -> None:
             nn.init.uniform_(part.weight, -bound, bound)
         elif isinstance(part, nn.Linear):
             part.reset_parameters()
+
+
+def draw_parts(module: nn.Module) -> None:
+    """Draw Elman controllers and heads from Glorot's distribution part by part, with biases of 0.
+
+    Parts of a controller are the columns of its input, those of the last reading, and its
+    recurrence; parts of heads are the heads. Biases that a head declares stay.
+
+    Args:
+        module: whose MemoryRNNs are drawn, in their order, from torch's generator. Controllers with
+            gates stay as they are.
+    Source: the program of Deleu & Dureau 2016, in which each part is a layer of its own.
+    """
+    for part in module.modules():
+        if not isinstance(part, MemoryRNN):
+            continue
+        if isinstance(part.controller, ElmanController):
+            weights = part.controller.weights
+            reading = part.memory.reading_size
+            split = [weights.weight_ih.shape[1] - reading, reading]
+            for columns in weights.weight_ih.detach().split(split, dim=1):
+                nn.init.xavier_uniform_(columns)
+            if weights.weight_hh is not None:
+                nn.init.xavier_uniform_(weights.weight_hh)
+            for bias in (weights.bias_ih, weights.bias_hh):
+                if bias is not None:
+                    nn.init.zeros_(bias)
+        for head in part.heads.heads:
+            rows = part.heads.rows(head.name)
+            nn.init.xavier_uniform_(part.heads.weight.detach()[rows])
+            if part.heads.bias is not None:
+                nn.init.constant_(part.heads.bias.detach()[rows], head.bias or 0.0)
 
 
 def draw_sums(module: nn.Module, bound: float = 0.1, terms: int = 3) -> None:

@@ -64,10 +64,12 @@ class MemoryModel(
             None for the controller's own output.
         output_bias: whether the logits have a bias.
         learn_initial_state: whether the controller's first state is a parameter; zero otherwise.
-        initialization: of the layer: "glorot", "torch" as PyTorch's own layers, or "sums" of
-            uniform numbers, as in the authors' program of Joulin & Mikolov 2015 (layers with gates
-            keep "glorot" there).
-        output_initialization: of the output embedding: "normal" for N(0, 1), "torch" or "sums".
+        initialization: of the layer: "glorot", "torch" as PyTorch's own layers, "sums" of uniform
+            numbers, as in the authors' program of Joulin & Mikolov 2015, or "glorot_parts" for a
+            draw of each kind of input and each head and biases of 0, as in that of Deleu & Dureau
+            2016 (layers with gates keep "glorot" at these two).
+        output_initialization: of the output embedding: "normal" for N(0, 1), "torch", "sums" or
+            "glorot" with biases of 0.
         symbol_initialization: of the columns that one-hot symbols choose: "as_model", or "normal"
             for N(0, 1): where there are many symbols, small columns tell them apart little at
             first.

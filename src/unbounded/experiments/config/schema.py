@@ -31,9 +31,9 @@ class ModelConfig:
             none.
         output_bias: whether the logits have a bias.
         learn_initial_state: the controller's first state is a parameter.
-        initialization: of the layer: glorot, torch for PyTorch's own, or sums for those of Joulin &
-            Mikolov.
-        output_initialization: of the output embedding: normal for N(0, 1), torch or sums.
+        initialization: of the layer: glorot, torch for PyTorch's own, sums for those of Joulin &
+            Mikolov, or glorot_parts for those of Deleu & Dureau.
+        output_initialization: of the output embedding: normal for N(0, 1), torch, sums or glorot.
         symbol_initialization: of the columns of one-hot symbols: as_model, or normal for N(0, 1).
         input_bits: with embedding_size null, the low so many bits of a symbol's number are an input
             each, what is above them one more, a number; 0 for the number alone, null for one-hot.

@@ -1,0 +1,31 @@
+"""How the heads of a tape write its cells and read them, wherever they are.
+
+Axes: B batch, R read heads, W write heads, N locations, M width.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def written(cells: Tensor, weights: Tensor, erase: Tensor, add: Tensor) -> Tensor:
+    """M_t(i) = M_{t-1}(i) prod_w (1 - w(i) e) + sum_w w(i) a, [B, N, M], over the write heads.
+
+    Args:
+        cells: M_{t-1}, [B, N, M]. weights: w, [B, W, N].
+        erase: e, [B, W, M] in [0, 1]. add: a, [B, W, M].
+    Source: Graves et al. 2014, eq. 3 and 4, there for one head.
+    """
+    kept = (1 - weights.unsqueeze(-1) * erase.unsqueeze(2)).prod(dim=1)
+    return cells * kept + torch.einsum("bwn,bwm->bnm", weights, add)
+
+
+def read(cells: Tensor, weights: Tensor) -> Tensor:
+    """What each read head reads, r = sum_i w(i) M(i) one behind the other, [B, R M].
+
+    Args:
+        cells: M, [B, N, M]. weights: w, [B, R, N].
+    Source: Graves et al. 2014, eq. 2.
+    """
+    return torch.einsum("brn,bnm->brm", weights, cells).flatten(1)
