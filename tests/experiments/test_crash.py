@@ -5,9 +5,12 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.experiments.tiny import assert_same_run, tiny
-from unbounded.experiments.config.schema import run_name
+from tests.experiments.tiny_streams import tiny_streams
+from unbounded.experiments.config.schema import RunConfig, run_name
+from unbounded.experiments.run.evaluate import load_model
 from unbounded.experiments.run.run import train_run
 
 # Each child is killed at an arbitrary moment, in the middle of whatever it does, and the next one
@@ -15,18 +18,18 @@ from unbounded.experiments.run.run import train_run
 DRIVER = """
 import os, random, signal, sys, time
 from pathlib import Path
-from tests.experiments.tiny import tiny
+from tests.experiments.test_crash import RUNS
 from unbounded.experiments.run.run import train_run
 
-root, options = Path(sys.argv[1]), eval(sys.argv[2])
+root, make = Path(sys.argv[1]), RUNS[sys.argv[2]]
 random.seed(7)
 killed = 0
 while True:
     child = os.fork()
     if child == 0:
-        train_run(tiny(**options), root=root, quiet=True, resume=True)
+        train_run(make(), root=root, quiet=True, resume=True)
         os._exit(0)
-    deadline = time.monotonic() + (random.uniform(0.1, 0.9) if killed < 6 else 100)
+    deadline = time.monotonic() + (random.uniform(0.1, 0.9) if killed < int(sys.argv[3]) else 100)
     done = 0
     while not done and time.monotonic() < deadline:
         done, status = os.waitpid(child, os.WNOHANG)
@@ -40,19 +43,40 @@ while True:
 """
 
 
+def rounded() -> RunConfig:
+    config = tiny_streams(batches=40)
+    config.rounding.batches, config.rounding.every = 60, 1
+    config.rounding.learning_rate = 0.1
+    return config
+
+
+RUNS = {
+    "pairs": lambda: tiny(batches=100, checkpoint_every=4, report_every=1),
+    "streams": lambda: tiny_streams(batches=120),
+    "rounding": rounded,
+}
+
+
 @pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="needs fork")
-def test_killed_at_any_moment_resumed_ends_bit_for_bit_the_same(tmp_path: Path) -> None:
-    options = {"batches": 100, "checkpoint_every": 4, "report_every": 1}
+@pytest.mark.parametrize("kills", [6, pytest.param(40, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", RUNS)
+def test_killed_at_any_moment_resumed_ends_bit_for_bit_the_same(
+    name: str, kills: int, tmp_path: Path
+) -> None:
     driver = subprocess.Popen(
-        [sys.executable, "-c", DRIVER, str(tmp_path / "killed"), repr(options)],
+        [sys.executable, "-c", DRIVER, str(tmp_path / "killed"), name, str(kills)],
         stdout=subprocess.PIPE,
         text=True,
     )
-    whole = train_run(tiny(**options), root=tmp_path / "whole", quiet=True)
-    output, _ = driver.communicate(timeout=120)
+    whole = train_run(RUNS[name](), root=tmp_path / "whole", quiet=True)
+    output, _ = driver.communicate(timeout=240)
     assert driver.returncode == 0
-    assert int(output) >= 3
-    folder = tmp_path / "killed" / run_name(tiny(**options))
+    assert int(output) >= 2
+    folder = tmp_path / "killed" / run_name(RUNS[name]())
     assert_same_run(whole.folder, folder)
+    if name == "rounding":
+        machines = [load_model(each, rounded=True)[0] for each in (whole.folder, folder)]
+        for one, other in zip(*(each.parameters() for each in machines), strict=True):
+            assert torch.equal(one, other)
     left = [path.name for path in (folder / "checkpoints").iterdir()]
-    assert all(name.startswith("batch-") for name in left), left
+    assert all(each.startswith("batch-") for each in left), left

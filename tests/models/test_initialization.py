@@ -8,7 +8,7 @@ import torch
 from tests.machines import stream_model
 from unbounded.errors import ConfigError
 from unbounded.models import MemoryModel
-from unbounded.training.optimizers import EPSILONS, make_optimizer
+from unbounded.training.optimizers import OPTIMIZERS, RMSPROP_EPSILON, make_optimizer
 
 
 def model(memory: str = "stack", **options: str) -> MemoryModel:
@@ -60,11 +60,39 @@ def test_unknown_names_are_refused(name: str) -> None:
 def test_epsilon() -> None:
     weights = [torch.nn.Parameter(torch.zeros(2))]
     made = make_optimizer(weights, name="rmsprop", learning_rate=0.1)
-    assert made.param_groups[0]["eps"] == EPSILONS["rmsprop"] == 1e-4
+    assert made.param_groups[0]["eps"] == RMSPROP_EPSILON == 1e-4
     made = make_optimizer(weights, name="rmsprop", learning_rate=0.1, epsilon=1e-8)
     assert made.param_groups[0]["eps"] == 1e-8
     with pytest.raises(ConfigError, match="sgd has none"):
         make_optimizer(weights, name="sgd", learning_rate=0.1, epsilon=1e-8)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_every_optimizer_makes_a_step(name: str) -> None:
+    weight = torch.nn.Parameter(torch.zeros(2, 2))
+    weight.grad = torch.ones(2, 2)
+    made = make_optimizer([weight], name=name, learning_rate=0.1, options={"maximize": True})
+    assert made.param_groups[0]["maximize"] is True
+    made.step()
+    assert bool((weight > 0).all())
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("sgd", {"momentun": 0.9}, "unknown option of sgd 'momentun'. Did you mean 'momentum'"),
+        ("adam", {"lr": 1}, "unknown option of adam 'lr'"),
+        ("adamw", {"betas": [2, 0.9]}, "adamw refuses"),
+        ("adam", {"betas": "x"}, "adam refuses"),
+    ],
+)
+def test_options_of_an_optimizer_are_those_of_its_signature(
+    name: str, options: dict[str, object], message: str
+) -> None:
+    weight = torch.nn.Parameter(torch.zeros(2))
+    with pytest.raises(ConfigError) as caught:
+        make_optimizer([weight], name=name, learning_rate=0.1, options=options)
+    assert message in str(caught.value)
 
 
 def test_adagrad_is_torch_s() -> None:

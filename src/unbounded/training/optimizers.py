@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import inspect
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -17,17 +18,26 @@ CLIPS = ("norm", "value")
 #: When weights change: after each piece of a batch, or after each symbol (`SymbolTrainer`).
 UPDATES = ("piece", "symbol")
 
-#: The optimizers of torch.optim by name, with what is added to the denominator of a step.
+#: The optimizers of torch.optim by name, but for LBFGS, which needs a closure, and SparseAdam and
+#: Muon, which take no bias or dense gradient.
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "rmsprop": torch.optim.RMSprop,
     "adam": torch.optim.Adam,
     "sgd": torch.optim.SGD,
     "adagrad": torch.optim.Adagrad,
+    "adadelta": torch.optim.Adadelta,
+    "adafactor": torch.optim.Adafactor,
+    "adamax": torch.optim.Adamax,
+    "adamw": torch.optim.AdamW,
+    "asgd": torch.optim.ASGD,
+    "nadam": torch.optim.NAdam,
+    "radam": torch.optim.RAdam,
+    "rprop": torch.optim.Rprop,
 }
 #: Grefenstette et al. give no constants of RMSProp. With epsilon 1e-8 the steps stay as long when
 #: the gradients vanish, and a model that has solved its task leaves the solution again
 #: (docs/reproducing.md).
-EPSILONS = {"rmsprop": 1e-4, "adam": 1e-8, "adagrad": 1e-10}
+RMSPROP_EPSILON = 1e-4
 
 
 def _constant(batches: int) -> Schedule:
@@ -41,12 +51,39 @@ def _linear(batches: int) -> Schedule:
 SCHEDULES: dict[str, Callable[[int], Schedule]] = {"constant": _constant, "linear": _linear}
 
 
+def has_epsilon(name: str) -> bool:
+    """Whether an optimizer of `OPTIMIZERS` adds one number to the denominator of a step."""
+    eps = inspect.signature(OPTIMIZERS[name]).parameters.get("eps")
+    return eps is not None and isinstance(eps.default, float)
+
+
+def option_faults(name: str, options: Mapping[str, Any]) -> list[str]:
+    """What is wrong with an optimizer's own options, a line each, by its signature.
+
+    Args:
+        name: one of `OPTIMIZERS`.
+        options: names and values of its own; `lr` and an `eps` of one number stand elsewhere.
+    """
+    elsewhere = {"params", "lr", *(["eps"] if has_epsilon(name) else [])}
+    valid = [own for own in inspect.signature(OPTIMIZERS[name]).parameters if own not in elsewhere]
+    faults = [
+        str(ChoiceError(f"option of {name}", own, valid)) for own in options if own not in valid
+    ]
+    if not faults:
+        try:
+            OPTIMIZERS[name]([nn.Parameter(torch.zeros(1, 1))], lr=1e-3, **options)
+        except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+            faults.append(f"{name} refuses {dict(options)!r}: {error}")
+    return faults
+
+
 def make_optimizer(
     parameters: Iterable[nn.Parameter],
     *,
     name: str,
     learning_rate: float,
     epsilon: float | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> torch.optim.Optimizer:
     """The optimizer of that name.
 
@@ -54,19 +91,24 @@ def make_optimizer(
         parameters: what it changes.
         name: one of `OPTIMIZERS`.
         learning_rate: above 0.
-        epsilon: added to the denominator of a step, above 0; None for that of `EPSILONS`.
+        epsilon: added to the denominator of a step, above 0; None for torch's own, and for rmsprop
+            for RMSPROP_EPSILON.
+        options: others of its own, for example {"momentum": 0.9} of sgd.
     Raises:
         ChoiceError: no optimizer has that name.
-        ConfigError: sgd has no epsilon.
+        ConfigError: it has no epsilon, no such option, or refuses a value.
     """
     if name not in OPTIMIZERS:
         raise ChoiceError("optimizer", name, OPTIMIZERS)
-    if name not in EPSILONS:
-        if epsilon is not None:
-            raise ConfigError([f"epsilon: {name} has none; leave it out"])
-        return OPTIMIZERS[name](parameters, lr=learning_rate)
-    eps = EPSILONS[name] if epsilon is None else epsilon
-    return OPTIMIZERS[name](parameters, lr=learning_rate, eps=eps)
+    own = dict(options or {})
+    faults = option_faults(name, own)
+    if epsilon is not None and not has_epsilon(name):
+        faults.append(f"epsilon: {name} has none; leave it out")
+    if faults:
+        raise ConfigError(faults)
+    eps = RMSPROP_EPSILON if epsilon is None and name == "rmsprop" else epsilon
+    given = {} if eps is None else {"eps": eps}
+    return OPTIMIZERS[name](parameters, lr=learning_rate, **given, **own)
 
 
 def make_schedule(

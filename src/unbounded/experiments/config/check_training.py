@@ -16,7 +16,14 @@ from unbounded.experiments.config.schema import RunConfig, TrainingConfig
 from unbounded.memories import SuperpositionMemory
 from unbounded.models.model_parts import make_memory
 from unbounded.tasks import LengthRange
-from unbounded.training.optimizers import CLIPS, EPSILONS, OPTIMIZERS, SCHEDULES, UPDATES
+from unbounded.training.optimizers import (
+    CLIPS,
+    OPTIMIZERS,
+    SCHEDULES,
+    UPDATES,
+    has_epsilon,
+    option_faults,
+)
 
 STOPS = ("solved", "converged", "budget")
 PRECISIONS = ("no", "bf16", "fp16")
@@ -58,8 +65,15 @@ def training_faults(training: TrainingConfig) -> list[str]:
     check_number(found, "training.learning_rate", training.learning_rate, 0, 1e3, above=True)
     if training.epsilon is not None:
         check_number(found, "training.epsilon", training.epsilon, 0, 1e3, above=True)
-        if training.optimizer in OPTIMIZERS and training.optimizer not in EPSILONS:
+        if training.optimizer in OPTIMIZERS and not has_epsilon(training.optimizer):
             found.append(f"training.epsilon: {training.optimizer} has none; leave it at null")
+    if training.optimizer in OPTIMIZERS and training.optimizer_options:
+        lines = option_faults(training.optimizer, training.optimizer_options)
+        found += [f"training.optimizer_options: {line}" for line in lines]
+    if training.update == "symbol" and training.optimizer_options:
+        found.append(
+            "training.optimizer_options: an update after every symbol has none; leave them out"
+        )
     check_number(found, "training.clip", training.clip, 0, above=True)
     perplexity = training.converged_perplexity
     check_number(found, "training.converged_perplexity", perplexity, 1, above=True)

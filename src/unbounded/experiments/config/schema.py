@@ -57,9 +57,11 @@ class TrainingConfig:
     """How it is trained.
 
     Args:
-        optimizer: rmsprop, adam, sgd or adagrad.
+        optimizer: rmsprop, adam, sgd, adagrad, or another of torch.optim (see `unbounded list`).
+        optimizer_options: --training.optimizer_options.OPTION VALUE for the optimizer's own
+            (momentum, weight_decay, betas), by its signature.
         learning_rate: above 0; the paper's grid is 5e-3, 1e-3, 5e-4, 1e-4, 5e-5.
-        epsilon: added to the denominator of a step; null for 1e-4 (rmsprop) or 1e-8 (adam).
+        epsilon: added to the denominator of a step; null for 1e-4 (rmsprop) or torch's own.
         schedule: constant, or linear to fall to 0 at the end of the budget.
         batch_size: sequences a batch, over all processes; of streams and texts, how many run in
             parallel.
@@ -103,6 +105,7 @@ class TrainingConfig:
     """
 
     optimizer: str = "rmsprop"
+    optimizer_options: dict[str, Any] = field(default_factory=dict)
     learning_rate: float = 1e-3
     epsilon: float | None = None
     schedule: str = "constant"

@@ -53,6 +53,7 @@ def build_run(planned: Plan, accelerator: Accelerator) -> Built:
         name=training.optimizer,
         learning_rate=training.learning_rate,
         epsilon=training.epsilon,
+        options=training.optimizer_options,
     )
     schedule = make_schedule(optimizer, name=training.schedule, batches=training.batches)
     trained = accelerator.prepare(model, optimizer, schedule)

@@ -23,7 +23,7 @@ _TOKEN, _NUMBER = 17, 4
 # Sequences that are drawn to see how long a batch is.
 _SOME = 8
 #: Numbers that an optimizer keeps for each weight, where it is not one.
-_KEPT = {"sgd": 0, "adam": 2}
+_KEPT = {"sgd": 1, "rmsprop": 1, "adagrad": 1}
 #: Where control groups are, and what of theirs bounds a process's memory beside the machine's.
 _GROUPS = Path("/sys/fs/cgroup")
 _OWN_GROUPS = Path("/proc/self/cgroup")
@@ -44,7 +44,7 @@ def check_memory(planned: Plan, device: torch.device, processes: int = 1) -> Non
         weights = sum(parameter.numel() for parameter in planned.model().parameters())
     here, host = memory_of(device), memory_of(torch.device("cpu"))
     # Each with its gradient and what the optimizer keeps.
-    needed: float = weights * _NUMBER * (2 + _KEPT.get(training.optimizer, 1))
+    needed: float = weights * _NUMBER * (2 + _KEPT.get(training.optimizer, 2))
     sizes = _sizes(config.model)
     largest = max(sizes, key=lambda name: sizes[name])
     found = _fault(f"model.{largest}", sizes[largest], needed, here)

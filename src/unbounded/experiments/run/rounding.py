@@ -55,6 +55,7 @@ def round_model(
         name=name,
         learning_rate=rounding.learning_rate or training.learning_rate,
         epsilon=training.epsilon if name == training.optimizer else None,
+        options=training.optimizer_options if name == training.optimizer else None,
     )
     schedule = make_schedule(optimizer, name="constant", batches=rounding.batches)
     trained = accelerator.prepare(model, optimizer, schedule)
