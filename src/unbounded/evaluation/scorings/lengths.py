@@ -22,6 +22,8 @@ from unbounded.tasks import Batch, LengthRange
 
 #: Validation sequences are shared among so many parallel streams.
 VALIDATION_STREAMS = 32
+#: Of a range of more lengths than these, the shortest have a stream of their own in validation.
+MOST_ALONE = 64
 _MOST_MISSED = 12
 
 
@@ -55,7 +57,7 @@ is right: each symbol that the rest determines was the likeliest."""
             exam.task.with_sequences(max(2, int(sequences * middle / n))).judged(
                 exam.seed, "validation", start, 1, LengthRange(n, n)
             )
-            for n in list(lengths)[:VALIDATION_STREAMS]
+            for n in list(lengths)[:MOST_ALONE]
         ]
         place = exam.place
         return score_streams(exam.model, mixed, *alone, device=place.device, check=place.check)
