@@ -60,8 +60,9 @@ class Membership(Scoring):
     legend = """\
 AUC is the area under the ROC curve of what is said at the last symbol of words of the test split,
 at the training lengths, at the test lengths, and beyond. Each band of lengths has as many words.
-"Head and path" is the correlation of where the read head of a tape is with the height of the word's
-path, as the mean over validation lengths' words: 1 or -1 where it follows the path."""
+"Head and path" is the correlation of where the read head of a tape has its greatest weight with the
+height of the word's path, as the mean over words of the validation lengths whose path does not go
+below 0: 1 or -1 where it follows the path."""
 
     def assess(self, exam: Exam, lengths: LengthRange, start: int, count: int) -> Score:
         """See `Scoring.assess`; a word is right when each of its labels is."""
