@@ -527,7 +527,7 @@ def test_a_printed_config_is_the_run_itself(capsys: Capture, tmp_path: Path) -> 
 def test_an_unknown_option_names_a_few_and_not_all(capsys: Capture) -> None:
     said = failing(capsys, "train", "copy", "--trainig.batch_size", "3")
     assert "Did you mean '--training.batch_size'? Others like it: --training.b" in said
-    assert "--help shows all" in said
+    assert "--help-all shows all" in said
     assert said.count("--") < 8
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from unbounded.cli import main
+from unbounded.cli.main import VERBS
 
 
 def failing(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -103,3 +104,30 @@ def test_a_config_file_that_is_none(
     path = tmp_path / "config.yaml"
     path.write_text(text)
     assert message in failing(capsys, "train", "--config", str(path))
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_fits_on_two_screens(
+    verb: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Item 20: it was 342 lines, with a block of 50 before anything could be read."""
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main([verb, "--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 120
+    examples = next(n for n, line in enumerate(lines) if line.startswith("example"))
+    assert examples < 14
+    assert examples < next(n for n, line in enumerate(lines) if line.startswith("options"))
+
+
+def test_all_options_are_shown_on_request(capsys: pytest.CaptureFixture[str]) -> None:
+    """Item 20."""
+    for arguments, shown in ((["--help"], False), (["--help-all"], True), (["copy"], False)):
+        with pytest.raises(SystemExit):
+            main(["train", *arguments, "--help"])
+        out = capsys.readouterr().out
+        assert "--training.batches" in out
+        assert ("--training.plateau_least" in out) is shown
+    assert main(["train", "copy", "--training.plateau_leas", "1"]) == 2
+    assert "Did you mean '--training.plateau_least'" in capsys.readouterr().err

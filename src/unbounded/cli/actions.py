@@ -23,6 +23,11 @@ _LONG = 2000
 
 _DESCRIPTION = """Show what each stack or list of a trained run does with an input, step by step.
 
+examples:
+  unbounded actions RUN aaabbb
+  unbounded actions RUN uuuddudd --out pictures
+  unbounded actions RUN aabbaabb --rounded --out pictures
+
 A row is a step: the symbol that was read, the next one, the likeliest one and the chance of the
 next; then the action of each stack, with its weight where it is not decided, and the top of each
 after it. The memory is empty at the beginning. In a terminal, stacks for which a line has no room
@@ -32,11 +37,6 @@ Of a run on words to be judged, such as Dyck words, a row is a prefix: the chanc
 of it, and where the heads of a tape are. With --course FILE.gif the heads over the course of
 training become an animation, of as many frames as the run kept checkpoints
 (--training.keep_checkpoints).
-
-examples:
-  unbounded actions RUN aaabbb
-  unbounded actions RUN uuuddudd --out pictures
-  unbounded actions RUN aabbaabb --rounded --out pictures
 """
 
 _PICTURES = ("actions", "action_table", "path", "tape")

@@ -15,16 +15,16 @@ from unbounded.errors import ConfigError, RunExistsError
 
 _DESCRIPTION = """Score a trained run on fresh sequences of one or more length ranges.
 
-Coarse is the share of sequences that are right to the end, fine the mean share of a target
-that is right before its first error. Streams are scored n by n: an n is mastered when all its
-sequences are right. The report goes to RUN/evaluations/, in a file of its own each time, or to
---out.
-
 examples:
   unbounded evaluate runs/copy-queue-lstm-*-seed1
   unbounded evaluate RUN --lengths 100:1000 --every 100
   unbounded evaluate RUN --lengths 65:128,129:256,257:512 --count 1000
   unbounded evaluate RUN --model.memory.slots 256
+
+Coarse is the share of sequences that are right to the end, fine the mean share of a target
+that is right before its first error. Streams are scored n by n: an n is mastered when all its
+sequences are right. The report goes to RUN/evaluations/, in a file of its own each time, or to
+--out.
 
 --model.memory.OPTION VALUE changes an option of the run's memory, where no weight depends on it.
 """

@@ -88,8 +88,9 @@ def fault(actions: list[argparse.Action], group: list[str], message: str) -> str
         if option.startswith("--") and option not in names:
             close = closest(option, names)[:_CLOSE]
             hint = f" Did you mean {close[0]!r}?" if close else ""
+            every = "--help-all" if "--help-all" in names else "--help"
             others = f" Others like it: {', '.join(close[1:])}." if close[1:] else ""
-            return f"unknown option {option!r}.{hint}{others} --help shows all."
+            return f"unknown option {option!r}.{hint}{others} {every} shows all."
         if not option.startswith("-"):
             more = " ".join(group[1:])
             return f"expected an option such as --NAME VALUE after {option!r}, got {more!r}"
