@@ -178,10 +178,11 @@ below 0: 1 or -1 where it follows the path."""
         predict = OBJECTIVES[exam.task.objective].predict
 
         def look(logits: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
-            coarse, fine = label_scores(predict(logits).cpu(), targets, mask)
+            said = against_nan(logits.cpu(), targets)
+            coarse, fine = label_scores(predict(said), targets, mask)
             rows = torch.arange(len(mask))
             last = mask.shape[1] - 1 - mask.flip(1).long().argmax(dim=1)
-            score, label = logits.cpu()[rows, last, 0].double(), targets[rows, last].double()
+            score, label = said[rows, last, 0].double(), targets[rows, last].double()
             right = (score > 0) == (label > 0)
             return torch.stack([score, label, right.double(), coarse.double(), fine], dim=1)
 
@@ -196,6 +197,16 @@ below 0: 1 or -1 where it follows the path."""
             total=place.total,
             check=place.check,
         )
+
+
+def against_nan(logits: Tensor, targets: Tensor) -> Tensor:
+    """Logits in which NaN is the surest wrong answer: a machine that overflowed has said nothing.
+
+    Args:
+        logits: [B, T, 1]. targets: 0 or 1, [B, T].
+    """
+    wrong = torch.where(targets > 0, -torch.inf, torch.inf).unsqueeze(-1)
+    return torch.where(logits.isnan(), wrong.to(logits.dtype), logits)
 
 
 def bands_of(lengths: LengthRange, every: int) -> list[LengthRange]:
