@@ -20,6 +20,7 @@ from unbounded.evaluation.provenance import provenance
 from unbounded.memories import MEMORIES
 
 STEPS, CHUNKS, MOST, BATCH, FAR = 35, 1000, 40, 4, 800.0
+EDGE, ROUNDS = 10, 9
 NAMES = ("stack", "queue", "deque", "superposition_stack", "superposition_list")
 
 
@@ -66,30 +67,35 @@ def chunks() -> list[torch.Tensor]:
     return list(x.split(STEPS))
 
 
+def run(layer: ub.MemoryRNN, x: torch.Tensor, state: object) -> tuple[float, object]:
+    """Milliseconds of a chunk, forward and backward, and the state cut off."""
+    begin = time.perf_counter()
+    output, last = layer(x, state)
+    output.sum().backward()
+    last = ub.detach_state(last)
+    return 1e3 * (time.perf_counter() - begin), last
+
+
 def measure(name: str, backend: str, inputs: list[torch.Tensor]) -> dict[str, float]:
-    """Milliseconds of the first and the last ten chunks, forward and backward, and rows kept."""
-    layer, state, times, rows = decided(name, backend), None, [], 0
-    for x in inputs:
-        begin = time.perf_counter()
-        output, state = layer(x, state)
-        output.sum().backward()
-        state = ub.detach_state(state)
-        times.append(1e3 * (time.perf_counter() - begin))
-        rows = max(
-            rows,
-            *(
-                t.shape[f.shape.index("N") + 1]
-                for f, t in zip(layer.memory.state_fields, state.memory, strict=True)
-            ),
-        )
-    # The very first call draws memory and packs weights: it is no chunk like the others.
-    first, last = statistics.median(times[1:11]), statistics.median(times[-10:])
-    return {
-        "first_ms": round(first, 3),
-        "last_ms": round(last, 3),
-        "last_over_first": round(last / first, 3),
-        "most_rows": rows,
-    }
+    """The first ten and the last ten chunks in turns, so that a busy machine slows both."""
+    layer, state, rows = decided(name, backend), None, 0
+    for x in inputs[:-EDGE]:
+        _, state = run(layer, x, state)
+        fields = zip(layer.memory.state_fields, state.memory, strict=True)
+        rows = max(rows, *(field.rows_of(tensor) for field, tensor in fields))
+    rounds = []
+    for _ in range(ROUNDS):
+        first, last, early, late = 0.0, 0.0, None, state
+        for k in range(EDGE):
+            ms, early = run(layer, inputs[k], early)
+            first += ms
+            ms, late = run(layer, inputs[len(inputs) - EDGE + k], late)
+            last += ms
+        rounds.append((first / EDGE, last / EDGE, last / first))
+    columns = zip(*rounds, strict=True)
+    medians = [round(statistics.median(column), 3) for column in columns]
+    names = ("first_ms", "last_ms", "last_over_first")
+    return {**dict(zip(names, medians, strict=True)), "most_rows": rows}
 
 
 def main() -> None:

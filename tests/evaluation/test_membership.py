@@ -13,7 +13,7 @@ from torch import nn
 from unbounded.errors import ShapeError
 from unbounded.evaluation import Exam, Place, Sweep, scoring_of
 from unbounded.evaluation.auc import auc
-from unbounded.evaluation.scorings.membership import bands_of
+from unbounded.evaluation.scorings.membership import against_nan, bands_of
 from unbounded.tasks import LengthRange, make_task
 
 SCORING = scoring_of("membership")
@@ -114,3 +114,16 @@ def test_words_with_one_label_are_scored_alike_and_choose_by_validation():
 
 def test_bands():
     assert [str(band) for band in bands_of(LengthRange(6, 16), 5)] == ["6:10", "11:15", "16:16"]
+
+
+def test_what_is_not_a_number_is_the_surest_wrong_answer():
+    logits = torch.tensor([[[torch.nan], [2.0]], [[torch.nan], [torch.nan]]])
+    targets = torch.tensor([[1, 1], [0, 1]])
+    said = against_nan(logits, targets)[..., 0].tolist()
+    assert said == [[-torch.inf, 2.0], [torch.inf, -torch.inf]]
+    ends = torch.tensor([5.0, 4.0, torch.nan, torch.nan, -5.0])
+    labels = torch.tensor([1, 1, 1, 0, 0])
+    area = auc(against_nan(ends.view(-1, 1, 1), labels.view(-1, 1)).flatten(), labels)
+    # The fourth is above all, the third below all: 2 of 6 pairs are in order.
+    assert area is not None
+    assert area.area == pytest.approx(2 / 6)

@@ -84,7 +84,7 @@ def test_chunks_give_what_one_long_call_gives_and_rows_stay_bounded(name, backen
     assert_close(torch.cat(outputs), want, "output")
     assert_close(state.reading, last.reading, "reading")
     assert rows_of(layer, last) > 35 * 20
-    assert max(rows) < 2 * (128 + 2 * 35) + 2 * 40
+    assert max(rows) < 2 * (64 + 2 * 35 + 40)
 
 
 @pytest.mark.parametrize("name", GROWING)

@@ -43,7 +43,7 @@ ControllerFactory = Callable[..., Controller]
 Output = Tensor | PackedSequence
 
 #: How many more rows a memory has before those are looked for that never come back.
-_TRIM_ROWS = 128
+_TRIM_ROWS = 64
 
 
 class MemoryRNN(nn.Module):

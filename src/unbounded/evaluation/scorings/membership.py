@@ -60,8 +60,9 @@ class Membership(Scoring):
     legend = """\
 AUC is the area under the ROC curve of what is said at the last symbol of words of the test split,
 at the training lengths, at the test lengths, and beyond. Each band of lengths has as many words.
-"Head and path" is the correlation of where the read head of a tape is with the height of the word's
-path, as the mean over validation lengths' words: 1 or -1 where it follows the path."""
+"Head and path" is the correlation of where the read head of a tape has its greatest weight with the
+height of the word's path, as the mean over words of the validation lengths whose path does not go
+below 0: 1 or -1 where it follows the path."""
 
     def assess(self, exam: Exam, lengths: LengthRange, start: int, count: int) -> Score:
         """See `Scoring.assess`; a word is right when each of its labels is."""
@@ -177,10 +178,11 @@ path, as the mean over validation lengths' words: 1 or -1 where it follows the p
         predict = OBJECTIVES[exam.task.objective].predict
 
         def look(logits: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
-            coarse, fine = label_scores(predict(logits).cpu(), targets, mask)
+            said = against_nan(logits.cpu(), targets)
+            coarse, fine = label_scores(predict(said), targets, mask)
             rows = torch.arange(len(mask))
             last = mask.shape[1] - 1 - mask.flip(1).long().argmax(dim=1)
-            score, label = logits.cpu()[rows, last, 0].double(), targets[rows, last].double()
+            score, label = said[rows, last, 0].double(), targets[rows, last].double()
             right = (score > 0) == (label > 0)
             return torch.stack([score, label, right.double(), coarse.double(), fine], dim=1)
 
@@ -195,6 +197,16 @@ path, as the mean over validation lengths' words: 1 or -1 where it follows the p
             total=place.total,
             check=place.check,
         )
+
+
+def against_nan(logits: Tensor, targets: Tensor) -> Tensor:
+    """Logits in which NaN is the surest wrong answer: a machine that overflowed has said nothing.
+
+    Args:
+        logits: [B, T, 1]. targets: 0 or 1, [B, T].
+    """
+    wrong = torch.where(targets > 0, -torch.inf, torch.inf).unsqueeze(-1)
+    return torch.where(logits.isnan(), wrong.to(logits.dtype), logits)
 
 
 def bands_of(lengths: LengthRange, every: int) -> list[LengthRange]:
