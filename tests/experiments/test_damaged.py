@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 
 from tests.experiments.tiny import tiny
 from tests.experiments.tiny_streams import tiny_streams
-from unbounded.errors import CheckpointError, ConfigError, UnboundedError
+from unbounded.errors import CheckpointError, ConfigError, StorageError, UnboundedError
 from unbounded.experiments.run import run as run_module
 from unbounded.experiments.run.evaluate import evaluate_run
 from unbounded.experiments.run.folder import find_run
@@ -229,3 +229,17 @@ def test_the_beginning_of_a_name_is_enough_for_a_run(folder: Path) -> None:
         find_run(root / "copy")
     with pytest.raises(UnboundedError, match="holds no run"):
         find_run("copy", root / "none")
+
+
+def test_a_finished_run_on_a_disk_to_read_only(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Item 24: --resume failed, as it wrote a lock."""
+
+    def refuse(folder: Path) -> None:
+        raise StorageError("read-only file system")
+
+    monkeypatch.setattr(run_module, "lock", refuse)
+    assert not train_run(tiny(**CONFIG), root=folder.parent, quiet=True, resume=True).fresh
+    with pytest.raises(StorageError):
+        train_run(tiny(**CONFIG), root=folder.parent, quiet=True)

@@ -113,6 +113,10 @@ def train_run(
         )
     if processes > 1 and config.rounding.batches:
         raise ConfigError(["rounding.batches: rounding is done by one process; give 0 for several"])
+    replaced = folder.with_name(f".replaced-{folder.name}").exists()
+    if resume and not replaced and (report := read_report(folder)) is not None:
+        # Nothing is written, so that the disk may be one to read only.
+        return RunResult(folder, report, fresh=False, first=main)
     with lock(folder) if main else nullcontext():
         if main:
             admit(folder, resume=resume, overwrite=overwrite)
