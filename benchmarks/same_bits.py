@@ -21,6 +21,7 @@ import torch
 
 import unbounded as ub
 from unbounded.layers import ElmanController
+from unbounded.layers.state import joined, parted
 from unbounded.layers.stream import open_stream
 
 MEMORIES = {
@@ -101,17 +102,24 @@ def run_layer(memory, controller, dtype, batch, steps, lengths, hidden, threads,
 
     with torch.no_grad():
         state = layer(inputs(3))[1] if sharpness == 1 else layer.initial_state(batch)
-    state = ub.detach_state(state)
+    state = of_one(layer, ub.detach_state(state))
     for tensor in tensors_of(state):
         tensor.requires_grad_()
     x = inputs(steps).requires_grad_()
     given = None if lengths is None else torch.tensor([(7 * b + 1) % (steps + 1) for b in lengths])
-    output, final = layer(x, state, given)
+    output, final = layer(x, joined([state]), given)
     wanted = [x, *layer.parameters(), *tensors_of(state)]
-    hashes = differentiate([output, *tensors_of(final)], wanted, random)
+    hashes = differentiate([output, *tensors_of(of_one(layer, final))], wanted, random)
     with torch.no_grad():
-        output, final = layer(x, state, given)
-    return hashes | {"without gradients": hash_of([output, *tensors_of(final)])}
+        output, final = layer(x, joined([state]), given)
+    last = tensors_of(of_one(layer, final))
+    return hashes | {"without gradients": hash_of([output, *last])}
+
+
+def of_one(layer, state):
+    """The state of a layer without the axis of layers, as it was when the first bits were kept."""
+    (one,) = parted(state, 1, layer.controller.state_size, layer.memory.State)
+    return one
 
 
 def run_unroll(memory, dtype, batch, steps, kind):

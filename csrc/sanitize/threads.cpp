@@ -39,7 +39,7 @@ struct Choice {
 };
 
 const char* const memories[] = {"stack", "queue", "deque", "superposition_stack",
-                                "superposition_list", "register"};
+                                "superposition_list", "register", "turing_tape"};
 const char* const controllers[] = {"lstm", "gru", "elman_tanh", "elman_sigmoid", "elman_relu"};
 
 // Over the gradients, and over their sizes.
@@ -51,11 +51,16 @@ struct Sum {
 Sum run(const Choice& choice) {
   std::srand(1);
   const bool mixes = choice.memory == 3 || choice.memory == 4, is_register = choice.memory == 5;
+  const bool is_tape = choice.memory == 6;
+  const int64_t slots = 10, width = 6, addressing = width + 6;  // key, three numbers, three shifts
   const int64_t T = 12, B = 5, I = 3, H = 40, M = 24, N0 = mixes ? 3 : 2, S = 5, depth = 2;
   const int64_t actions = choice.memory == 4 ? 4 : 3, padded_count = 16;  // of the widest register
   const int64_t ends = choice.memory == 2 ? 2 : 1;
-  const int64_t R = mixes ? S * depth : ends * M;
-  const int64_t K = mixes ? S * (actions + 1) : is_register ? M + 1 : ends * (M + 2);
+  const int64_t R = mixes ? S * depth : is_tape ? width : ends * M;
+  const int64_t K = mixes         ? S * (actions + 1)
+                    : is_register ? M + 1
+                    : is_tape     ? 2 * (addressing + width)
+                                  : ends * (M + 2);
   const int64_t blocks = choice.controller == 0 ? 4 : choice.controller == 1 ? 3 : 1;
   const int64_t lanes = choice.controller < 2 ? 4 : 1;
   const int64_t N = N0 + (choice.memory == 4 ? 2 : ends) * T;
@@ -94,6 +99,29 @@ Sum run(const Choice& choice) {
     c.head_count = 2;
     c.state0[0] = real(B * M), c.state_last[0] = real(B * M), c.grad_state0[0] = real(B * M);
     c.saved[0] = real(T * B * (M + 1)), c.saved[1] = real(T * B * M);
+  } else if (is_tape) {
+    using unbounded::Activation;
+    const int64_t options[] = {slots, width, 1, 1, 1, 1, 0, 6};
+    std::copy(options, options + 8, c.options);
+    for (int k = 0; k < 10; k += 5) {
+      c.heads[k] = head(1, width, Activation::tanh);
+      c.heads[k + 1] = head(1, 1, Activation::softplus);
+      c.heads[k + 2] = head(1, 1, Activation::sigmoid);
+      c.heads[k + 3] = head(1, 3, Activation::softmax);
+      c.heads[k + 4] = head(1, 1, Activation::one_plus_softplus);
+    }
+    c.heads[10] = head(1, width, Activation::sigmoid);
+    c.heads[11] = head(1, width, Activation::tanh);
+    c.head_count = 12, c.checkpoint_size = width * padded_count;
+    c.state0[0] = real(B * slots * width), c.state_last[0] = real(B * slots * width);
+    c.grad_state0[0] = real(B * slots * width);
+    for (int field = 1; field < 3; ++field) {
+      float* weights = real(B * slots);
+      for (int64_t i = 0; i < B * slots; ++i) weights[i] = 1.0f / float(slots);
+      c.state0[field] = weights, c.state_last[field] = real(B * slots);
+      c.grad_state0[field] = real(B * slots);
+    }
+    c.saved[0] = real(T * B * K), c.saved[1] = real(T * B * 2 * padded_count);
   } else {
     c.options[0] = M;
     for (int end = 0; end < ends; ++end) {
@@ -141,7 +169,7 @@ Sum run(const Choice& choice) {
 
 // With an argument the sums are printed, for arm64.sh to compare.
 int main(int count, char**) {
-  for (int memory = 0; memory < 6; ++memory)
+  for (int memory = 0; memory < 7; ++memory)
     for (int controller = 0; controller < 5; ++controller)
       for (int64_t division = 1; division <= 2; ++division) {
         const Sum one = run({memory, controller, 1, 0});

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
-from unbounded.errors import DeviceError, DTypeError, ShapeError
+from unbounded.errors import ConfigError, DeviceError, DTypeError, ShapeError
 
 FROM_LIST = "torch.tensor makes one of a list."
 FLOATING = (torch.float32, torch.float64)
@@ -78,6 +80,13 @@ def check_size(name: str, value: int | torch.SymInt, least: int = 0) -> None:
         return
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise ShapeError(f"{name}: expected an integer >= {least}, got {value!r}.")
+
+
+def check_number(name: str, value: float) -> None:
+    """Raise ConfigError unless `value` is a finite number."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value):
+        raise ConfigError([f"{name}: expected a finite number, got {value!r}"])
 
 
 def check_lengths(lengths: Tensor | None, batch: int, steps: int | None = None) -> None:

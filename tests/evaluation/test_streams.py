@@ -10,7 +10,15 @@ import torch
 
 from tests.machines import stream_model
 from unbounded.errors import ConfigError, ShapeError
-from unbounded.evaluation import LengthScore, percent_of_lengths, score_lengths, sequence_rights
+from unbounded.evaluation import (
+    LengthScore,
+    percent_of_lengths,
+    score_lengths,
+    score_streams,
+    sequence_rights,
+)
+from unbounded.evaluation.scorings import Exam, Place
+from unbounded.evaluation.scorings.lengths import Lengths
 from unbounded.tasks import LengthRange, make_task
 from unbounded.tasks.streams import Sequences, lay_out
 
@@ -179,3 +187,53 @@ def test_giving_up_between_calls():
     with pytest.raises(KeyboardInterrupt):
         score_lengths(model, make_task("anbn"), LengthRange(2, 3), seed=0, check=stop)
     assert model.calls == 0
+
+
+class Forgetful(Counter):
+    """Knows a^n b^n, and loses count in a run of many short sequences."""
+
+    def __init__(self, patience):
+        super().__init__(99)
+        self.patience = patience
+
+    def forward(self, inputs, state=None, lengths=None):
+        runs = [0] * len(inputs) if state is None else state[1]
+        logits, states = super().forward(inputs, None if state is None else state[0], lengths)
+        for b, row in enumerate(inputs.tolist()):
+            ends = [t for t in range(1, len(row)) if row[t] == 0 and row[t - 1] == 1]
+            begun = 0
+            for end in ends:
+                runs[b] = runs[b] + 1 if end - begun <= 6 else 0
+                begun = end
+                if runs[b] > self.patience:
+                    logits[b, end:] = -logits[b, end:]
+        return logits, (states, runs)
+
+
+@pytest.mark.parametrize(("patience", "solved"), [(12, False), (1000, True)])
+def test_validation_has_runs_of_short_sequences_as_the_test_has(patience, solved):
+    """Item 7: validation called perfect what failed at n = 2 and 3, in the range of training."""
+    task, lengths = make_task("anbn"), LengthRange(2, 19)
+    model, place = Forgetful(patience), Place(torch.device("cpu"))
+    exam = Exam(model, task, 1, place, lengths, lengths, 1000, 32)
+    mixed = task.with_sequences(33).judged(1, "validation", 0, 32, lengths)
+    assert score_streams(model, mixed).coarse == 1.0  # what validation was
+    few, all_of_them = (Lengths().assess(exam, lengths, 0, count) for count in (10, 1000))
+    assert (all_of_them.coarse == 1.0) is solved
+    assert few.count > 10
+    assert all_of_them.count > 1024
+    short = score_lengths(model, task.with_sequences(200), LengthRange(2, 3), seed=1, carry=True)
+    assert all(score.right == score.count for score in short) is solved
+
+
+def test_streams_side_by_side_are_scored_as_each_for_itself():
+    task = make_task("memorization", sequences=4)
+    model = stream_model(vocabulary=3, hidden_size=4, count=1)
+    parts = [task.judged(0, "test", 0, 3, LengthRange(n, n)) for n in (2, 9, 4)]
+    both = score_streams(model, *parts, piece_steps=7)
+    each = [score_streams(model, part, piece_steps=7) for part in parts]
+    assert both.count == sum(score.count for score in each)
+    assert both.right == sum(score.right for score in each)
+    symbols = [int(((part.judged >= 0) & (part.judged < 3)).sum()) for part in parts]
+    nats = sum(score.nats * count for score, count in zip(each, symbols, strict=True))
+    assert both.nats == pytest.approx(nats / sum(symbols))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -8,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.experiments.tiny import tiny
-from unbounded.errors import ConfigError, NonFiniteError, RunBusyError, RunExistsError
+from unbounded.errors import ConfigError, NonFiniteError, RunBusyError, RunExistsError, StorageError
 from unbounded.experiments.config.schema import run_name
+from unbounded.experiments.run import run_lock
 from unbounded.experiments.run.run import train_run
 from unbounded.experiments.run.run_lock import lock
 from unbounded.training import OBJECTIVES
@@ -107,3 +109,25 @@ def test_two_processes_cannot_train_one_run(tmp_path: Path) -> None:
     with lock(folder), pytest.raises(RunBusyError, match="another process is at work"):
         train_run(tiny(**CONFIG), root=tmp_path, quiet=True)
     assert visible(tmp_path) == []
+
+
+def test_who_holds_a_run_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Host, process and job, and on a file system without locks what to do about a stale one."""
+    monkeypatch.setenv("SLURM_JOB_ID", "71")
+    folder = tmp_path / "run"
+    me = rf"process {os.getpid()} on .*, job SLURM_JOB_ID=71; wait for it or stop it"
+    with lock(folder), pytest.raises(RunBusyError, match=me), lock(folder):
+        pass
+
+    def refuse(self: object) -> None:
+        raise NotImplementedError("no flock here")
+
+    monkeypatch.setattr(run_lock.FileLock, "_acquire", refuse)
+    with lock(folder), pytest.raises(RunBusyError, match="If it is there no more, delete"):  # noqa: SIM117
+        with lock(folder):
+            pass
+    with lock(folder):
+        pass  # it went with its holder
+    monkeypatch.setattr(run_lock.SoftFileLock, "_acquire", refuse)
+    with pytest.raises(StorageError, match="no lock can be made at"), lock(folder):
+        pass

@@ -14,7 +14,7 @@ from unbounded.kernels import ControllerWeights, Weights, recurrence
 from unbounded.layers.controllers import elman_cell, gru_cell, lstm_cell
 from unbounded.layers.heads import apply_heads
 from unbounded.layers.parity import relative_error
-from unbounded.layers.recurrence import MemoryRNNState, run_recurrence
+from unbounded.layers.recurrence import LoopState, run_recurrence
 from unbounded.memories import (
     Memory,
     NeuralDeque,
@@ -168,7 +168,7 @@ def reference(case: Case) -> tuple[Tensor, tuple[Tensor, ...]]:
         return elman_cell(inputs, state, weights, case.controller.removeprefix("elman_"))
 
     size = 2 if case.controller == "lstm" else 1
-    state = MemoryRNNState(
+    state = LoopState(
         case.initial[:size], case.initial[size], case.memory.State(*case.initial[size + 1 :])
     )
     outputs, final = run_recurrence(

@@ -7,7 +7,7 @@ import torch
 from torch.nn.utils.rnn import pack_sequence
 
 import unbounded as ub
-from unbounded.errors import ChoiceError, DTypeError, ShapeError
+from unbounded.errors import ChoiceError, DTypeError, ShapeError, StorageError
 
 PACKED = pack_sequence([torch.zeros(4, 3), torch.zeros(2, 3)])
 
@@ -100,3 +100,43 @@ def test_choices_and_sizes():
         layer().heads.rows("pup")
     with pytest.raises(ChoiceError, match="unknown activation"):
         ub.ElmanController(3, 5, activation="sin")
+
+
+@pytest.mark.parametrize("backend", ["auto", "reference"])
+@pytest.mark.parametrize(
+    ("field", "message"),
+    [
+        ("hidden", r"state\.hidden: expected shape"),
+        ("cell", r"state\.cell: expected shape"),
+        ("reading", r"state\.reading: expected a tensor, got NoneType"),
+        ("memory", r"state\.memory: expected a StackState of tensors .* got NoneType"),
+    ],
+)
+def test_a_state_with_a_part_left_out(backend, field, message):
+    """Item 14."""
+    own, x = layer(backend=backend), torch.zeros(2, 1, 3)
+    _, state = own(x)
+    with pytest.raises((ShapeError, DTypeError), match=message):
+        own(x, state._replace(**{field: None}))
+    bad = state._replace(memory=state.memory._replace(values=None))
+    with pytest.raises(ShapeError, match="got StackState of NoneType, Tensor"):
+        own(x, bad)
+
+
+@pytest.mark.parametrize("controller", [torch.nn.LSTMCell, torch.nn.LSTMCell(3, 5)])
+def test_a_cell_of_torch_is_no_controller(controller):
+    """Item 14: it was accepted, and failed in the first call."""
+    with pytest.raises(DTypeError, match=r"got a LSTMCell\. By name: lstm, gru, elman"):
+        layer(controller=controller)
+
+
+def test_a_dtype_of_integers():
+    with pytest.raises(DTypeError, match=r"dtype: expected a floating-point dtype, got torch\.int"):
+        layer(dtype=torch.int64)
+
+
+def test_a_trace_for_a_folder_that_is_not_there(tmp_path):
+    """Item 14."""
+    trace = layer()(torch.zeros(2, 1, 3), return_trace=True)[-1]
+    with pytest.raises(StorageError, match=r"writing trace .* failed: .*Make the folder first"):
+        ub.save_trace(tmp_path / "none" / "trace.safetensors", trace)

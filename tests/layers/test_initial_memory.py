@@ -64,7 +64,7 @@ def drawn(layer):
     return {name: p.detach().clone() for name, p in layer.initial_memory.named_parameters()}
 
 
-@pytest.mark.parametrize("name", LIBRARY)
+@pytest.mark.parametrize("name", [name for name in LIBRARY if "learned" not in name])
 def test_memories_that_learn_nothing_have_no_parameters(name):
     layer = make(name)
     assert layer.initial_memory is None

@@ -84,7 +84,7 @@ def test_chunks_give_what_one_long_call_gives_and_rows_stay_bounded(name, backen
     assert_close(torch.cat(outputs), want, "output")
     assert_close(state.reading, last.reading, "reading")
     assert rows_of(layer, last) > 35 * 20
-    assert max(rows) < 2 * (128 + 2 * 35) + 2 * 40
+    assert max(rows) < 2 * (64 + 2 * 35 + 40)
 
 
 @pytest.mark.parametrize("name", GROWING)
@@ -143,6 +143,6 @@ def test_trimmed_cells_act_as_all_of_them(name):
 
 @pytest.mark.parametrize("name", MEMORIES)
 def test_an_empty_state_can_be_trimmed(name):
-    memory = MEMORIES[name](2)
+    memory = MEMORIES[name](4)
     state = memory.initial_state(2)
     assert [t.shape for t in memory.trim(state)] == [t.shape for t in state]

@@ -9,7 +9,7 @@ import torch
 
 import unbounded as ub
 from tests.memories.common import instructions
-from unbounded.errors import ChoiceError, DTypeError, ShapeError
+from unbounded.errors import ChoiceError, ConfigError, DTypeError, ShapeError
 
 
 def given(**changes):
@@ -97,3 +97,37 @@ def test_an_unknown_backend_names_the_closest():
 def test_a_width_that_is_none(width):
     with pytest.raises(ShapeError, match="width: expected an integer >= 1"):
         ub.NeuralStack(width)
+
+
+ALL = [ub.NeuralStack(3), ub.NeuralDeque(3), ub.SuperpositionStack(count=2), ub.TuringTape(4, 3)]
+
+
+@pytest.mark.parametrize("memory", ALL, ids=lambda memory: type(memory).__name__)
+def test_a_step_is_given_tensors_of_its_own_kind(memory):
+    """Item 14: `step(None, ...)`, and Python floats as a push."""
+    state = memory.initial_state(2)
+    good = memory.Instruction(*(torch.rand(2, *head.shape) for head in memory.heads))
+    first = memory.Instruction._fields[0]
+    with pytest.raises(ShapeError, match=r"state: expected a .* got NoneType"):
+        memory.step(None, good)
+    with pytest.raises(ShapeError, match=r"instruction: expected memory\.Instruction"):
+        memory.step(state, None)
+    with pytest.raises(DTypeError, match=f"{first}: expected a tensor, got float"):
+        memory.step(state, memory.Instruction(*(0.5 for _ in good)))
+    with pytest.raises(ShapeError, match=rf"{first}: expected an axis \[B, \.\.\.\]"):
+        memory.step(state, good._replace(**{first: torch.tensor(0.5)}))
+    field = state._fields[0]
+    with pytest.raises(DTypeError, match=rf"state\.{field}: expected a tensor, got NoneType"):
+        memory.step(state._replace(**{field: None}), good)
+
+
+@pytest.mark.parametrize("bias", ["x", float("nan"), float("inf"), None, True])
+def test_a_bias_is_a_number(bias):
+    """Item 14."""
+    with pytest.raises(ConfigError, match="pop_bias: expected a finite number, got"):
+        ub.NeuralStack(3, pop_bias=bias)
+    with pytest.raises(ConfigError, match="pop_bias: expected a finite number, got"):
+        ub.NeuralDeque(3, pop_bias=bias)
+    if bias is not None:
+        with pytest.raises(ConfigError, match="bottom_push_bias: expected a finite number"):
+            ub.NeuralDeque(3, bottom_push_bias=bias)

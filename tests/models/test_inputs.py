@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from unbounded.errors import ConfigError
+from unbounded.errors import ConfigError, DTypeError, ShapeError
 from unbounded.experiments.config.check import model_faults
 from unbounded.experiments.config.compose import merged, preset_of
 from unbounded.experiments.config.schema import ModelConfig
@@ -75,3 +75,22 @@ def test_removing_a_stack_adds_no_constant_to_bits_without_a_bias():
     )  # fmt: skip
     with pytest.raises(ConfigError, match="expected one-hot symbols or a controller with a bias"):
         without_stacks(own, [0])
+
+
+@pytest.mark.parametrize("embedding_size", [3, None])
+@pytest.mark.parametrize(
+    ("tokens", "message"),
+    [
+        (torch.tensor([[1, 5]]), r"expected tokens in 0\.\.4, one of 5 symbols each, got 5"),
+        (torch.tensor([[1, -1]]), r"expected tokens in 0\.\.4, one of 5 symbols each, got -1"),
+        (torch.tensor([[True]]), r"expected int64 tokens \[B, T\], got torch\.bool"),
+        (torch.tensor([[1.0]]), r"expected int64 tokens \[B, T\], got torch\.float32"),
+        (torch.tensor([1]), r"expected int64 tokens \[B, T\], got torch\.int64 \[1\]"),
+        ([[1]], r"expected a tensor, got list"),
+    ],
+)
+def test_tokens_are_symbols_there_are(tokens, message, embedding_size):
+    """Item 14: out of range or bool."""
+    own = model(5, None, embedding_size=embedding_size)
+    with pytest.raises((ShapeError, DTypeError), match=f"inputs: {message}"):
+        own(tokens)

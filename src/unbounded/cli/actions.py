@@ -18,7 +18,15 @@ if TYPE_CHECKING:
     from unbounded.models.memory_model import MemoryModel
     from unbounded.tasks import Task
 
+#: Symbols beyond which nothing would be seen for many seconds.
+_LONG = 2000
+
 _DESCRIPTION = """Show what each stack or list of a trained run does with an input, step by step.
+
+examples:
+  unbounded actions RUN aaabbb
+  unbounded actions RUN uuuddudd --out pictures
+  unbounded actions RUN aabbaabb --rounded --out pictures
 
 A row is a step: the symbol that was read, the next one, the likeliest one and the chance of the
 next; then the action of each stack, with its weight where it is not decided, and the top of each
@@ -29,11 +37,6 @@ Of a run on words to be judged, such as Dyck words, a row is a prefix: the chanc
 of it, and where the heads of a tape are. With --course FILE.gif the heads over the course of
 training become an animation, of as many frames as the run kept checkpoints
 (--training.keep_checkpoints).
-
-examples:
-  unbounded actions RUN aaabbb
-  unbounded actions RUN uuuddudd --out pictures
-  unbounded actions RUN aabbaabb --rounded --out pictures
 """
 
 _PICTURES = ("actions", "action_table", "path", "tape")
@@ -42,7 +45,7 @@ _PICTURES = ("actions", "action_table", "path", "tape")
 def parser(arguments: Sequence[str]) -> Parser:
     """The parser of this verb."""
     made = Parser(prog="unbounded actions", description=_DESCRIPTION)
-    made.add_argument("run", type=str, help="The run's folder.")
+    made.add_argument("run", type=str, help="The run's folder, or the beginning of its name.")
     made.add_argument("input", type=str, help="Its symbols. Of streams the last is only predicted.")
     made.add_argument("--rounded", action="store_true", help="Of the machine that rounding made.")
     made.add_argument(
@@ -75,28 +78,32 @@ def run(arguments: Sequence[str]) -> int:
     from unbounded.evaluation import action_rows, action_table, read_symbols
     from unbounded.experiments.config.check import build_task
     from unbounded.experiments.run.evaluate import load_config, load_model
+    from unbounded.experiments.run.folder import find_run
     from unbounded.models.discrete import discretized, superposition_layer
 
     import_modules([given.imports] if given.imports else [])
-    config = load_config(Path(given.run))
+    run_folder = find_run(given.run)
+    config = load_config(run_folder)
     if given.data is not None:
         config.machine.data = given.data
     task = build_task(config)
-    model, _ = load_model(Path(given.run), given.rounded)
+    model, _ = load_model(run_folder, given.rounded)
     if task.layout == "labels":
-        _judge(given, folder, model, task)
+        _judge(given, run_folder, folder, model, task)
         return 0
     if given.course is not None:
         raise ConfigError([f"--course: has no meaning on task {task.name!r}; leave it out"])
     superposition_layer(model)  # a run without stacks or lists: said before its symbols are read
     symbols = read_symbols(task, given.input)
+    if len(symbols) > _LONG:
+        print(f"{len(symbols)} symbols, step by step: this takes a while", file=sys.stderr)
     rows = action_rows(discretized(model) if given.discretize else model, task, symbols)
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     print(action_table(rows, width))
     if folder is not None:
         from unbounded.figures import draw_action_table, draw_actions
 
-        title = f"{Path(given.run).name}: {given.input}"
+        title = f"{run_folder.name}: {given.input}"
         written = [
             *draw_actions(rows, folder, "actions", title=title),
             *draw_action_table(rows, folder, "action_table", title=title),
@@ -105,7 +112,9 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _judge(given: Namespace, folder: Path | None, model: MemoryModel, task: Task) -> None:
+def _judge(
+    given: Namespace, run_folder: Path, folder: Path | None, model: MemoryModel, task: Task
+) -> None:
     """Print what is said of each prefix of a word; draw it when asked."""
     from unbounded.evaluation.report import aligned
     from unbounded.experiments.run.word import course_of, draw_word, prefix_lines, typed_word
@@ -115,10 +124,10 @@ def _judge(given: Namespace, folder: Path | None, model: MemoryModel, task: Task
         raise ConfigError([f"--discretize: has no meaning on task {task.name!r}; leave it out"])
     word = typed_word(task, given.input)
     print("\n".join(aligned(prefix_lines(model, task, word))))
-    title = f"{Path(given.run).name}: {given.input}"
+    title = f"{run_folder.name}: {given.input}"
     written = [] if folder is None else draw_word(model, task, word, folder, title)
     if given.course is not None:
-        frames = course_of(Path(given.run), task, word)
+        frames = course_of(run_folder, task, word)
         written.append(draw_course(frames, Path(given.course), title=given.input))
     if written:
         print("\nwritten:", *written, sep="\n  ")

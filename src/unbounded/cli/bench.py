@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 _DESCRIPTION = """Time forward and backward passes in turns within one run, and print medians.
 
-"torch" is torch.nn.LSTM (GRU, RNN) of the same hidden size on an input as wide as the layer's input
-and reading together; "reference" is the readable loop; "jax" is the same model as a jax.lax.scan
-where jax is installed. Nothing is timed that has not passed parity in the same run. Close other
-programs first: the ratios are steadier than the times.
-
 examples:
   unbounded bench
   unbounded bench --suite all --out bench.json
   unbounded bench --memory deque --batch 64 --threads 1
+
+"torch" is torch.nn.LSTM (GRU, RNN) of the same hidden size on an input as wide as the layer's input
+and reading together; "reference" is the readable loop; "jax" is the same model as a jax.lax.scan
+where jax is installed. Nothing is timed that has not passed parity in the same run. Close other
+programs first: the ratios are steadier than the times.
 """
 
 

@@ -33,12 +33,12 @@ ENOUGH_MB = 200
 
 _DESCRIPTION = """Show what is installed and what this machine has; exit code 0 when all is usable.
 
-The compiled kernels are optional: without them everything runs on the reference path, slower, and
-this says why they are missing. Where they are there, a small parity run compares them with it.
-
 examples:
   unbounded doctor
   unbounded doctor --json
+
+The compiled kernels are optional: without them everything runs on the reference path, slower, and
+this says why they are missing. Where they are there, a small parity run compares them with it.
 """
 
 

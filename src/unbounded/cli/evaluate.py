@@ -15,16 +15,16 @@ from unbounded.errors import ConfigError, RunExistsError
 
 _DESCRIPTION = """Score a trained run on fresh sequences of one or more length ranges.
 
-Coarse is the share of sequences that are right to the end, fine the mean share of a target
-that is right before its first error. Streams are scored n by n: an n is mastered when all its
-sequences are right. The report goes to RUN/evaluations/, in a file of its own each time, or to
---out.
-
 examples:
   unbounded evaluate runs/copy-queue-lstm-*-seed1
   unbounded evaluate RUN --lengths 100:1000 --every 100
   unbounded evaluate RUN --lengths 65:128,129:256,257:512 --count 1000
   unbounded evaluate RUN --model.memory.slots 256
+
+Coarse is the share of sequences that are right to the end, fine the mean share of a target
+that is right before its first error. Streams are scored n by n: an n is mastered when all its
+sequences are right. The report goes to RUN/evaluations/, in a file of its own each time, or to
+--out.
 
 --model.memory.OPTION VALUE changes an option of the run's memory, where no weight depends on it.
 """
@@ -35,7 +35,9 @@ _T = TypeVar("_T")
 def parser(arguments: Sequence[str]) -> Parser:
     """The parser of this verb."""
     made = Parser(prog="unbounded evaluate", description=_DESCRIPTION)
-    made.add_argument("run", type=str, help="The run's folder.")
+    made.add_argument(
+        "run", type=str, help="The run's folder, or the beginning of its name in runs/."
+    )
     made.add_argument(
         "--lengths",
         type=str | None,
@@ -104,10 +106,11 @@ def run(arguments: Sequence[str]) -> int:
         raise RunExistsError(f"{out} exists; --overwrite replaces it")
     from unbounded.evaluation import details, table
     from unbounded.experiments.run.evaluate import evaluate_run
+    from unbounded.experiments.run.folder import find_run
     from unbounded.training.files import json_text, storage_faults, write_text
 
     import_modules([given.imports] if given.imports else [])
-    folder = Path(given.run)
+    folder = find_run(given.run)
     report = evaluate_run(
         folder,
         lengths=lengths,

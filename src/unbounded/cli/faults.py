@@ -38,6 +38,27 @@ _MOVED = {
         for name in ("skip_input", "recurrent", "context_size")
     },
 }
+# What other programs call an option, and what does it here.
+_ELSEWHERE = {
+    **dict.fromkeys(("--lr", "--learning_rate", "--learning-rate"), "--training.learning_rate"),
+    **dict.fromkeys(
+        ("--epochs", "--max_epochs", "--steps", "--iterations", "--batches"),
+        "--training.batches, the budget in batches",
+    ),
+    **dict.fromkeys(("--batch_size", "--batch-size", "--bs"), "--training.batch_size"),
+    **dict.fromkeys(("--gpu", "--cuda", "--device"), "--machine.device cuda"),
+    **dict.fromkeys(("--cpu",), "--machine.device cpu"),
+    **dict.fromkeys(("--hidden", "--hidden_size", "--hidden-size"), "--model.hidden_size"),
+    **dict.fromkeys(("--memory", "--model"), "--model.memory"),
+    "--controller": "--model.controller",
+    **dict.fromkeys(("--optimizer", "--optim"), "--training.optimizer"),
+    **dict.fromkeys(("--threads", "--num_threads"), "--machine.threads"),
+    **dict.fromkeys(
+        ("--output", "--output_dir", "--out", "--out_dir", "--logdir"), "--runs FOLDER"
+    ),
+    **dict.fromkeys(("--verbose", "--debug"), "shown anyway; --quiet shows less"),
+    "--task": "given without an option: unbounded train copy",
+}
 _PATHS = ("config", "data", "out", "runs")
 
 
@@ -62,11 +83,17 @@ def fault(actions: list[argparse.Action], group: list[str], message: str) -> str
         names = [name for name in names if name.startswith("--") and name != "--print_shtab"]
         if option in _MOVED:
             return f"unknown option {option!r}: it is {_MOVED[option]} now"
+        if option in _ELSEWHERE and option not in names and "--training.batches" in names:
+            return f"unknown option {option!r}: it is {_ELSEWHERE[option]}"
         if option.startswith("--") and option not in names:
             close = closest(option, names)[:_CLOSE]
             hint = f" Did you mean {close[0]!r}?" if close else ""
+            every = "--help-all" if "--help-all" in names else "--help"
             others = f" Others like it: {', '.join(close[1:])}." if close[1:] else ""
-            return f"unknown option {option!r}.{hint}{others} --help shows all."
+            return f"unknown option {option!r}.{hint}{others} {every} shows all."
+        if not option.startswith("-"):
+            more = " ".join(group[1:])
+            return f"expected an option such as --NAME VALUE after {option!r}, got {more!r}"
     text = re.sub(r"\s+", " ", message).strip()
     text = re.sub(r'^Parser key "([^"]+)": ', r"\1: ", text)
     return _of_value(actions, text) or text
@@ -84,15 +111,36 @@ def _of_value(actions: list[argparse.Action], text: str) -> str | None:
     unasked = re.match(r"ignored explicit argument (.*)", rest)
     if unasked is not None:
         return f"{action.dest}: it is given without a value, got {unasked[1]}"
+    is_group = any(other.dest.startswith(f"{action.dest}.") for other in actions)
+    below = f"the options below it, as in --{action.dest}.NAME VALUE, or the path of a YAML file"
     if rest == "expected one argument":
-        return f"{action.dest}: expected {expected(action)}, got nothing"
+        return f"{action.dest}: expected {below if is_group else expected(action)}, got nothing"
     if rest.startswith("Unable to load config"):
-        return (
-            f"{action.dest}: expected the options below it, as in {name}.NAME VALUE, or the path "
-            f"of a YAML file of them, got {rest.rpartition('config ')[2]}"
-        )
+        return f"{action.dest}: expected {below}, got {rest.rpartition('config ')[2]}"
     got = re.match(r"(?:Expected|Does not validate).*\b(?:Got|Given) value: (.*)", rest)
     return None if got is None else f"{action.dest}: expected {expected(action)}, got {got[1]!r}"
+
+
+def odd_number(actions: list[argparse.Action], group: list[str]) -> str | None:
+    """What is wrong with a number that Python would take and people do not write: 0x10, 1_000.
+
+    Args:
+        actions: of the parser. group: an option as it was given, and what follows it.
+    """
+    option, is_joined, joined = group[0].partition("=")
+    values = [joined] if is_joined else group[1:2]
+    action = next((a for a in actions if option in a.option_strings), None)
+    if action is None or not values:
+        return None
+    kinds = {getattr(action, "_typehint", None) or action.type}
+    kinds |= set(typing.get_args(next(iter(kinds))))
+    if not kinds & {int, float} or str in kinds:
+        return None
+    text = values[0].strip()
+    is_number = any(character.isdigit() for character in text) and "[" not in text
+    if is_number and not re.fullmatch(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?", text):
+        return f"{action.dest}: expected {expected(action)} in decimal digits, got {text!r}"
+    return None
 
 
 def file_fault(path: Path) -> str | None:

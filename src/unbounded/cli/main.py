@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -56,6 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code: 0 done, 2 bad input, 3 a NaN or infinite loss, 130 or 143 stopped.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
+    # Pictures go into files: no window system is needed, whatever the environment names.
+    os.environ["MPLBACKEND"] = "agg"
     with _ctrl_c() as stopped:
         try:
             with outliving(work=bool(given) and given[0] in WORKING):
@@ -102,11 +105,13 @@ def _ctrl_c() -> Iterator[Event]:
 
 
 def _run(given: list[str]) -> int:
+    if given[:1] == ["help"]:
+        return _run([given[1], "--help"] if len(given) > 1 else ["--help"])
     if not given or given[0] in ("-h", "--help"):
         verbs = "\n".join(f"  {name:<10} {text}" for name, text in VERBS.items())
         print(_HELP.format(verbs=verbs), end="")
         return 0 if given else 2
-    if given[0] == "--version":
+    if given[0] in ("--version", "-V", "-v", "version"):
         print(f"unbounded {__version__}")
         return 0
     if given[0].split("=", 1)[0] == "--print_shtab":

@@ -15,7 +15,7 @@ from jsonargparse import (
     set_loader,
 )
 
-from unbounded.cli.faults import fault
+from unbounded.cli.faults import fault, odd_number
 from unbounded.errors import ConfigError
 from unbounded.experiments.config import plain_yaml
 
@@ -33,18 +33,61 @@ class _Help(DefaultHelpFormatter, argparse.RawDescriptionHelpFormatter):
 
 
 class Parser(ArgumentParser):
-    """An argument parser that raises where argparse would print its usage and exit."""
+    """An argument parser that raises where argparse would print its usage and exit.
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
+    Args:
+        arguments, options: of jsonargparse's parser.
+        first: option strings that --help shows, where there are many; --help-all shows the others
+            too. Empty for all.
+    """
+
+    def __init__(self, *arguments: Any, first: Sequence[str] = (), **options: Any) -> None:
         options.setdefault("formatter_class", _Help)
         options.setdefault("parser_mode", _MODE)
         # What is read off a command line before it is parsed knows whole names only.
         options.setdefault("allow_abbrev", False)
         super().__init__(*arguments, **options)
+        self._first, self._is_short = frozenset(first), bool(first)
+        if first:
+            more = "Show every option and exit."
+            self.add_argument("--help-all", action=_HelpAll, default=argparse.SUPPRESS, help=more)
+
+    def format_help(self, *arguments: Any) -> str:
+        """The help text, of the first options alone where there are such."""
+        hidden = [
+            (action, action.help)
+            for action in self._actions
+            if self._is_short
+            and action.option_strings
+            and not self._first.intersection(action.option_strings)
+        ]
+        for action, _ in hidden:
+            action.help = argparse.SUPPRESS
+        try:
+            return str(super().format_help(*arguments))
+        finally:
+            for action, text in hidden:
+                action.help = text
+
+    def print_all(self) -> None:
+        """Print the help text of every option."""
+        self._is_short = False
+        self.print_help()
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """Raise UsageError instead."""
         raise UsageError(message) from ex
+
+
+class _HelpAll(argparse.Action):
+    """Prints the help text of every option, and ends the command."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options, nargs=0)
+
+    def __call__(self, parser: Any, *given: Any) -> NoReturn:
+        parser.print_all()
+        raise SystemExit(0)
 
 
 def parse(parser: Parser, arguments: Sequence[str]) -> tuple[Namespace, list[str]]:
@@ -59,6 +102,9 @@ def parse(parser: Parser, arguments: Sequence[str]) -> tuple[Namespace, list[str
         UsageError: the faults cannot be told apart.
         ConfigError: nothing of it can be parsed.
     """
+    odd = [line for group in _groups(arguments) if (line := odd_number(parser._actions, group))]
+    if odd:
+        raise ConfigError(odd)
     try:
         return parser.parse_args(list(arguments)), []
     except UsageError as error:

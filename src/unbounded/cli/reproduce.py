@@ -11,16 +11,16 @@ from unbounded.errors import ConfigError
 
 _DESCRIPTION = """Train what a paper's table needs and write it: published and measured, every seed.
 
-A trial is a run folder named by the hash of its config: what is finished is not trained again, and
-after Ctrl-C, SIGTERM or a crash the same command goes on. Nothing measured on test data ends a
-run or chooses one. OUT gets table.md, table.json, reports and figures; RUNS the run folders.
-
 examples:
   unbounded reproduce grefenstette2015 --dry-run
   unbounded reproduce grefenstette2015 --tier laptop --jobs 2
   unbounded reproduce grefenstette2015 --only copy/queue
   unbounded reproduce grefenstette2015 --table-only
   unbounded reproduce joulin2015 --jobs 2 --data DIR
+
+A trial is a run folder named by the hash of its config: what is finished is not trained again, and
+after Ctrl-C, SIGTERM or a crash the same command goes on. Nothing measured on test data ends a
+run or chooses one. OUT gets table.md, table.json, reports and figures; RUNS the run folders.
 """
 
 

@@ -23,13 +23,6 @@ if TYPE_CHECKING:
 
 _DESCRIPTION = """Train a model on a task until it is solved or out of budget.
 
-Without further options this is the task's preset. What is set is, in rising precedence: the
-preset, what --protocol changes in it, --config FILE, the other options. The defaults below are the
-preset's where a task is named (`unbounded train TASK --help`), else general ones, which presets
-override; --print_config prints what a task has. Another memory or controller than the preset's has
-none of its options. The run lives in RUNS/TASK-MODEL-HASH-seedN, with
-checkpoints, metrics, report and figures; after Ctrl-C, SIGTERM or a crash --resume goes on.
-
 examples:
   unbounded train copy
   unbounded train anbn
@@ -40,10 +33,47 @@ examples:
   unbounded train pairs --data FILE --model.memory none --model.controller gru
   unbounded train reversal --model.memory deque --training.learning_rate 1e-3 --seed 2
   unbounded train copy --print_config > mine.yaml && unbounded train --config mine.yaml
+
+Without further options this is the task's preset. What is set is, in rising precedence: the
+preset, what --protocol changes in it, --config FILE, the other options. The defaults below are the
+preset's where a task is named (`unbounded train TASK --help`), else general ones, which presets
+override; --print_config prints what a task has. Another memory or controller than the preset's has
+none of its options. The run lives in RUNS/TASK-MODEL-HASH-seedN, with
+checkpoints, metrics, report and figures; after Ctrl-C, SIGTERM or a crash --resume goes on.
 """
 
 
 _PRINT = "--print_config"
+#: What --help shows; --help-all has the other options too.
+_FIRST = (
+    "--help",
+    "--help-all",
+    "--protocol",
+    "--config",
+    _PRINT,
+    "--seed",
+    "--data",
+    "--runs",
+    "--restarts",
+    "--jobs",
+    "--resume",
+    "--overwrite",
+    "--quiet",
+    "--model.memory",
+    "--model.controller",
+    "--model.hidden_size",
+    "--training.optimizer",
+    "--training.learning_rate",
+    "--training.batch_size",
+    "--training.batches",
+    "--training.stop",
+    "--training.lengths",
+    "--rounding.batches",
+    "--evaluation.count",
+    "--evaluation.lengths",
+    "--machine.device",
+    "--machine.threads",
+)
 
 
 def parser(arguments: Sequence[str]) -> Parser:
@@ -58,7 +88,12 @@ def parser(arguments: Sequence[str]) -> Parser:
 
 
 def _bare_parser() -> Parser:
-    made = Parser(prog="unbounded train", description=_DESCRIPTION)
+    made = Parser(
+        prog="unbounded train",
+        usage="unbounded train [TASK] [options]",
+        description=_DESCRIPTION,
+        first=_FIRST,
+    )
     made.add_argument("task", nargs="?", type=str, help="What to learn; see `unbounded list`.")
     made.add_argument(
         "--protocol", type=str | None, help="paper: train as the task's paper did, not as fast."
@@ -135,6 +170,8 @@ def run(arguments: Sequence[str]) -> int:
     else:
         task, found = examine(config)
         faults += found
+    if not given.runs.strip():
+        faults.append("runs: expected a folder, got an empty text; '.' is the current one")
     for name in ("restarts", "jobs"):
         if getattr(given, name) < 1:
             faults.append(f"{name}: expected at least 1, got {getattr(given, name)}")
@@ -214,4 +251,8 @@ def _config(given: Namespace, task: str | None) -> RunConfig | None:
         return None
     data: dict[str, Any] = given.as_dict()
     names = {item.name for item in dataclasses.fields(RunConfig)}
-    return from_dict({**{key: value for key, value in data.items() if key in names}, "task": task})
+    chosen = {key: value for key, value in data.items() if key in names}
+    try:
+        return from_dict({**chosen, "task": task})
+    except TypeError as error:
+        raise ConfigError(str(error).split("; ")) from error

@@ -46,7 +46,8 @@ def table(report: Mapping[str, Any]) -> str:
     scoring = scoring_of(report["scoring"])
     head = f"{report['task']}, split {report['split']}, seed {report['seed']}"
     rows = report["rows"]
-    return "\n".join([head, *aligned(scoring.lines(rows)), *scoring.notes(rows)])
+    notes = map(printable, scoring.notes(rows))
+    return "\n".join([printable(head), *aligned(scoring.lines(rows)), *notes])
 
 
 def details(report: Mapping[str, Any]) -> str:
@@ -55,8 +56,14 @@ def details(report: Mapping[str, Any]) -> str:
     return "\n".join(aligned(lines)) if lines else ""
 
 
+def printable(text: str) -> str:
+    """A text without what a terminal would obey, such as the beginning of a colour."""
+    return "".join(character if character.isprintable() else "?" for character in text)
+
+
 def aligned(lines: Sequence[tuple[str, ...]]) -> list[str]:
-    """Lines of cells in columns, with a rule below the first."""
+    """Lines of cells in columns, with a rule below the first; what cannot be printed is a "?"."""
+    lines = [tuple(printable(cell) for cell in line) for line in lines]
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     texts = [
         "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True))

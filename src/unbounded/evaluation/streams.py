@@ -5,7 +5,7 @@ Source: Joulin & Mikolov 2015, arXiv:1503.01007, section 5.1, and the authors' p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,28 +112,33 @@ def percent_of_lengths(scores: Iterable[LengthScore], share: float = 1.0) -> flo
 
 def score_streams(
     model: nn.Module,
-    streams: JudgedStreams,
-    *,
+    *streams: JudgedStreams,
     piece_steps: int = 1000,
     device: torch.device | str = "cpu",
     check: Callable[[], None] | None = None,
 ) -> StreamScore:
-    """Score a model on streams of any n.
+    """Score a model on streams of any n, all of them side by side.
 
     Args:
         model: called as model(inputs, state), gives logits [B, T, V] and the next state.
-        streams: what is scored; the memory has room for its longest sequence (`with_room`).
+        streams: what is scored; the memory has room for the longest sequence (`with_room`).
         piece_steps, device, check: as for `score_lengths`.
     """
-    batch, judged = streams.batch, streams.judged
-    roomy, _ = with_room(model, streams.longest)
+    batch = _side_by_side([part.batch for part in streams])
+    roomy, _ = with_room(model, max(part.longest for part in streams))
     with torch.no_grad():
         predicted, nats, _ = _predict(roomy, batch, None, piece_steps, device, check)
-    rights = sequence_rights(predicted, batch.targets, judged, streams.scored)
-    counted = (judged >= 0) & (judged < streams.scored)
-    hits = (predicted == batch.targets)[counted]
-    fine, mean = float(hits.double().mean()), float(nats[counted].double().mean())
-    return StreamScore(rights.numel(), int(rights.sum()), fine, mean)
+    rights, hits, costs, row = [], [], [], 0
+    for part in streams:
+        targets, judged = part.batch.targets, part.judged
+        own = slice(row, row + len(targets)), slice(targets.shape[1])
+        counted = (judged >= 0) & (judged < part.scored)
+        rights.append(sequence_rights(predicted[own], targets, judged, part.scored).flatten())
+        hits.append((predicted[own] == targets)[counted])
+        costs.append(nats[own][counted])
+        row += len(targets)
+    right, fine, mean = torch.cat(rights), torch.cat(hits).double(), torch.cat(costs).double()
+    return StreamScore(right.numel(), int(right.sum()), float(fine.mean()), float(mean.mean()))
 
 
 def score_lengths(
@@ -183,6 +188,21 @@ def score_lengths(
             rights = sequence_rights(predicted, judged.batch.targets, judged.judged, judged.scored)
             scores.append(LengthScore(n, int(rights.sum()), rights.numel(), given))
     return scores
+
+
+def _side_by_side(batches: Sequence[Batch]) -> Batch:
+    """The rows of several batches as one, the shorter ones padded with 0."""
+    steps = max(batch.inputs.shape[1] for batch in batches)
+
+    def padded(fields: Iterable[Tensor]) -> Tensor:
+        return torch.cat([F.pad(field, (0, steps - field.shape[1])) for field in fields])
+
+    return Batch(
+        padded(batch.inputs for batch in batches),
+        padded(batch.targets for batch in batches),
+        padded(batch.mask for batch in batches),
+        torch.cat([batch.lengths for batch in batches]),
+    )
 
 
 def _distinct(streams: JudgedStreams) -> JudgedStreams:

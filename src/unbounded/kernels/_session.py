@@ -14,7 +14,7 @@ from unbounded.kernels._checks import check_dtype, check_lengths, require
 from unbounded.kernels._controllers import OPTIONAL_WEIGHTS, Weights
 from unbounded.kernels._library import Handle
 from unbounded.kernels._registry import SESSIONS, lanes_of
-from unbounded.kernels._sizes import rows_of, sizes_of_recurrence
+from unbounded.kernels._sizes import Sizes, rows_of, sizes_of_recurrence
 from unbounded.kernels.structures import Structure
 
 #: Steps of one call, whose gates need room: what a long sequence needs does not grow with it.
@@ -56,6 +56,7 @@ class CpuSession:
         self._memory0 = [state.pop(name).contiguous() for name in names]
         self._carried, self._room, self._done = state, room, 0
         self._sizes = replace(self._sizes, rows=rows_of(structure, self._memory0))
+        self._of_steps: dict[int, Sizes] = {}  # hashing them anew would be a tenth of a step
         shapes, like = self._sizes.state_after(room), self._carried["hidden"]
         self._live = {
             name: like.new_empty(shapes[name])
@@ -64,8 +65,13 @@ class CpuSession:
         }
         self._handle = Handle(structure.name, self._controller, like.element_size(), self._call(0))
 
+    def _sizes_of(self, steps: int) -> Sizes:
+        if steps not in self._of_steps:
+            self._of_steps[steps] = self._sizes.with_steps(steps)
+        return self._of_steps[steps]
+
     def _call(self, steps: int) -> Call:
-        call = new_call(self._sizes.with_steps(steps), self._activations)
+        call = new_call(self._sizes_of(steps), self._activations)
         call.saves, call.room, call.first_step = 0, self._room, self._done
         # Whatever the number of steps: what is kept for a block is made room for once.
         call.block, call.checkpoint_size = self._sizes.block, 0
@@ -88,7 +94,7 @@ class CpuSession:
             self._open(self._state(), max(2 * self._room, 2 * steps))
         outputs = x.new_empty(steps, sizes.batch, sizes.hidden)
         # Two steps of what a pass that keeps nothing goes between, and the gates of a chunk.
-        kept, chunk_steps = sizes.with_steps(2).kept, min(steps, _CHUNK_STEPS)
+        kept, chunk_steps = self._sizes_of(2).kept, min(steps, _CHUNK_STEPS)
         rings: dict[str, Tensor | None] = {
             name: x.new_empty(kept[name].shape) for name in _RINGS if name in kept
         }

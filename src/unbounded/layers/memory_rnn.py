@@ -43,7 +43,7 @@ ControllerFactory = Callable[..., Controller]
 Output = Tensor | PackedSequence
 
 #: How many more rows a memory has before those are looked for that never come back.
-_TRIM_ROWS = 128
+_TRIM_ROWS = 64
 
 
 class MemoryRNN(nn.Module):
@@ -99,6 +99,8 @@ class MemoryRNN(nn.Module):
             check_positive("output_size", output_size)
         check_backend(backend)
         _check_memory(memory)
+        if dtype is not None and not dtype.is_floating_point:
+            raise DTypeError(f"dtype: expected a floating-point dtype, got {dtype}.")
         depth = Depth(num_layers, dropout, bidirectional)
         self.input_size, self.hidden_size, self.memory = input_size, hidden_size, memory
         self.output_size, self.batch_first, self.backend = output_size, batch_first, backend
@@ -446,11 +448,13 @@ def make_controller(
                 "bias: expected True beside a controller of your own; give it there, for example "
                 "functools.partial(ElmanController, bias=False)."
             )
-        made = controller(input_size, hidden_size, device=device, dtype=dtype)
+        module = isinstance(controller, nn.Module)
+        made = None if module else controller(input_size, hidden_size, device=device, dtype=dtype)
         if not isinstance(made, Controller):
             raise DTypeError(
                 f"controller: expected a callable that makes an unbounded.layers.Controller, got "
-                f"a {type(made).__name__}. By name: {', '.join(CONTROLLERS)}."
+                f"a {type(controller if module else made).__name__}. "
+                f"By name: {', '.join(CONTROLLERS)}."
             )
         return made
     if controller not in CONTROLLERS:

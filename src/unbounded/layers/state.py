@@ -84,10 +84,24 @@ def parted(
         for name, parts_of in (("reading", readings), ("memory", memories)):
             if not isinstance(parts_of, tuple) or len(parts_of) != count:
                 raise ShapeError(f"state.{name}: expected a tuple of {count}, one a layer.")
+    named = [_named(memory, memory_state) for memory in memories]
+    for memory in named:
+        # That it is of this memory, and of which shapes, the memory itself checks.
+        if not isinstance(memory, tuple) or not all(isinstance(f, Tensor) for f in memory):
+            raise ShapeError(
+                f"state.memory: expected a {memory_state.__name__} of tensors as an earlier call "
+                f"returned it, got {type(memory).__name__}{_kinds(memory)}."
+            )
     return [
-        LoopState(tuple(part[k] for part in parts), readings[k], _named(memories[k], memory_state))
-        for k in range(count)
+        LoopState(tuple(part[k] for part in parts), readings[k], named[k]) for k in range(count)
     ]
+
+
+def _kinds(memory: Any) -> str:
+    """What stands in a state's fields."""
+    if not isinstance(memory, tuple):
+        return ""
+    return f" of {', '.join(type(field).__name__ for field in memory)}"
 
 
 def _named(memory: Any, memory_state: type[tuple[Any, ...]]) -> Any:

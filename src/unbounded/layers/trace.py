@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from unbounded.errors import CheckpointError, DTypeError
+from unbounded.errors import CheckpointError, DTypeError, StorageError
 
 TRACE_FORMAT = "unbounded-trace"
 TRACE_VERSION = "1"
@@ -44,19 +44,27 @@ def save_trace(path: str | Path, trace: Trace) -> None:
 
     Raises:
         DTypeError: `trace` is no Trace.
+        StorageError: the folder is not there, or the disk refused.
     """
     if not isinstance(trace, Trace):
         raise DTypeError(
             f"trace: expected a Trace, got {type(trace).__name__}. The path comes first: "
             "save_trace(path, trace)."
         )
+    from safetensors import SafetensorError
     from safetensors.torch import save_file  # only here: importing the layers stays light
 
     metadata = {"format": TRACE_FORMAT, "version": TRACE_VERSION, "memory": trace.memory}
     if trace.symbols is not None:
         metadata["symbols"] = json.dumps([list(row) for row in trace.symbols])
     tensors = {name: array.detach().cpu().contiguous() for name, array in trace.arrays.items()}
-    save_file({**tensors, "lengths": trace.lengths.cpu()}, str(path), metadata=metadata)
+    try:
+        save_file({**tensors, "lengths": trace.lengths.cpu()}, str(path), metadata=metadata)
+    except (SafetensorError, OSError) as error:
+        reason = str(error).split("\n", 1)[0]
+        raise StorageError(
+            f"writing trace {path} failed: {reason}. Make the folder first, or name another file."
+        ) from error
 
 
 def load_trace(path: str | Path) -> Trace:

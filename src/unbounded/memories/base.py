@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from unbounded import kernels
-from unbounded.checks import check_shape
+from unbounded.checks import check_shape, check_tensor
 from unbounded.errors import BackendError, BackendWarning, ChoiceError, ShapeError, say_once
 from unbounded.memories.beginnings import Beginning, Constant, Device, DType, Learned
 from unbounded.memories.head import Head, check_instruction_type, check_parts
@@ -249,6 +249,16 @@ class Memory(ABC, Generic[StateT, InstructionT]):
         check_parts(self.heads, instructions, (batch_size, steps))
         return batch_size, steps
 
+    def check_kinds(self, state: StateT, instruction: InstructionT) -> None:
+        """Check that a step is given a state and an instruction of this memory, of tensors."""
+        check_instruction_type(self.Instruction, instruction)
+        self._check_state_type(state)
+        for what, fields in (("", instruction), ("state.", state)):
+            for name, field in zip(getattr(fields, "_fields", ()), fields, strict=True):
+                check_tensor(f"{what}{name}", field)
+                if field.dim() == 0:
+                    raise ShapeError(f"{what}{name}: expected an axis [B, ...] for the batch.")
+
     def check_instruction(self, instruction: InstructionT, batch_size: int) -> None:
         """Check the fields [B, ...] of the instruction of one step."""
         check_instruction_type(self.Instruction, instruction)
@@ -256,12 +266,15 @@ class Memory(ABC, Generic[StateT, InstructionT]):
 
     def check_state(self, state: StateT, batch_size: int, like: Tensor) -> None:
         """Check that a state is this memory's, of this batch size, and like the instruction."""
+        self._check_state_type(state)
+        check_fields(self.state_fields, state, batch_size, self.heads[0].name, like, self)
+
+    def _check_state_type(self, state: object) -> None:
         if not isinstance(state, self.State):
             raise ShapeError(
                 f"state: expected a {self.State.__name__} of {type(self).__name__}, got "
                 f"{type(state).__name__}. Make one with memory.initial_state(batch_size)."
             )
-        check_fields(self.state_fields, state, batch_size, self.heads[0].name, like, self)
 
 
 def kernel_of(memory: Memory[Any, Any]) -> kernels.Structure | None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from unbounded import kernels
-from unbounded.checks import check_positive
+from unbounded.checks import check_number, check_positive
 from unbounded.memories.base import Memory
 from unbounded.memories.head import Head
 from unbounded.memories.state import portable
@@ -68,6 +68,9 @@ class NeuralDeque(Memory[DequeState, TwoEndedPushPop]):
         self, width: int, pop_bias: float = -1.0, bottom_push_bias: float | None = None
     ) -> None:
         check_positive("width", width)
+        check_number("pop_bias", pop_bias)
+        if bottom_push_bias is not None:
+            check_number("bottom_push_bias", bottom_push_bias)
         self.width = width
         self.pop_bias = pop_bias
         self.bottom_push_bias = bottom_push_bias
@@ -132,6 +135,7 @@ class NeuralDeque(Memory[DequeState, TwoEndedPushPop]):
         Source: Grefenstette et al. 2015, arXiv:1506.02516, eq. 6-11. As printed, (7) and (8) range
             over i < 2(t-1) and lose the top row that (9) uses; here i runs over all 2(t-1) rows.
         """
+        self.check_kinds(state, instruction)
         self.check_instruction(instruction, state.strengths.shape[0])
         self.check_state(state, state.strengths.shape[0], instruction.top_value)
         popped = pop_strengths(state.strengths, instruction.top_pop, "top")

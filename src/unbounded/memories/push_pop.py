@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from unbounded.checks import check_positive
+from unbounded.checks import check_number, check_positive
 from unbounded.memories.base import Memory, StateT
 from unbounded.memories.head import Head
 from unbounded.memories.state_field import StateField
@@ -28,6 +28,7 @@ class PushPopMemory(Memory[StateT, PushPop]):
 
     def __init__(self, width: int, pop_bias: float = -1.0) -> None:
         check_positive("width", width)
+        check_number("pop_bias", pop_bias)
         self.width = width
         self.pop_bias = pop_bias
 

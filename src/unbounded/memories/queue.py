@@ -65,6 +65,7 @@ class NeuralQueue(PushPopMemory[QueueState]):
             ShapeError, DTypeError, DeviceError: a field disagrees; the message names it.
         Source: Grefenstette et al. 2015, arXiv:1506.02516, eq. 1, 4, 5; ties as in footnote 1.
         """
+        self.check_kinds(state, instruction)
         self.check_instruction(instruction, state.strengths.shape[0])
         self.check_state(state, state.strengths.shape[0], instruction.value)
         popped = pop_strengths(state.strengths, instruction.pop, "bottom")

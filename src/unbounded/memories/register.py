@@ -60,6 +60,7 @@ class Register(Memory[Held, Write]):
 
     def step(self, state: Held, instruction: Write) -> tuple[Tensor, Held]:
         """Overwrite, then read: v_t = (1 - w_t) v_{t-1} + w_t x_t; the reading [B, M] is v_t."""
+        self.check_kinds(state, instruction)
         self.check_instruction(instruction, state.value.shape[0])
         self.check_state(state, state.value.shape[0], instruction.value)
         write = instruction.write.unsqueeze(-1)

@@ -66,6 +66,7 @@ class NeuralStack(PushPopMemory[StackState]):
         Source: Grefenstette et al. 2015, arXiv:1506.02516, eq. 1-3; ties as in footnote 1. The
             diagonal of the printed derivative (16) is a slip: its first case is i <= n.
         """
+        self.check_kinds(state, instruction)
         self.check_instruction(instruction, state.strengths.shape[0])
         self.check_state(state, state.strengths.shape[0], instruction.value)
         popped = pop_strengths(state.strengths, instruction.pop, "top")

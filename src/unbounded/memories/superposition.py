@@ -141,6 +141,7 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
         """Read k cells of each structure, [B, S k], structure by structure, from [B, S, N]."""
 
     def _check_step(self, state: StateT, instruction: ActionValue) -> None:
+        self.check_kinds(state, instruction)
         batch_size = instruction.action.shape[0]
         self.check_instruction(instruction, batch_size)
         self.check_state(state, batch_size, instruction.action)

@@ -233,6 +233,7 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
             ShapeError, DTypeError, DeviceError: a field disagrees; the message names it.
         Source: Graves et al. 2014, eq. 2-9; each head's equations are in memories/addressing.py.
         """
+        self.check_kinds(state, instruction)
         batch_size = instruction.read_key.shape[0]
         self.check_instruction(instruction, batch_size)
         self.check_state(state, batch_size, instruction.read_key)

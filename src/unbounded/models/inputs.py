@@ -11,8 +11,35 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from unbounded.checks import FROM_LIST, check_tensor
+from unbounded.errors import DTypeError, ShapeError
+
 #: Bits of the greatest symbol's number, at the most: numbers are exact in float32 below 2**24.
 MOST_BITS: Final = 24
+
+
+def check_tokens(tokens: Tensor, symbols: int) -> None:
+    """Check that `tokens` is an integer tensor [B, T] in 0..symbols-1.
+
+    Values are looked at where they lie in the CPU's memory and are known: nothing waits for a GPU.
+
+    Raises:
+        DTypeError, ShapeError: it is something else.
+    """
+    check_tensor("inputs", tokens, FROM_LIST)
+    kind = tokens.dtype
+    if kind.is_floating_point or kind.is_complex or kind == torch.bool or tokens.dim() != 2:
+        error = ShapeError if tokens.dim() != 2 and kind == torch.int64 else DTypeError
+        raise error(f"inputs: expected int64 tokens [B, T], got {kind} {list(tokens.shape)}.")
+    unknown = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
+    if unknown or tokens.device.type != "cpu" or not tokens.numel():
+        return
+    least, most = (int(end) for end in tokens.aminmax())
+    if least < 0 or most >= symbols:
+        raise ShapeError(
+            f"inputs: expected tokens in 0..{symbols - 1}, one of {symbols} symbols each, got "
+            f"{least if least < 0 else most}."
+        )
 
 
 def input_size(symbols: int, bits: int) -> int:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from huggingface_hub import PyTorchModelHubMixin
 from torch import Tensor, nn
 
-from unbounded.errors import ChoiceError, ConfigError
+from unbounded.errors import CheckpointError, ChoiceError, ConfigError
 from unbounded.models.initialization import (
     INITIALIZATIONS,
     OUTPUT_INITIALIZATIONS,
@@ -18,6 +20,10 @@ from unbounded.models.initialization import (
 from unbounded.models.inputs import bit_faults, input_size
 from unbounded.models.model_parts import make_layer, part_of
 from unbounded.models.sequence_model import SequenceModel
+
+#: What the Hub takes as a name, and what a run's folder holds models in.
+_HUB_NAME: Final = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
+_OF_RUNS: Final = ("model", "model-rounded", "checkpoints")
 
 #: The network of Joulin & Mikolov 2015 on the toy tasks, but for the vocabulary, as keywords:
 #: `MemoryModel(inputs=2, outputs=2, **STACK_RNN)`. (R = 0 there; Penn Treebank has recurrent=True.)
@@ -121,6 +127,30 @@ class MemoryModel(
             input_bits=input_bits,
         )
         initialize(self.sequence, *initialize_by)
+
+    @classmethod
+    def from_pretrained(
+        cls, pretrained_model_name_or_path: str | Path, **options: Any
+    ) -> MemoryModel:
+        """The model of a folder, or of the Hugging Face Hub under the name USER/NAME.
+
+        Args:
+            pretrained_model_name_or_path: a folder that `save_pretrained` wrote, or a name.
+            options: of `huggingface_hub.PyTorchModelHubMixin.from_pretrained`.
+        Raises:
+            CheckpointError: it is a path, and there is no model; the Hub is not asked.
+        """
+        path = Path(pretrained_model_name_or_path)
+        is_name = _HUB_NAME.fullmatch(str(pretrained_model_name_or_path)) is not None
+        is_local = path.exists() or (path.parent != Path() and path.parent.is_dir())
+        is_name = is_name and not is_local and path.name not in _OF_RUNS
+        if not is_name and not (path / "config.json").is_file():
+            raise CheckpointError(
+                f"{path} is not the folder of a model: it has no config.json. Of a run it is "
+                "RUN/model; a name on the Hub is USER/NAME."
+            )
+        model: MemoryModel = super().from_pretrained(pretrained_model_name_or_path, **options)
+        return model
 
     @property
     def config(self) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from unbounded.checks import check_positive
-from unbounded.errors import DTypeError, ShapeError
+from unbounded.errors import ShapeError
 from unbounded.layers.symbols import input_weight, run_symbols
-from unbounded.models.inputs import bit_inputs
+from unbounded.models.inputs import bit_inputs, check_tokens
 
 
 class SequenceModel(nn.Module):
@@ -77,13 +77,10 @@ class SequenceModel(nn.Module):
         Returns:
             logits [B, T, V] and the layer's state.
         Raises:
-            DTypeError, ShapeError: `inputs` is not such a tensor of tokens.
+            DTypeError, ShapeError: `inputs` is not such a tensor of tokens; of one on a GPU the
+                values are not looked at.
         """
-        if inputs.dtype.is_floating_point or inputs.dim() != 2:
-            kind = DTypeError if inputs.dtype.is_floating_point else ShapeError
-            raise kind(
-                f"inputs: expected int64 tokens [B, T], got {inputs.dtype} {list(inputs.shape)}."
-            )
+        check_tokens(inputs, self.input_vocabulary)
         if self._looks_up:
             hidden, state = run_symbols(self.layer, inputs, state, lengths)
         else:

@@ -8,7 +8,6 @@ safetensors, and torch files that accelerate reads with weights_only=True.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -23,7 +22,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from unbounded.errors import CheckpointError
-from unbounded.training.files import json_text, storage_faults, sync
+from unbounded.training.files import file_digest, json_text, storage_faults, sync
 from unbounded.training.state import LoopState
 
 FORMAT = "unbounded-checkpoint"
@@ -179,7 +178,7 @@ class Checkpoints:
         files = {}
         for path in sorted(partial.iterdir()):
             sync(path)
-            files[path.name] = {"bytes": path.stat().st_size, "sha256": _digest(path)}
+            files[path.name] = {"bytes": path.stat().st_size, "sha256": file_digest(path)}
         manifest = {
             "format": FORMAT,
             "version": VERSION,
@@ -269,11 +268,6 @@ def verify(folder: Path) -> dict[str, Any]:
             raise CheckpointError(f"{file} is missing from the checkpoint")
         if file.stat().st_size != size:
             raise CheckpointError(f"{file} is truncated: {file.stat().st_size} of {size} bytes")
-        if _digest(file) != digest:
+        if file_digest(file) != digest:
             raise CheckpointError(f"{file} is damaged: its SHA-256 is not the manifest's")
     return dict(manifest)
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -10,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from unbounded.errors import StorageError
+from unbounded.errors import StorageError, UnboundedError
 
 
 @contextmanager
@@ -18,11 +19,17 @@ def storage_faults(path: Path, doing: str) -> Iterator[None]:
     """Turn what the operating system says about a disk into a `StorageError` naming the path."""
     try:
         yield
-    except StorageError:
-        raise
+    except UnboundedError:
+        raise  # it says already what is wrong
     except OSError as error:
         reason = error.strerror or str(error)
         raise StorageError(f"{doing} {path} failed: {reason}") from error
+
+
+def file_digest(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal digits."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def sync(path: Path) -> None:

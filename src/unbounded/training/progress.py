@@ -28,6 +28,9 @@ class Progress(Protocol):
     def say(self, text: str) -> None:
         """Something a person should know."""
 
+    def warn(self, text: str) -> None:
+        """Something a person must know: also where nothing else is shown."""
+
 
 class Silent:
     """Shows nothing."""
@@ -46,6 +49,10 @@ class Silent:
 
     def say(self, text: str) -> None:
         """Nothing."""
+
+    def warn(self, text: str) -> None:
+        """Print a line among the errors."""
+        print(text, file=sys.stderr, flush=True)
 
 
 class PlainLines:
@@ -116,6 +123,10 @@ class PlainLines:
         """Print a line at once."""
         print(text, flush=True)
 
+    def warn(self, text: str) -> None:
+        """As `say`."""
+        self.say(text)
+
 
 class Bar:
     """A rich progress bar with loss, accuracy, sequences per second and time left.
@@ -179,6 +190,10 @@ class Bar:
     def say(self, text: str) -> None:
         """Print a line above the bar."""
         self._bar.console.print(text, markup=False, highlight=False)
+
+    def warn(self, text: str) -> None:
+        """As `say`."""
+        self.say(text)
 
     @contextmanager
     def shown(self) -> Iterator[Bar]:

@@ -22,6 +22,8 @@ from unbounded.tasks import Batch, LengthRange
 
 #: Validation sequences are shared among so many parallel streams.
 VALIDATION_STREAMS = 32
+#: Of a range of more lengths than these, the shortest have a stream of their own in validation.
+MOST_ALONE = 64
 _MOST_MISSED = 12
 
 
@@ -42,11 +44,23 @@ class Lengths(Scoring):
 is right: each symbol that the rest determines was the likeliest."""
 
     def assess(self, exam: Exam, lengths: LengthRange, start: int, count: int) -> StreamScore:
-        """See `Scoring.assess`."""
+        """See `Scoring.assess`; streams of any n, and beside them each n alone as in the test.
+
+        A network that knows sequences in any order may still lose count in a run of short ones.
+        """
         streams, sequences = shared(count, VALIDATION_STREAMS)
         task = exam.task.with_sequences(sequences)
-        judged = task.judged(exam.seed, "validation", start, streams, lengths)
-        return score_streams(exam.model, judged, device=exam.place.device, check=exam.place.check)
+        mixed = task.judged(exam.seed, "validation", start, streams, lengths)
+        middle = (lengths.minimum + lengths.maximum) / 2
+        alone = [
+            # About as many steps as the mixed streams have, so that they cost a row of it each.
+            exam.task.with_sequences(max(2, int(sequences * middle / n))).judged(
+                exam.seed, "validation", start, 1, LengthRange(n, n)
+            )
+            for n in list(lengths)[:MOST_ALONE]
+        ]
+        place = exam.place
+        return score_streams(exam.model, mixed, *alone, device=place.device, check=place.check)
 
     def validation_batch(self, exam: Exam) -> Batch:
         """See `Scoring.validation_batch`."""

@@ -22,6 +22,7 @@ from unbounded.experiments.config.checking import (
     check_task,
 )
 from unbounded.experiments.config.schema import EvaluationConfig, ModelConfig, RunConfig
+from unbounded.experiments.config.types import type_faults
 from unbounded.memories import BACKENDS
 from unbounded.models.inputs import bit_faults
 from unbounded.models.memory_model import initialization_faults
@@ -34,7 +35,9 @@ DEVICES = ("auto", "cpu", "cuda")
 
 def examine(config: RunConfig) -> tuple[Task | None, list[str]]:
     """The task of a config, None where it cannot be built, and all faults, one line each."""
-    found: list[str] = []
+    found = type_faults(config)
+    if found:
+        return None, found
     task = check_task(found, lambda: build_task(config))
     check_number(found, "seed", config.seed, 0, 2**63 - 1)
     found += model_faults(config.model)
@@ -42,7 +45,9 @@ def examine(config: RunConfig) -> tuple[Task | None, list[str]]:
     check_number(found, "evaluation.count", config.evaluation.count, 1, 1_000_000_000)
     check_number(found, "evaluation.every", config.evaluation.every, 1)
     check_number(found, "evaluation.streams", config.evaluation.streams, 1)
-    check_builds(found, "evaluation.lengths", lambda: ranges(config.evaluation.lengths or ()))
+    named = config.evaluation.lengths
+    if named is not None:
+        check_builds(found, "evaluation.lengths", lambda: ranges(named))
     machine = config.machine
     check_choice(found, "machine.device", "device", machine.device, DEVICES)
     check_choice(found, "machine.backend", "backend", machine.backend, BACKENDS)
@@ -115,6 +120,9 @@ def ranges(texts: Iterable[str]) -> tuple[LengthRange, ...]:
     """
     found: list[str] = []
     parsed: list[LengthRange] = []
+    texts = list(texts)
+    if not texts:
+        found.append("expected at least one range of lengths, such as 65:128, got none")
     for text in texts:
         try:
             parsed.append(LengthRange.parse(text))
@@ -186,10 +194,10 @@ def _range_faults(config: RunConfig, task: Task) -> list[str]:
 
 
 def scoring_faults(config: RunConfig, scoring: Scoring, names: Iterable[str]) -> list[str]:
-    """Of these fields of the evaluation, those that mean nothing to a scoring or are no count."""
+    """Of these fields of the evaluation, those that mean nothing to a scoring; and bad counts."""
     found: list[str] = []
     idle = [name for name in names if name not in scoring.fields]
     check_idle(found, "evaluation", config.evaluation, idle, f"on task {config.task!r}")
-    for name in names:
+    for name in ("count", "every", "streams"):
         check_number(found, f"evaluation.{name}", getattr(config.evaluation, name), 1)
     return found

@@ -28,17 +28,62 @@ _FORMS = (
 )
 for _name, _form, _first in _FORMS:
     _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_name}", re.compile(f"^({_form})$"), _first)
-# An integer is decimal here, so 010 is ten.
-_Loader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(str(node.value)))
+
+
+def _integer(loader: _Loader, node: yaml.ScalarNode) -> int:
+    digits = str(node.value)
+    if len(digits) > _MOST_DIGITS:
+        raise yaml.constructor.ConstructorError(
+            None, None, f"an integer of {len(digits)} digits", node.start_mark
+        )
+    return int(digits)  # decimal here, so 010 is ten
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _integer)
+
+_MOST_DIGITS = 1000
+_DEEPEST = 50
+#: Values that a text may stand for, aliases written out.
+_MOST_VALUES = 100_000
 
 
 def load(text: str) -> Any:
     """What a YAML text says.
 
     Raises:
-        yaml.YAMLError: it is not YAML.
+        yaml.YAMLError: it is not YAML, is nested too deeply, or its aliases lead to themselves or
+            to more values than a config can have.
     """
+    depth = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
+            raise yaml.composer.ComposerError(
+                None, None, f"it is nested more than {_DEEPEST} deep", event.start_mark
+            )
+    node = yaml.compose(text, Loader=_Loader)
+    if node is not None and _values(node, {}, ()) > _MOST_VALUES:
+        raise yaml.composer.ComposerError(
+            None, None, f"its aliases stand for more than {_MOST_VALUES} values", node.start_mark
+        )
     return yaml.load(text, Loader=_Loader)
+
+
+def _values(node: yaml.Node, known: dict[int, int], above: tuple[int, ...]) -> int:
+    """How many values a node stands for, each alias counted as what it stands for."""
+    if id(node) in above:
+        raise yaml.composer.ComposerError(
+            None, None, "an alias leads to what it stands in", node.start_mark
+        )
+    if id(node) not in known:
+        parts: list[yaml.Node] = []
+        if isinstance(node, yaml.SequenceNode):
+            parts = list(node.value)
+        elif isinstance(node, yaml.MappingNode):
+            parts = [part for pair in node.value for part in pair]
+        known[id(node)] = 1 + sum(_values(part, known, (*above, id(node))) for part in parts)
+    return known[id(node)]
 
 
 def dump(data: Any) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from unbounded.experiments.config.types import type_faults
 from unbounded.experiments.config.upgrade import upgraded_config
 
 
@@ -243,8 +244,11 @@ def from_dict(data: Mapping[str, Any]) -> RunConfig:
     missing = [name for name in needed if name not in data]
     if missing:
         raise TypeError(f"it has no {', '.join(missing)}")
+    for name in needed[1:]:
+        if name != "seed" and not isinstance(data[name], Mapping):
+            raise TypeError(f"{name}: expected options, got {data[name]!r:.80}")
     data = upgraded_config(data)
-    return RunConfig(
+    config = RunConfig(
         task=data["task"],
         task_options=dict(data["task_options"]),
         seed=data["seed"],
@@ -254,6 +258,18 @@ def from_dict(data: Mapping[str, Any]) -> RunConfig:
         evaluation=EvaluationConfig(**data["evaluation"]),
         machine=MachineConfig(**data["machine"]),
     )
+    faults = type_faults(config)
+    faults += [
+        f"model.{part}: expected a name in it, got {options!r:.80}"
+        for part, options in (
+            ("memory", config.model.memory),
+            ("controller", config.model.controller),
+        )
+        if isinstance(options, dict) and not isinstance(options.get("name"), str)
+    ]
+    if faults:
+        raise TypeError("; ".join(faults))
+    return config
 
 
 def config_hash(config: RunConfig) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 import torch
@@ -63,18 +64,50 @@ def make_accelerator(config: RunConfig) -> Accelerator:
     """Device, precision and processes.
 
     Raises:
-        ConfigError: CUDA was asked for and is not there.
+        ConfigError: CUDA was asked for and is not there; or the environment says what accelerate
+            cannot do, or what would change the training unseen.
     """
     device = config.machine.device
     if device == "cuda" and not torch.cuda.is_available():
         raise ConfigError(["machine.device: cuda was asked for and torch finds no CUDA device"])
+    _check_environment()
     # accelerate keeps the first run's choice of device and precision for the whole process.
     AcceleratorState._reset_state(reset_partial_state=True)
-    return Accelerator(
-        cpu=device == "cpu",
-        mixed_precision=config.training.precision,
-        step_scheduler_with_optimizer=False,
-    )
+    try:
+        return Accelerator(
+            cpu=device == "cpu",
+            mixed_precision=config.training.precision,
+            step_scheduler_with_optimizer=False,
+        )
+    except Exception as error:  # whatever its reading of the environment comes to
+        named = ", ".join(f"{name}={os.environ[name]}" for name in _of_accelerate())
+        if not named:
+            raise
+        reason = str(error).split("\n", 1)[0]
+        text = f"environment: accelerate cannot begin with {named} ({reason}); unset it"
+        raise ConfigError([text]) from error
+
+
+#: What would train otherwise than the config says, without a word in name or report.
+_CHANGES = ("ACCELERATE_GRADIENT_ACCUMULATION_STEPS",)
+_OF_LAUNCHERS = ("LOCAL_RANK", "RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+
+def _of_accelerate() -> list[str]:
+    """The environment variables that accelerate reads and that are set."""
+    names = (name for name in os.environ if name.startswith("ACCELERATE_"))
+    return sorted([*names, *(name for name in _OF_LAUNCHERS if name in os.environ)])
+
+
+def _check_environment() -> None:
+    found = [
+        f"environment: {name}={os.environ[name]} would change the training and no report would say "
+        "so; unset it"
+        for name in _CHANGES
+        if os.environ.get(name, "1") != "1"
+    ]
+    if found:
+        raise ConfigError(found)
 
 
 def make_place(accelerator: Accelerator, request: StopRequest) -> Place:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file
 
 from unbounded.errors import CheckpointError, ConfigError
@@ -18,7 +19,7 @@ from unbounded.evaluation.scorings import Place, Sweep
 from unbounded.experiments.config.check import build_task, ranges, scoring_faults
 from unbounded.experiments.config.old_models import upgraded_keywords
 from unbounded.experiments.config.schema import RunConfig, from_dict, model_name
-from unbounded.experiments.run.folder import read_config
+from unbounded.experiments.run.folder import check_weights, read_config
 from unbounded.experiments.run.memory_check import scoring_faults as count_faults
 from unbounded.experiments.run.other_memory import with_memory
 from unbounded.experiments.run.plan import plan
@@ -26,6 +27,9 @@ from unbounded.models.discrete import discretized
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import LengthRange
 from unbounded.training.checkpoint import checkpoint_folders, verify
+
+#: What several processes save stands inside.
+_WRAPPER = "module."
 
 
 def evaluate_run(
@@ -189,16 +193,44 @@ def _batch(source: str) -> int | None:
 
 
 def _read(folder: Path) -> MemoryModel:
+    check_weights(folder)
     path = folder / "config.json"
     try:
-        model = MemoryModel(**upgraded_keywords(json.loads(path.read_text(encoding="utf-8"))))
+        keywords = upgraded_keywords(json.loads(path.read_text(encoding="utf-8")))
+        with torch.device("meta"):
+            sizes = MemoryModel(**keywords).state_dict()
         path = folder / "model.safetensors"
+        _check_shapes(sizes, path)
+        model = MemoryModel(**keywords)
         weights = load_file(path)
         # Several processes save the model inside its wrapper.
-        model.load_state_dict({key.removeprefix("module."): weights[key] for key in weights})
-    except ConfigError:
-        raise  # a part of the user's own that was not imported: the message says what to do
+        model.load_state_dict({key.removeprefix(_WRAPPER): weights[key] for key in weights})
+    except (CheckpointError, ConfigError):
+        raise  # a part of the user's own that was not imported, for one: the message says it
     except Exception as error:
         reason = str(error).split("\n", 1)[0]
         raise CheckpointError(f"{path} cannot be used: {type(error).__name__}: {reason}") from error
+    bad = [name for name, weight in model.named_parameters() if not bool(weight.isfinite().all())]
+    if bad:
+        raise CheckpointError(
+            f"{path} holds numbers that are NaN or infinite, in {', '.join(bad[:3])}: the training "
+            "went bad, or the file is damaged"
+        )
     return model
+
+
+def _check_shapes(sizes: Mapping[str, torch.Tensor], path: Path) -> None:
+    """Check the sizes of config.json against the header of the weights, before memory is taken.
+
+    Raises:
+        CheckpointError: they disagree; the message names the first weight.
+    """
+    wanted = {name: list(weight.shape) for name, weight in sizes.items()}
+    with safe_open(str(path), framework="pt") as file:
+        for name in file.keys():  # noqa: SIM118
+            own, there = name.removeprefix(_WRAPPER), file.get_slice(name).get_shape()
+            if wanted.get(own) != list(there):
+                raise CheckpointError(
+                    f"{path} cannot be used: {own} has shape {list(there)} in it, and "
+                    f"{wanted.get(own, 'is not there')} by config.json"
+                )

@@ -24,8 +24,13 @@ from unbounded.experiments.config.schema import (
     to_dict,
 )
 from unbounded.experiments.config.upgrade import upgraded_report
+from unbounded.experiments.run.report_check import check_report
 from unbounded.models.memory_model import MemoryModel
-from unbounded.training.files import storage_faults, write_text
+from unbounded.training.files import file_digest, storage_faults, write_text
+
+_SHOWN = 10
+#: Beside the weights: their SHA-256, by which a changed bit is told.
+_DIGEST = "model.safetensors.sha256"
 
 
 def folder_of(root: Path, config: RunConfig) -> Path:
@@ -42,6 +47,37 @@ def folder_of(root: Path, config: RunConfig) -> Path:
         if same:
             return other.parent
     return folder
+
+
+def find_run(name: str | Path, root: Path = Path("runs")) -> Path:
+    """The run folder that a name stands for: a path, or the beginning of one run's name.
+
+    Args:
+        name: of a folder, or what its name in `root` begins with, of one run alone.
+        root: the folder that run folders lie in.
+    Raises:
+        CheckpointError: there is none, or there are several; the message names the runs there are.
+    """
+    folder = Path(name)
+    if (folder / "config.yaml").is_file():
+        return folder
+    if folder.name == "config.yaml" and folder.is_file():
+        return folder.parent
+    where = folder.parent if folder.parent.is_dir() and folder.parent != Path() else root
+    runs = sorted(
+        (path.parent for path in where.glob("*/config.yaml") if path.parent.name[0] != "."),
+        key=lambda path: path.name,
+    )
+    begins = [run for run in runs if folder.name and run.name.startswith(folder.name)]
+    if len(begins) == 1 and not folder.exists():
+        return begins[0]
+    listed = "".join(f"\n  {run}" for run in (begins or runs)[:_SHOWN])
+    more = len(begins or runs) - _SHOWN
+    listed += f"\n  and {more} more" if more > 0 else ""
+    there = f"Runs in {where}:{listed}" if runs else f"{where} holds no run."
+    if len(begins) > 1:
+        raise CheckpointError(f"{name} is the beginning of several runs; name one:{listed}")
+    raise CheckpointError(f"{name} is not a run folder: it has no config.yaml. {there}")
 
 
 def begin(folder: Path, config: RunConfig, say: Callable[[str], None]) -> None:
@@ -68,6 +104,12 @@ def begin(folder: Path, config: RunConfig, say: Callable[[str], None]) -> None:
                 f"warning: this run began with {name} {used[name]} and goes on with {value}; "
                 "its numbers may differ in the last bits"
             )
+
+
+def keep_config(folder: Path, config: RunConfig) -> None:
+    """Write config.yaml again where it was deleted meanwhile: without it the run is no run."""
+    if not (folder / "config.yaml").is_file():
+        write_config(folder, to_dict(config), {"threads": torch.get_num_threads()})
 
 
 def write_config(folder: Path, config: dict[str, Any], used: dict[str, Any]) -> None:
@@ -100,7 +142,11 @@ def read_report(folder: Path) -> dict[str, Any] | None:
         CheckpointError: report.json is not a report.
     """
     path = folder / "report.json"
-    return load_report(path) if path.exists() else None
+    if not path.exists():
+        return None
+    report = load_report(path)
+    check_report(report, path)
+    return report
 
 
 def load_report(path: Path) -> dict[str, Any]:
@@ -111,7 +157,7 @@ def load_report(path: Path) -> dict[str, Any]:
     """
     try:
         data: Any = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} is not a report: {error}") from error
     if not isinstance(data, dict) or data.get("format") != "unbounded-report":
         raise CheckpointError(f"{path} is not a report")
@@ -119,7 +165,7 @@ def load_report(path: Path) -> dict[str, Any]:
         return data
     try:
         return upgraded_report(data)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise CheckpointError(f"{path} is no report of a run: {error!r}") from error
 
 
@@ -134,8 +180,33 @@ def save_model(model: MemoryModel, folder: Path) -> None:
         shutil.rmtree(partial, ignore_errors=True)
         try:
             model.save_pretrained(partial)
+            digest = file_digest(partial / "model.safetensors")
+            write_text(partial / _DIGEST, f"{digest}  model.safetensors\n")
         except Exception as error:
             shutil.rmtree(partial, ignore_errors=True)
             raise StorageError(f"saving model {folder} failed: {error}") from error
         shutil.rmtree(folder, ignore_errors=True)
         os.rename(partial, folder)
+
+
+def check_weights(folder: Path) -> None:
+    """Check that a model's weights are those that were saved.
+
+    Raises:
+        CheckpointError: they are damaged, or no file. A model of before this was kept is not
+            checked, nor is a checkpoint, which has a manifest of its own.
+    """
+    path, beside = folder / "model.safetensors", folder / _DIGEST
+    if not path.is_file():
+        raise CheckpointError(f"{path} is missing or is no file")
+    if not beside.is_file():
+        return
+    try:
+        wanted = beside.read_text(encoding="ascii").split()[0]
+    except (OSError, UnicodeDecodeError, IndexError) as error:
+        raise CheckpointError(f"{beside} is not the SHA-256 of a file") from error
+    if file_digest(path) != wanted:
+        raise CheckpointError(
+            f"{path} is damaged: its SHA-256 is not that in {beside.name}. A checkpoint of the run "
+            "may be whole: move the folder away, and `unbounded evaluate` takes the newest."
+        )

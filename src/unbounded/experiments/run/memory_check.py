@@ -24,8 +24,9 @@ _TOKEN, _NUMBER = 17, 4
 _SOME = 8
 #: Numbers that an optimizer keeps for each weight, where it is not one.
 _KEPT = {"sgd": 0, "adam": 2}
-#: What bounds a process's memory beside the machine's: its control group.
-_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+#: Where control groups are, and what of theirs bounds a process's memory beside the machine's.
+_GROUPS = Path("/sys/fs/cgroup")
+_OWN_GROUPS = Path("/proc/self/cgroup")
 
 
 def check_memory(planned: Plan, device: torch.device, processes: int = 1) -> None:
@@ -105,10 +106,32 @@ def memory_of(device: torch.device) -> float:
     found = [float("inf")]
     with suppress(OSError, ValueError, AttributeError):
         found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") + _swap())
-    for limit in _LIMITS:
+    for limit in group_limits(_OWN_GROUPS, _GROUPS):
         with suppress(OSError, ValueError):
-            found.append(int(Path(limit).read_text(encoding="ascii")) + _swap())
+            found.append(int(limit.read_text(encoding="ascii")) + _swap())
     return min(found)
+
+
+def group_limits(own: Path, root: Path) -> list[Path]:
+    """The files that may bound this process: of its control group and of those above it.
+
+    Args:
+        own: /proc/self/cgroup, a line "0::/path" (version 2) or "4:memory:/path" (version 1) each.
+        root: /sys/fs/cgroup. In a container the group's path may not be there; the root is then.
+    """
+    files = [root / "memory.max", root / "memory" / "memory.limit_in_bytes"]
+    with suppress(OSError, UnicodeDecodeError):
+        for line in own.read_text(encoding="utf-8").splitlines():
+            _, controllers, path = line.split(":", 2)
+            base, name = root, "memory.max"
+            if controllers:
+                if "memory" not in controllers.split(","):
+                    continue
+                base, name = root / "memory", "memory.limit_in_bytes"
+            parts = [part for part in path.split("/") if part not in ("", "..")]
+            groups = [base.joinpath(*parts[: k + 1]) for k in range(len(parts))]
+            files += [group / name for group in groups]
+    return files
 
 
 def _swap() -> int:

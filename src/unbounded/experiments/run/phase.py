@@ -87,9 +87,18 @@ def run_phase(
         extra=Together(kept) if kept else None,
     )
     log, progress = MetricsLog(folder / "metrics.jsonl", around.listener), around.progress
-    state = checkpoints.load_newest(progress.say) or LoopState()
-    if around.accelerator.is_main_process:
-        state.metrics_lines = log.cut(state.metrics_lines, progress.say)
+    is_main = around.accelerator.is_main_process
+    warn = progress.warn if is_main else progress.say
+    state = checkpoints.load_newest(warn)
+    if state is None:
+        if is_main and log.path.exists() and log.path.stat().st_size:
+            warn(
+                f"warning: {checkpoints.folder} holds no checkpoint any more, and this run had "
+                "begun: it begins again after batch 0"
+            )
+        state = LoopState()
+    if is_main:
+        state.metrics_lines = log.cut(state.metrics_lines, warn)
     if state.batch:
         progress.say(f"going on after batch {state.batch}")
     phase = Phase(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import Any
 
 from accelerate import Accelerator
 
-from unbounded.errors import ConfigError
+from unbounded.errors import ConfigError, StorageError
 from unbounded.evaluation import make_report
 from unbounded.evaluation.following import following
 from unbounded.evaluation.report import outcome
@@ -20,7 +21,13 @@ from unbounded.experiments.config.check import checked
 from unbounded.experiments.config.schema import RunConfig, model_name, to_dict
 from unbounded.experiments.run.build import Built, build_run, make_accelerator, make_place
 from unbounded.experiments.run.evaluate import own_sweep
-from unbounded.experiments.run.folder import begin, folder_of, read_report, save_model
+from unbounded.experiments.run.folder import (
+    begin,
+    folder_of,
+    keep_config,
+    read_report,
+    save_model,
+)
 from unbounded.experiments.run.phase import Surroundings, run_phase
 from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.rounding import round_model
@@ -210,9 +217,20 @@ class _Run:
     def finish(self, report: dict[str, Any]) -> None:
         """Draw, and write the report."""
         if self._accelerator.is_main_process:
-            with storage_faults(self._folder / "figures", "drawing"):
-                draw_run(self._folder)
-                self._draw_curve(report)
+            try:
+                with storage_faults(self._folder / "figures", "drawing"):
+                    draw_run(self._folder)
+                    self._draw_curve(report)
+            except StorageError:
+                raise  # the report would not find room either
+            except Exception as error:  # whatever it is: a picture is not worth the run
+                reason = str(error).split("\n", 1)[0]
+                print(
+                    f"warning: the figures of {self._folder} could not be drawn "
+                    f"({type(error).__name__}: {reason}); the run is finished without them",
+                    file=sys.stderr,
+                )
+            keep_config(self._folder, self._plan.config)
             # Last of all: a run that has its report is finished.
             write_text(self._folder / "report.json", json_text(report, indent=2) + "\n")
 

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout
 
 from unbounded.errors import CheckpointError, RunBusyError, RunExistsError, StorageError
 from unbounded.training.checkpoint import checkpoint_folders
 from unbounded.training.files import storage_faults
 
 _SHOWN = 10
+#: Beside the lock: who holds it.
+_HOLDER = ".holder.json"
+#: What job a process is part of, as schedulers say it.
+_JOBS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID")
 
 
 def make_runs(root: Path) -> None:
@@ -37,25 +45,60 @@ def lock(folder: Path) -> Iterator[None]:
     """Hold a run for this process, whether or not its folder is there.
 
     The lock is a file beside the run folders, in `.locks`, so that a folder can be moved while it
-    is held. It goes with the process, also when that is killed.
+    is held. It goes with the process, also when that is killed; on a file system without such locks
+    it is a file that stands for itself, and one that a process of this machine left is told from
+    one that is held.
 
     Raises:
-        RunBusyError: another process holds it.
+        RunBusyError: another process holds it; the message says which and what to do.
         StorageError: the disk refused.
     """
     make_runs(folder.parent)
     locks = folder.parent / ".locks"
     with storage_faults(folder.parent, "writing into"):
         locks.mkdir(exist_ok=True)
-        descriptor = os.open(locks / folder.name, os.O_RDWR | os.O_CREAT, 0o644)
+        held = _acquired(locks / folder.name)
     try:
-        if not _acquire(descriptor):
-            raise RunBusyError(f"another process is at work in {folder}; wait for it or stop it")
+        _say_who(locks / f"{folder.name}{_HOLDER}")
         with storage_faults(folder, "putting back"):
             _finish_replacing(folder)
         yield
     finally:
-        os.close(descriptor)
+        held.release()
+
+
+def _acquired(path: Path) -> BaseFileLock:
+    for kind, file in ((FileLock, path), (SoftFileLock, path.with_name(f"{path.name}.soft"))):
+        attempt = kind(str(file), timeout=0)
+        try:
+            attempt.acquire()
+        except Timeout:
+            raise RunBusyError(_who(path, file, is_soft=kind is SoftFileLock)) from None
+        except NotImplementedError:
+            continue  # a file system without locks
+        return attempt
+    raise StorageError(f"no lock can be made at {path}; name another folder with --runs")
+
+
+def _say_who(path: Path) -> None:
+    job = next((f"{name}={os.environ[name]}" for name in _JOBS if name in os.environ), "")
+    holder = {"host": socket.gethostname(), "process": os.getpid(), "job": job}
+    with storage_faults(path, "writing"):
+        path.write_text(json.dumps(holder), encoding="utf-8")
+
+
+def _who(path: Path, file: Path, *, is_soft: bool) -> str:
+    """That a run is busy, with what its holder wrote of itself."""
+    run = path.parent.parent / path.name
+    text = f"another process is at work in {run}"
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        holder = json.loads(path.with_name(f"{path.name}{_HOLDER}").read_text(encoding="utf-8"))
+        job = f", job {holder['job']}" if holder["job"] else ""
+        text += f": process {int(holder['process'])} on {holder['host']}{job}"
+    text += "; wait for it or stop it"
+    if is_soft:
+        text += f". If it is there no more, delete {file}"
+    return text
 
 
 def admit(folder: Path, *, resume: bool, overwrite: bool) -> None:
@@ -165,15 +208,3 @@ def _delete(path: Path) -> None:
 def _is_empty(folder: Path) -> bool:
     """Whether a folder holds nothing but what a process that was killed at once may leave."""
     return folder.is_dir() and all(path.name.startswith(".") for path in folder.iterdir())
-
-
-def _acquire(descriptor: int) -> bool:
-    try:
-        import fcntl
-    except ImportError:
-        return True
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

@@ -5,6 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
+def escaped(text: str) -> str:
+    """A cell that shows its text as it is: no new cell or line, no HTML, no control characters."""
+    plain = "".join(character if character.isprintable() else " " for character in text)
+    return plain.replace("|", "\\|").replace("<", "&lt;")
+
+
 def grid(header: Sequence[str], rows: Sequence[Sequence[str]], *, lined_up: bool = False) -> str:
     """A table with a header.
 
@@ -12,7 +18,8 @@ def grid(header: Sequence[str], rows: Sequence[Sequence[str]], *, lined_up: bool
         header, rows: its cells.
         lined_up: pad the cells, so that it can be read as it stands.
     """
-    lines = [list(header), ["---"] * len(header), *(list(row) for row in rows)]
+    cells = [[escaped(cell) for cell in row] for row in (header, *rows)]
+    lines = [cells[0], ["---"] * len(header), *cells[1:]]
     if lined_up:
         widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
         lines[1] = ["-" * width for width in widths]

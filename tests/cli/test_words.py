@@ -1,0 +1,133 @@
+"""The words that people type first lead somewhere, and numbers are written as people write them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from unbounded.cli import main
+from unbounded.cli.main import VERBS
+
+
+def failing(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(arguments) == 2
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "here"),
+    [
+        ("--lr", "--training.learning_rate"),
+        ("--epochs", "--training.batches, the budget in batches"),
+        ("--gpu", "--machine.device cuda"),
+        ("--batch-size", "--training.batch_size"),
+        ("--task", "given without an option: unbounded train copy"),
+    ],
+)
+def test_what_other_programs_call_it(
+    option: str, here: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Item 21: no hint, or one that led astray."""
+    said = failing(capsys, "train", "copy", option, "1")
+    assert f"unknown option '{option}': it is {here}" in said
+
+
+@pytest.mark.parametrize("word", ["--version", "-V", "-v", "version"])
+def test_version(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Item 21."""
+    assert main([word]) == 0
+    assert capsys.readouterr().out.startswith("unbounded ")
+
+
+def test_help(capsys: pytest.CaptureFixture[str]) -> None:
+    """Item 21."""
+    assert main(["help"]) == 0
+    assert "unbounded train copy" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["help", "sample"])
+    assert "unbounded sample" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("number", ["0x10", "1_000", "٣٢", "1e", "5 6"])
+def test_numbers_in_odd_forms(number: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Item 24: some were taken, and meant something else than they looked like."""
+    said = failing(capsys, "train", "copy", "--model.hidden_size", number, "--print_config")
+    assert "model.hidden_size: expected an integer" in said
+    assert number in said
+
+
+@pytest.mark.parametrize("number", ["1e-3", ".5", "2."])
+def test_numbers_as_people_write_them(number: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "copy", "--training.learning_rate", number, "--print_config"]) == 0
+    assert f"learning_rate: {float(number)}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--evaluation.lengths", "[]"], "expected at least one range of lengths, such as 65:128"),
+        (["--runs", ""], "runs: expected a folder, got an empty text; '.' is the current one"),
+        (["--rounding"], "rounding: expected the options below it, as in --rounding.NAME VALUE"),
+        (["2"], "expected an option such as --NAME VALUE after 'copy', got '2'"),
+    ],
+)
+def test_what_says_nothing(
+    arguments: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Items 23 and 24: these trained and printed an empty table, or wrote into the folder."""
+    monkeypatch.chdir(tmp_path)
+    assert message in failing(capsys, "train", "copy", *arguments)
+    assert not list(tmp_path.iterdir())
+
+
+YAMLS = {
+    "task: [copy]": "unknown task ['copy']",
+    "task: !!set {copy}": "unknown task",
+    "{task: copy, model: null}": "model",
+    "{task: copy, model: [1, 2]}": "model",
+    "&a [*a]": "an alias leads to what it stands in",
+    "[" * 2000: "nested more than 50 deep",
+    f"{{task: copy, seed: {'9' * 5000}}}": "an integer of 5000 digits",
+}
+
+
+@pytest.mark.parametrize(("text", "message"), YAMLS.items(), ids=range(len(YAMLS)))
+def test_a_config_file_that_is_none(
+    text: str, message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Item 13: each ended in a traceback."""
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    assert message in failing(capsys, "train", "--config", str(path))
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_fits_on_two_screens(
+    verb: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Item 20: it was 342 lines, with a block of 50 before anything could be read."""
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main([verb, "--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 120
+    examples = next(n for n, line in enumerate(lines) if line.startswith("example"))
+    assert examples < 14
+    assert examples < next(n for n, line in enumerate(lines) if line.startswith("options"))
+
+
+def test_all_options_are_shown_on_request(capsys: pytest.CaptureFixture[str]) -> None:
+    """Item 20."""
+    for arguments, shown in ((["--help"], False), (["--help-all"], True), (["copy"], False)):
+        with pytest.raises(SystemExit):
+            main(["train", *arguments, "--help"])
+        out = capsys.readouterr().out
+        assert "--training.batches" in out
+        assert ("--training.plateau_least" in out) is shown
+    assert main(["train", "copy", "--training.plateau_leas", "1"]) == 2
+    assert "Did you mean '--training.plateau_least'" in capsys.readouterr().err

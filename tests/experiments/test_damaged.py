@@ -1,0 +1,231 @@
+"""Files of a run that were changed by hand, by a disk or by another program."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from safetensors.torch import load_file, save_file
+
+from tests.experiments.tiny import tiny
+from tests.experiments.tiny_streams import tiny_streams
+from unbounded.errors import CheckpointError, ConfigError, UnboundedError
+from unbounded.experiments.run import run as run_module
+from unbounded.experiments.run.evaluate import evaluate_run
+from unbounded.experiments.run.folder import find_run
+from unbounded.experiments.run.run import train_run
+
+CONFIG = {
+    "batches": 3,
+    "accuracy_every": 0,
+    "stop": "budget",
+    "checkpoint_every": 2,
+    "report_every": 1,
+}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train_run(tiny(**CONFIG), root=tmp_path_factory.mktemp("whole"), quiet=True).folder
+
+
+@pytest.fixture
+def folder(whole: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(whole, tmp_path / whole.name))
+
+
+def resumed(folder: Path) -> dict[str, Any]:
+    return train_run(tiny(**CONFIG), root=folder.parent, quiet=True, resume=True).report
+
+
+def damage(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 1
+    path.write_bytes(content)
+
+
+def test_a_changed_bit_of_the_weights_is_told(folder: Path) -> None:
+    """Item 6: 19 of 20 changed bits were loaded as other weights."""
+    damage(folder / "model" / "model.safetensors")
+    with pytest.raises(CheckpointError, match=r"model\.safetensors is damaged: its SHA-256"):
+        evaluate_run(folder)
+    beside = folder / "model" / "model.safetensors.sha256"
+    beside.write_bytes(b"\xff")
+    with pytest.raises(CheckpointError, match="is not the SHA-256 of a file"):
+        evaluate_run(folder)
+
+
+def test_weights_that_are_no_numbers_are_not_scored(folder: Path) -> None:
+    """Item 6: a model of NaNs was scored 0.000."""
+    path = folder / "model" / "model.safetensors"
+    weights = load_file(path)
+    name = next(iter(weights))
+    save_file({**weights, name: torch.full_like(weights[name], torch.nan)}, path)
+    path.with_name(f"{path.name}.sha256").unlink()
+    with pytest.raises(CheckpointError, match=f"NaN or infinite, in {name}"):
+        evaluate_run(folder)
+
+
+def test_sizes_are_compared_before_memory_is_taken(folder: Path) -> None:
+    """Item 12: a huge vocabulary took gigabytes before it was compared with the weights."""
+    path = folder / "model" / "config.json"
+    options = json.loads(path.read_text())
+    path.write_text(json.dumps({**options, "inputs": 10**11}))
+    with pytest.raises(CheckpointError, match=r"has shape \[.*\] in it, and \[100000000000, "):
+        evaluate_run(folder)
+
+
+def test_a_pipe_in_the_place_of_the_weights(folder: Path) -> None:
+    """Item 24: it was read for ever."""
+    path = folder / "model" / "model.safetensors"
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(CheckpointError, match="is missing or is no file"):
+        evaluate_run(folder)
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"{]\n", b'"x"\n', b'{"kind": "training"}\n'])
+def test_figures_that_cannot_be_drawn_cost_no_run(
+    folder: Path,
+    content: bytes,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Item 9: a damaged metrics.jsonl kept a run from ever finishing."""
+    from unbounded.figures import draw_run
+
+    monkeypatch.setattr(run_module, "draw_run", draw_run)
+    (folder / "report.json").unlink()
+    path = folder / "metrics.jsonl"
+    path.write_bytes(content + path.read_bytes().split(b"\n", 1)[1])
+    assert resumed(folder)["rows"]
+    assert "could not be drawn" in capsys.readouterr().err
+    assert not train_run(tiny(**CONFIG), root=folder.parent, quiet=True, resume=True).fresh
+
+
+def test_a_config_deleted_during_the_run_is_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Item 10: the run ended as finished, and --resume refused it then."""
+    (tmp_path / "any").mkdir()
+    monkeypatch.setattr(
+        run_module, "draw_run", lambda folder: (folder / "config.yaml").unlink() or []
+    )
+    first = train_run(tiny(**CONFIG), root=tmp_path, quiet=True)
+    again = train_run(tiny(**CONFIG), root=tmp_path, quiet=True, resume=True)
+    assert not again.fresh
+    assert again.report == first.report
+
+
+def test_a_run_without_its_checkpoints_says_that_it_begins_again(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Item 24: it did so without a word, and --quiet hid a damaged checkpoint too."""
+    for name in ("report.json", "model/model.safetensors"):
+        (folder / name).unlink()
+    shutil.rmtree(folder / "model")
+    newest = max((folder / "checkpoints").iterdir())
+    damage(newest / "model.safetensors")
+    resumed(folder)
+    assert "is damaged" in capsys.readouterr().err
+    (folder / "report.json").unlink()
+    shutil.rmtree(folder / "checkpoints")
+    resumed(folder)
+    assert "holds no checkpoint any more, and this run had begun" in capsys.readouterr().err
+
+
+REPORTS: dict[str, Any] = {
+    "only the format": lambda report: {"format": report["format"]},
+    "no rows": lambda report: {**report, "rows": None},
+    "rows of another form": lambda report: {**report, "rows": [{"lengths": 3}]},
+    "an unknown scoring": lambda report: {**report, "scoring": "sums"},
+    "nothing rounded": lambda report: {**report, "rounded": None},
+    "a config that is none": lambda report: {**report, "config": {"task": []}},
+    "an old one of an unknown kind": lambda report: {
+        **{key: report[key] for key in report if key != "scoring"},
+        "kind": "sums",
+    },
+}
+
+
+@pytest.mark.parametrize("change", REPORTS.values(), ids=REPORTS)
+def test_a_report_that_is_none_is_named(folder: Path, change: Any) -> None:
+    """Item 13: these ended in a traceback."""
+    path = folder / "report.json"
+    path.write_text(json.dumps(change(json.loads(path.read_text()))))
+    with pytest.raises(CheckpointError, match=r"report\.json is (damaged, or )?no report of a run"):
+        resumed(folder)
+
+
+def test_a_report_of_brackets_is_named(folder: Path) -> None:
+    """Item 13."""
+    (folder / "report.json").write_text("[" * 100_000)
+    with pytest.raises(CheckpointError, match=r"report\.json is not a report"):
+        resumed(folder)
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "message"),
+    [
+        ("task", [], r"task: expected a text, got \[\]"),
+        ("model", None, "model: expected options, got None"),
+        ("model.memory", [1, 2], "model.memory: expected a mapping, got"),
+        ("model.memory", {}, r"model.memory: expected a name in it, got \{\}"),
+        ("evaluation.count", "x", "evaluation.count: expected an integer, got 'x'"),
+        ("evaluation.count", 0, "evaluation.count: expected a number at least 1, got 0"),
+        ("evaluation.lengths", 5, "evaluation.lengths: expected a list or null, got 5"),
+        ("training.lengths", 1e30, "training.lengths: expected a text or null, got 1e"),
+        ("training.other", 1, "other"),
+        ("seed", True, "seed: expected an integer, got True"),
+    ],
+)
+def test_a_config_that_is_none_is_named(
+    tmp_path: Path, folder: Path, where: str, value: Any, message: str
+) -> None:
+    """Item 13."""
+    path = folder / "config.yaml"
+    data = yaml.safe_load(path.read_text())
+    *above, name = where.split(".")
+    (data[above[0]] if above else data)[name] = value
+    path.write_text(yaml.safe_dump(data))
+    with pytest.raises((CheckpointError, ConfigError), match=message):
+        evaluate_run(folder)
+
+
+def test_a_config_of_version_1_with_a_bias_that_is_none(folder: Path) -> None:
+    """Item 13: `model.pop_bias: x`, and a count of 0 on streams."""
+    path = folder / "config.yaml"
+    data = yaml.safe_load(path.read_text())
+    data["model"] = {"memory": "queue", "pop_bias": "x"}
+    path.write_text(yaml.safe_dump(data))
+    assert evaluate_run(folder)["rows"]  # the model is in model/, and has its own
+    config = tiny_streams()
+    config.evaluation.count = 0
+    with pytest.raises(
+        ConfigError, match=r"evaluation\.count: expected a number at least 1, got 0"
+    ):
+        train_run(config, root=folder.parent)
+    config.evaluation.count = "x"  # type: ignore[assignment]
+    with pytest.raises(ConfigError, match=r"evaluation\.count: expected an integer, got 'x'"):
+        train_run(config, root=folder.parent)
+
+
+def test_the_beginning_of_a_name_is_enough_for_a_run(folder: Path) -> None:
+    """Item 21: no runs were listed, and no beginnings were taken."""
+    root = folder.parent
+    assert find_run(root / "copy-queue") == folder
+    assert find_run("copy", root) == folder
+    assert find_run(folder / "config.yaml") == folder
+    with pytest.raises(CheckpointError, match=f"Runs in {root}:\n  {folder}"):
+        find_run(root / "reversal")
+    shutil.copytree(folder, f"{folder}1")
+    with pytest.raises(CheckpointError, match="is the beginning of several runs; name one"):
+        find_run(root / "copy")
+    with pytest.raises(UnboundedError, match="holds no run"):
+        find_run("copy", root / "none")

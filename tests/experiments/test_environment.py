@@ -1,0 +1,81 @@
+"""What stands in the environment changes no training unseen, and is named where it hinders."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.experiments.tiny import tiny, tiny_arguments
+from unbounded.errors import ConfigError
+from unbounded.experiments.run.build import make_accelerator
+from unbounded.experiments.run.memory_check import group_limits
+
+
+def test_accumulation_in_the_environment_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Item 5: it changed the training, and neither name nor report said so."""
+    name = "ACCELERATE_GRADIENT_ACCUMULATION_STEPS"
+    monkeypatch.setenv(name, "4")
+    with pytest.raises(ConfigError, match=f"environment: {name}=4 would change the training"):
+        make_accelerator(tiny())
+    monkeypatch.setenv(name, "1")
+    assert make_accelerator(tiny()).gradient_accumulation_steps == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ACCELERATE_USE_CPU", "x"),
+        ("ACCELERATE_DYNAMO_BACKEND", "foo"),
+        ("ACCELERATE_USE_DEEPSPEED", "true"),
+    ],
+)
+def test_an_environment_that_accelerate_cannot_use_is_named(name: str, value: str) -> None:
+    """Item 13: in a process of its own, as accelerate keeps what it has read."""
+    code = (
+        "from tests.experiments.tiny import tiny\n"
+        "from unbounded.errors import ConfigError\n"
+        "from unbounded.experiments.run.build import make_accelerator\n"
+        "try:\n    make_accelerator(tiny())\nexcept ConfigError as error:\n    print(error)\n"
+    )
+    said = _run(["-c", code], **{name: value})
+    assert said.returncode == 0, said.stderr
+    assert f"environment: accelerate cannot begin with {name}={value}" in said.stdout
+
+
+def test_a_backend_of_matplotlib_that_is_none_costs_no_run(tmp_path: Path) -> None:
+    """Item 13: MPLBACKEND=nonsense."""
+    arguments = tiny_arguments(tmp_path, batches=2, accuracy_every=0)
+    said = _run(["-m", "unbounded.cli", *arguments, "--quiet"], MPLBACKEND="nonsense")
+    assert said.returncode == 0, said.stderr
+    assert len(list(tmp_path.glob("*/figures/*.png"))) == 1
+
+
+def _run(arguments: list[str], **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "first"),
+    [
+        ("0::/user/job\n", "user/memory.max"),
+        ("5:cpu:/\n4:memory,hugetlb:/user/job\n", "memory/user/memory.limit_in_bytes"),
+    ],
+)
+def test_the_limit_of_the_own_group_counts(tmp_path: Path, line: str, first: str) -> None:
+    """The groups above it bound a process too; in a container they may not be there."""
+    own = tmp_path / "cgroup"
+    own.write_text(line)
+    named = [str(path.relative_to(tmp_path)) for path in group_limits(own, tmp_path)]
+    assert named[:2] == ["memory.max", "memory/memory.limit_in_bytes"]
+    assert named[2:] == [first, first.replace("user/", "user/job/")]
+    assert len(group_limits(tmp_path / "none", tmp_path)) == 2

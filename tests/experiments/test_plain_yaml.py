@@ -1,0 +1,37 @@
+"""What YAML may say: no text of a few lines takes memory, minutes or the interpreter's stack."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+import yaml
+
+from unbounded.experiments.config import plain_yaml
+
+#: Nine lines that stand for 10^9 values ("billion laughs").
+LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9)
+)
+BAD = {
+    "an alias leads to what it stands in": "&a [*a]",
+    "nested more than 50 deep": "[" * 2000 + "]" * 2000,
+    "an integer of 5000 digits": "seed: " + "9" * 5000,
+    "its aliases stand for more than 100000 values": LAUGHS,
+    "could not determine a constructor": "task: !!python/name:os.system",
+}
+
+
+@pytest.mark.parametrize(("reason", "text"), BAD.items(), ids=range(len(BAD)))
+def test_what_no_config_says_is_refused_at_once(reason: str, text: str) -> None:
+    """Items 12 and 13."""
+    begun = time.monotonic()
+    with pytest.raises(yaml.YAMLError, match=reason):
+        plain_yaml.load(text)
+    assert time.monotonic() - begun < 60  # it was minutes, or for ever
+
+
+def test_an_alias_is_what_it_stands_for() -> None:
+    assert plain_yaml.load("a: &a [1, 2]\nb: *a\nc: *a") == {"a": [1, 2], "b": [1, 2], "c": [1, 2]}
+    assert plain_yaml.load("") is None
+    assert plain_yaml.load("9" * 999) == int("9" * 999)
