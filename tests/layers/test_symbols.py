@@ -9,7 +9,7 @@ from torch.nn import functional as F
 import unbounded as ub
 from tests.machines import stream_model
 from tests.tolerances import assert_close
-from unbounded.errors import ConfigError
+from unbounded.errors import ConfigError, ShapeError
 from unbounded.layers.symbols import run_symbols
 from unbounded.memories.state import state_tensors
 from unbounded.models import SequenceModel
@@ -94,5 +94,5 @@ def test_other_layers_get_one_hot_symbols():
 
 
 def test_symbols_that_are_not_there():
-    with pytest.raises(IndexError):
+    with pytest.raises(ShapeError, match=f"{VOCABULARY}"):
         make()(torch.tensor([[VOCABULARY]]))
