@@ -16,6 +16,15 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "gender": "Put English nouns into German, where the article shows the gender.",
         "pairs": "Say the target of a source: pairs of your own, from a file (--data FILE).",
         "answer_copy": "Say the source again, fed only the end symbol while answering.",
+        "answer_reverse": "Say the source backwards, fed only the end symbol while answering.",
+        "answer_bigram_flip": "Swap the two symbols of each of k pairs, fed only the end symbol "
+        "while answering.",
+        "answer_odd_first": "Say the first, third, fifth ... of 2k symbols, then the others.",
+        "answer_double": "Say twice a number of k digits in k + 1 digits, the lowest digit first.",
+        "answer_addition": "Add two numbers of k digits that come in turns, the lowest digits "
+        "first.",
+        "answer_repeat_copy": "Say symbols N times over, N being the number of marks before them.",
+        "answer_priority_sort": "Sort k symbols by the number of marks before each.",
         "anbn": "Count: a^n b^n, one after the other.",
         "anbncn": "Count twice: a^n b^n c^n.",
         "anbncndn": "Count three times: a^n b^n c^n d^n.",

@@ -1,6 +1,7 @@
 """What to learn: samplers, vocabularies and batches. A task knows no model."""
 
 from unbounded.tasks.addition import BinaryAddition
+from unbounded.tasks.arithmetic import Added, Doubled
 from unbounded.tasks.batch import Batch, pieces
 from unbounded.tasks.bit_vectors import BitTask
 from unbounded.tasks.counting import Counting
@@ -11,6 +12,7 @@ from unbounded.tasks.grammar import Grammar, Rule, WordClass
 from unbounded.tasks.grammars import GENDER, SVO_SOV
 from unbounded.tasks.graves import AssociativeRecall, BitCopy, RepeatCopy
 from unbounded.tasks.lengths import LengthRange
+from unbounded.tasks.marks import PrioritySort, RepeatedSymbols
 from unbounded.tasks.memorization import Memorization
 from unbounded.tasks.pair_file import FilePairs
 from unbounded.tasks.penn_treebank import read_penn_treebank
@@ -28,12 +30,14 @@ __all__ = [
     "SPLITS",
     "SVO_SOV",
     "TASKS",
+    "Added",
     "AssociativeRecall",
     "Batch",
     "BinaryAddition",
     "BitCopy",
     "BitTask",
     "Counting",
+    "Doubled",
     "DyckMembership",
     "DyckPrefixes",
     "Example",
@@ -45,9 +49,11 @@ __all__ = [
     "Memorization",
     "PairSource",
     "Pairs",
+    "PrioritySort",
     "Prompt",
     "RandomSymbols",
     "RepeatCopy",
+    "RepeatedSymbols",
     "Rule",
     "SequenceSource",
     "Sequences",

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unbounded.errors import ChoiceError
+from unbounded.errors import ChoiceError, ConfigError
 from unbounded.tasks.batch import Batch
 from unbounded.tasks.lengths import LengthRange
 from unbounded.tasks.randomness import LAST_INDEX, Integers, Stream, whole_number
@@ -65,6 +65,10 @@ class PairSource(ABC):
         """How many different pairs there are; None where they are drawn without end."""
         return None
 
+    def range_faults(self, lengths: LengthRange) -> list[str]:
+        """What is wrong with a range of lengths before anything is drawn, a line each."""
+        return []
+
 
 class Prompt(NamedTuple):
     """What a model reads before it generates, and what it should then say.
@@ -88,7 +92,7 @@ class TransductionTask(Task):
     Inputs are <s> source ||| target, targets the same one step ahead; in the layout "answer" ||| is
     fed at each step of the answer, so that the network hears nothing of what it said. Only the
     target's symbols and </s> are masked in (the paper does not say which symbols count; this is the
-    usual reading).
+    usual reading). What a length counts is the source's to say: symbols, or for example digits.
     Input tokens: <s> is 0, ||| is 1, then the source symbols, then the target symbols. Output
     tokens: </s> is 0, then the target symbols.
 
@@ -96,7 +100,7 @@ class TransductionTask(Task):
         name: the name it is listed under.
         pairs: where the pairs come from.
         train_lengths, test_lengths: source lengths of the splits.
-        layout: "pairs" or "answer".
+        layout: "pairs" or "answer"; answers are scored per symbol too.
     Attributes:
         source_vocabulary: the source symbols, without <s> and |||.
         target_vocabulary: the target symbols, without </s>.
@@ -191,6 +195,9 @@ class TransductionTask(Task):
         start = whole_number("start", start, 0, LAST_INDEX)
         size = whole_number("size", size, 1, LAST_INDEX + 1 - start)
         chosen = self.split_lengths(split) if lengths is None else LengthRange.of(lengths)
+        faults = self.pairs.range_faults(chosen)
+        if faults:
+            raise ConfigError([f"lengths: {self.name}: {fault}" for fault in faults])
         return self.pairs.draw(stream, start, size, chosen)
 
     def _prompts(self, pairs: Pairs, width: int) -> Integers:
