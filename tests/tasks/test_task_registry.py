@@ -10,6 +10,7 @@ STREAMS = ["anbn", "anbncn", "anbncndn", "anb2n", "anbmc_sum", "anbmc_product", 
 STREAMS += ["memorization", "binary_addition"]
 ANSWERS = ["answer_reverse", "answer_bigram_flip", "answer_odd_first", "answer_double"]
 ANSWERS += ["answer_addition", "answer_repeat_copy", "answer_priority_sort"]
+PROGRAMS = ["programs", "small_loops"]
 BITS = ["ntm_copy", "repeat_copy", "associative_recall"]
 
 
@@ -19,6 +20,7 @@ def test_names():
         "pairs",
         "answer_copy",
         *ANSWERS,
+        *PROGRAMS,
         *STREAMS,
         "dyck_prefixes",
         "dyck",

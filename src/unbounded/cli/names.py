@@ -25,6 +25,8 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "first.",
         "answer_repeat_copy": "Say symbols N times over, N being the number of marks before them.",
         "answer_priority_sort": "Sort k symbols by the number of marks before each.",
+        "programs": "Say what a small program prints, its last digit first.",
+        "small_loops": "Say what a program of small loops alone prints, its last digit first.",
         "anbn": "Count: a^n b^n, one after the other.",
         "anbncn": "Count twice: a^n b^n c^n.",
         "anbncndn": "Count three times: a^n b^n c^n d^n.",

@@ -16,6 +16,8 @@ from unbounded.tasks.marks import PrioritySort, RepeatedSymbols
 from unbounded.tasks.memorization import Memorization
 from unbounded.tasks.pair_file import FilePairs
 from unbounded.tasks.penn_treebank import read_penn_treebank
+from unbounded.tasks.program_task import ProgramTask
+from unbounded.tasks.programs import Program, check_program
 from unbounded.tasks.randomness import SPLITS, Stream
 from unbounded.tasks.registry import TASKS, make_task
 from unbounded.tasks.streams import JudgedStreams, Sequences, SequenceSource, StreamTask
@@ -50,6 +52,8 @@ __all__ = [
     "PairSource",
     "Pairs",
     "PrioritySort",
+    "Program",
+    "ProgramTask",
     "Prompt",
     "RandomSymbols",
     "RepeatCopy",
@@ -63,6 +67,7 @@ __all__ = [
     "TextTask",
     "TransductionTask",
     "WordClass",
+    "check_program",
     "make_task",
     "pieces",
     "read_penn_treebank",

@@ -1,13 +1,15 @@
 """The tasks of the answer layout by name: fed only the end symbol while answering.
 
 Source: Yang 2016, arXiv:1602.08671; odd first, repeat copy and priority sort: Yang & Rush 2017,
-arXiv:1611.02854.
+arXiv:1611.02854; programs: Zaremba & Sutskever 2014, arXiv:1410.4615.
 """
 
 from __future__ import annotations
 
 from unbounded.tasks.arithmetic import Added, Doubled
+from unbounded.tasks.lengths import named_ranges
 from unbounded.tasks.marks import PrioritySort, RepeatedSymbols
+from unbounded.tasks.program_task import ProgramTask
 from unbounded.tasks.symbols import RandomSymbols
 from unbounded.tasks.transduction import TransductionTask
 from unbounded.tasks.transduction_parts import Lengths, transduction
@@ -153,3 +155,32 @@ def answer_priority_sort(
         test_lengths,
         "answer",
     )
+
+
+def programs(
+    nesting: int = 1, train_lengths: Lengths = "2:4", test_lengths: Lengths = "4:4"
+) -> ProgramTask:
+    """Say what a small program prints, its last digit first.
+
+    Args:
+        nesting: operators of a program at the most, 1 to 10.
+        train_lengths: digits of the numbers of the split "train", at most 15.
+        test_lengths: of the splits "validation" and "test".
+
+    Raises:
+        ConfigError: options are out of range; all faults together.
+    Source: Zaremba & Sutskever 2014, arXiv:1410.4615; Yang 2016, arXiv:1602.08671.
+    """
+    train, test = named_ranges(train_lengths=train_lengths, test_lengths=test_lengths)
+    return ProgramTask("programs", train, test, nesting)
+
+
+def small_loops(
+    nesting: int = 1, train_lengths: Lengths = "2:4", test_lengths: Lengths = "4:4"
+) -> ProgramTask:
+    """Say what a program of small loops alone prints, its last digit first.
+
+    Args, errors and source as for `programs`.
+    """
+    train, test = named_ranges(train_lengths=train_lengths, test_lengths=test_lengths)
+    return ProgramTask("small_loops", train, test, nesting, ("small_loop",))

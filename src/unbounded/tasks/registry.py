@@ -183,6 +183,8 @@ TASKS: Final[dict[str, Callable[..., Task]]] = {
     "answer_addition": answers.answer_addition,
     "answer_repeat_copy": answers.answer_repeat_copy,
     "answer_priority_sort": answers.answer_priority_sort,
+    "programs": answers.programs,
+    "small_loops": answers.small_loops,
     "anbn": algorithmic.anbn,
     "anbncn": algorithmic.anbncn,
     "anbncndn": algorithmic.anbncndn,

@@ -41,6 +41,8 @@ class Task(ABC):
         scoring: name of the scoring that says how well it is done, or the import path of your own.
         has_lengths: whether examples are drawn from ranges of lengths.
         has_path: whether `heights` says how many symbols are to be kept at each step.
+        answer_token: the one input that is fed while answering and never before; None where a task
+            has no such input.
         name: the name it is listed under.
         input_vocabulary: symbols that `Batch.inputs` indexes. A name may stand in it twice, once
             for each side of a transduction: the place counts, not the name.
@@ -55,6 +57,7 @@ class Task(ABC):
     scoring: str
     has_lengths: ClassVar[bool] = True
     has_path: ClassVar[bool] = False
+    answer_token: int | None = None
     name: str
     input_vocabulary: tuple[str, ...]
     output_vocabulary: tuple[str, ...]

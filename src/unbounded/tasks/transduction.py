@@ -110,7 +110,7 @@ class TransductionTask(Task):
     Source: Grefenstette et al. 2015, arXiv:1506.02516, section 4.1.
     """
 
-    scoring = "sequences"
+    scoring: str = "sequences"
 
     def __init__(
         self,
@@ -138,7 +138,8 @@ class TransductionTask(Task):
         self._first_target = 2 + len(source)
         self.output_to_input = torch.arange(len(self.output_vocabulary)) + self._first_target - 1
         if not self._fed_back:
-            self.output_to_input[:] = _SEPARATOR_TOKEN
+            self.output_to_input[:] = self.answer_token = _SEPARATOR_TOKEN
+            self.scoring = "answers"
         self.output_to_input[self.end_token] = 0
 
     def batch(

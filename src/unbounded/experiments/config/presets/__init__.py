@@ -23,6 +23,8 @@ PRESETS: Final[dict[str, str]] = {
     "answer_addition": "answer_addition.yaml",
     "answer_repeat_copy": "answer_repeat_copy.yaml",
     "answer_priority_sort": "answer_priority_sort.yaml",
+    "programs": "programs.yaml",
+    "small_loops": "small_loops.yaml",
     "anbn": "anbn.yaml",
     "anbncn": "anbncn.yaml",
     "anbncndn": "anbncndn.yaml",
