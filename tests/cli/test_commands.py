@@ -480,6 +480,26 @@ def test_list_names_everything(capsys: Capture) -> None:
     assert "superposition_stack" in found["memories"]
 
 
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("turing_tape", ["--model.memory.OPTION", "  slots            128\n"]),
+        ("stack", ["  width     as wide as the hidden layer\n", "  pop_bias  -1.0\n"]),
+        ("lstm", ["--model.controller.OPTION", "  forget_bias  1.0\n", "  num_layers   1\n"]),
+        ("dyck", ["--task_options.OPTION", "  kinds                1\n"]),
+        ("none", ["none: No memory", "It has no options."]),
+    ],
+)
+def test_list_shows_the_options_of_one(name: str, lines: list[str], capsys: Capture) -> None:
+    assert main(["list", name]) == 0
+    out = capsys.readouterr().out
+    assert [line for line in lines if line not in out] == []
+    assert "device" not in out
+    assert main(["list", name, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)
+    assert "Did you mean 'stack'?" in failing(capsys, "list", "stak")
+
+
 def test_sample_is_wired(capsys: Capture) -> None:
     assert main(["sample", "copy", "-n", "2", "--lengths", "3:3"]) == 0
     assert capsys.readouterr().out.count("|||") == 2

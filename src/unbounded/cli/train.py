@@ -68,7 +68,6 @@ _FIRST = (
     "--training.batches",
     "--training.stop",
     "--training.lengths",
-    "--rounding.batches",
     "--evaluation.count",
     "--evaluation.lengths",
     "--machine.device",
