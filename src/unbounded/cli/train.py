@@ -71,7 +71,6 @@ _FIRST = (
     "--evaluation.count",
     "--evaluation.lengths",
     "--machine.device",
-    "--machine.threads",
 )
 
 
