@@ -20,6 +20,7 @@ from unbounded.cli import main
 from unbounded.cli.main import VERBS
 from unbounded.cli.names import NAMES
 from unbounded.experiments.config.schema import run_name, to_dict
+from unbounded.experiments.run import trackers
 from unbounded.experiments.run.plan import Plan
 from unbounded.experiments.run.run import train_run
 from unbounded.training import OBJECTIVES
@@ -452,16 +453,20 @@ def test_quiet_shows_only_the_result(capsys: Capture, tmp_path: Path) -> None:
 
 def test_tensorboard_on_request(capsys: Capture, tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
-    assert main([*tiny_arguments(tmp_path, batches=20), "--tensorboard"]) == 0
-    assert list(tmp_path.glob("*/tensorboard/events*"))
+    assert main([*tiny_arguments(tmp_path, batches=20), "--log_with", "tensorboard"]) == 0
+    assert list(tmp_path.glob("*/trackers/unbounded/events*"))
 
 
-def test_tensorboard_missing_is_said(
+def test_trackers_that_are_not_there_are_said(
     capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    said = failing(capsys, *tiny_arguments(tmp_path), "--tensorboard")
-    assert "pip install 'unbounded[tensorboard]'" in said
+    monkeypatch.setattr(trackers, "get_available_trackers", list)
+    said = failing(capsys, *tiny_arguments(tmp_path), "--log_with", "tensorboard, tensorbored")
+    assert "log_with: tensorboard is not installed; pip install 'unbounded[tensorboard]'" in said
+    assert "log_with: unknown tracker 'tensorbored'; valid: aim, " in said
+    said = failing(capsys, *tiny_arguments(tmp_path), "--log_with", "wandb", "--jobs", "2")
+    assert "--log_with is for restarts one after the other" in said
+    assert "--log_with NAME" in failing(capsys, *tiny_arguments(tmp_path), "--tensorboard")
 
 
 def test_list_names_everything(capsys: Capture) -> None:
@@ -473,6 +478,26 @@ def test_list_names_everything(capsys: Capture) -> None:
     found = json.loads(capsys.readouterr().out)
     assert found["presets"].keys() == found["tasks"].keys()
     assert "superposition_stack" in found["memories"]
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("turing_tape", ["--model.memory.OPTION", "  slots            128\n"]),
+        ("stack", ["  width     as wide as the hidden layer\n", "  pop_bias  -1.0\n"]),
+        ("lstm", ["--model.controller.OPTION", "  forget_bias  1.0\n", "  num_layers   1\n"]),
+        ("dyck", ["--task_options.OPTION", "  kinds                1\n"]),
+        ("none", ["none: No memory", "It has no options."]),
+    ],
+)
+def test_list_shows_the_options_of_one(name: str, lines: list[str], capsys: Capture) -> None:
+    assert main(["list", name]) == 0
+    out = capsys.readouterr().out
+    assert [line for line in lines if line not in out] == []
+    assert "device" not in out
+    assert main(["list", name, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)
+    assert "Did you mean 'stack'?" in failing(capsys, "list", "stak")
 
 
 def test_sample_is_wired(capsys: Capture) -> None:

@@ -115,7 +115,7 @@ def test_help_fits_on_two_screens(
     with pytest.raises(SystemExit):
         main([verb, "--help"])
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) <= 120
+    assert len(lines) <= 96
     examples = next(n for n, line in enumerate(lines) if line.startswith("example"))
     assert examples < 14
     assert examples < next(n for n, line in enumerate(lines) if line.startswith("options"))

@@ -3,7 +3,6 @@ from __future__ import annotations
 import math
 import os
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from tests.experiments.tiny import tiny
 from unbounded.errors import ConfigError, NonFiniteError, RunBusyError, RunExistsError, StorageError
 from unbounded.experiments.config.schema import run_name
-from unbounded.experiments.run import run_lock
+from unbounded.experiments.run import run_lock, trackers
 from unbounded.experiments.run.run import train_run
 from unbounded.experiments.run.run_lock import lock
 from unbounded.training import OBJECTIVES
@@ -50,9 +49,9 @@ def test_overwrite_replaces_a_run(run: Path) -> None:
 def test_overwrite_that_cannot_start_leaves_the_run(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    with pytest.raises(ConfigError, match="TensorBoard is missing"):
-        overwrite(run, tensorboard=True)
+    monkeypatch.setattr(trackers, "get_available_trackers", list)
+    with pytest.raises(ConfigError, match="tensorboard is not installed"):
+        overwrite(run, log_with=("tensorboard",))
     assert (run / "mark").exists()
     assert (run / "report.json").exists()
 

@@ -197,12 +197,19 @@ def test_rounding_follows_training_and_is_reported(
 ) -> None:
     config = tiny_streams(batches=2)
     config.rounding = RoundingConfig(batches=6, every=2, factor=3.0, most_removals=3)
-    heard: dict[str, list[dict[str, Any]]] = {"tensorboard": [], "rounding": []}
-    monkeypatch.setattr(run, "tensorboard_listener", lambda folder: heard[folder.name].append)
-    folder = train_run(config, root=tmp_path, quiet=True, tensorboard=True).folder
-    for name, where in (("tensorboard", folder), ("rounding", folder / "rounding")):
+    heard: dict[str, list[dict[str, Any]]] = {"": [], "rounding/": []}
+    afters: dict[str, int] = {}
+
+    def listener(self: run.Trackers, prefix: str = "", after: int = 0) -> Any:
+        afters[prefix] = after
+        return heard[prefix].append
+
+    monkeypatch.setattr(run.Trackers, "listener", listener)
+    folder = train_run(config, root=tmp_path, quiet=True, log_with=["tensorboard"]).folder
+    for name, where in (("", folder), ("rounding/", folder / "rounding")):
         assert heard[name] == read_metrics(where / "metrics.jsonl")
-    assert "rounding" in {line["kind"] for line in heard["rounding"]}
+    assert "rounding" in {line["kind"] for line in heard["rounding/"]}
+    assert afters == {"": 0, "rounding/": 2}
     report = json.loads((folder / "report.json").read_text())
     rounded = report["rounded"]
     assert rounded["batches"] <= 6

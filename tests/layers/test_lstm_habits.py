@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import io
 
+import numpy
 import pytest
 import torch
 from torch import nn
@@ -256,12 +257,41 @@ def test_a_batch_of_no_sequences(memory, backend):
     output.sum().backward()
 
 
-@pytest.mark.parametrize("lengths", [[4, 1], (4, 1), torch.tensor([4, 1], dtype=torch.int32)])
+@pytest.mark.parametrize(
+    "lengths", [[4, 1], (4, 1), torch.tensor([4, 1], dtype=torch.int32), numpy.array([4, 1])]
+)
 def test_lengths_as_lists_and_other_integers(lengths):
     """Item 18."""
     layer, x = make(), random(4, 2, 3)
     want, _ = layer(x, lengths=torch.tensor([4, 1]))
     assert torch.equal(layer(x, lengths=lengths)[0], want)
+
+
+@pytest.mark.parametrize("lengths", [[4, 1.0], [4, True], 4, "41", numpy.array([4.0, 1.0])])
+def test_lengths_that_are_no_integers(lengths):
+    with pytest.raises(DTypeError, match=r"lengths: expected integers, one a sequence, got "):
+        make()(random(4, 2, 3), lengths=lengths)
+
+
+def test_flatten_parameters_can_be_called():
+    layer = make()
+    before = layer(random(4, 2, 3))[0]
+    assert layer.flatten_parameters() is None
+    assert torch.equal(layer(random(4, 2, 3))[0], before)
+
+
+def test_the_state_of_a_call_without_a_batch_has_none_to_pick_from():
+    layer = make()
+    _, state = layer(random(4, 3))
+    for function in (lambda: ub.index_state(state, [0]), lambda: layer.empty_memory(state)):
+        with pytest.raises(ShapeError, match=r"hidden \[1, 5\] of a call without a batch"):
+            function()
+
+
+@pytest.mark.parametrize("state", [torch.zeros(4, 5), "four", 4])
+def test_what_is_no_state(state):
+    with pytest.raises(ShapeError, match="state: expected a MemoryRNNState"):
+        make()(random(4, 3), state)
 
 
 @pytest.mark.parametrize("memory", MEMORIES)
@@ -295,8 +325,16 @@ def test_half_precision(memory, dtype):
     assert all(p.grad is not None and p.grad.dtype == dtype for p in layer.parameters())
     begun, _ = layer(x.to(dtype), layer.initial_state(2))
     assert torch.equal(begun, output)
-    with pytest.raises(DTypeError, match=f"x: expected dtype {dtype}"):
-        layer(x)
+    for other in (x, pack_sequence([x[:, 0]])):
+        with pytest.raises(DTypeError, match=f"x: expected dtype {dtype}"):
+            layer(other)
+
+
+def test_half_precision_with_a_memory_that_learns_how_it_begins():
+    memory = ub.TuringTape(7, 5, initial_cells="learned")
+    layer = ub.MemoryRNN(3, 5, memory).bfloat16()
+    layer(random(4, 2, 3).bfloat16())[0].float().sum().backward()
+    assert all(p.grad is not None for p in layer.parameters())
 
 
 def test_hooks_of_a_layer_in_half_precision_run_once():

@@ -124,6 +124,14 @@ def test_a_trimmed_state_acts_as_the_whole_one(strengths, name, follow):
         assert torch.equal(got, want)
 
 
+@pytest.mark.parametrize("name", ["stack", "queue", "deque"])
+def test_a_row_that_is_nan_is_kept(name):
+    memory = MEMORIES[name](2)
+    strengths = torch.tensor([[0.0, float("nan"), 0.0, 0.5]])
+    short = memory.trim(memory.State(torch.ones(1, 4, 2), strengths))
+    assert short.strengths.isnan().tolist() == [[True, False]]
+
+
 @pytest.mark.parametrize("name", ["superposition_stack", "superposition_list"])
 def test_trimmed_cells_act_as_all_of_them(name):
     memory = MEMORIES[name](2)

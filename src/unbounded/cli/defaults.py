@@ -26,7 +26,7 @@ from unbounded.own_parts import is_path, module_of
 _PARTS: Final = ("memory", "controller")
 _LENGTHS = "--evaluation.lengths"
 #: Options without a value.
-FLAGS: Final = ("resume", "overwrite", "quiet", "tensorboard")
+FLAGS: Final = ("resume", "overwrite", "quiet")
 
 
 @dataclass(frozen=True)

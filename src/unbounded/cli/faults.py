@@ -56,6 +56,7 @@ _ELSEWHERE = {
     **dict.fromkeys(
         ("--output", "--output_dir", "--out", "--out_dir", "--logdir"), "--runs FOLDER"
     ),
+    **dict.fromkeys(("--tensorboard", "--tracker", "--wandb"), "--log_with NAME, e.g. wandb"),
     **dict.fromkeys(("--verbose", "--debug"), "shown anyway; --quiet shows less"),
     "--task": "given without an option: unbounded train copy",
 }

@@ -2,32 +2,42 @@
 
 from __future__ import annotations
 
+import inspect
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from unbounded.cli.names import NAMES
 from unbounded.cli.parsing import Parser, parse
-from unbounded.errors import ConfigError
+from unbounded.errors import ChoiceError, ConfigError
 
-_DESCRIPTION = """Show what can be chosen by name: tasks, memories, controllers, presets, papers.
+_DESCRIPTION = """Show what can be chosen by name, or the options of one task, memory or controller.
 
-example:
+examples:
   unbounded list
+  unbounded list turing_tape
 """
+#: Where the options of a part are set.
+_SET = {"tasks": "task_options", "memories": "model.memory", "controllers": "model.controller"}
+#: What a memory's option is where it is left out and has no default of its own.
+_LEFT_OUT = {"width": "as wide as the hidden layer", "count": "10"}
 
 
 def parser(arguments: Sequence[str]) -> Parser:
     """The parser of this verb."""
     made = Parser(prog="unbounded list", description=_DESCRIPTION)
+    made.add_argument("name", nargs="?", type=str, help="A task, memory or controller.")
     made.add_argument("--json", action="store_true", help="Print JSON.")
     return made
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Print the names, one kind a line, each with what it is."""
+    """Print the names, one a line, each with what it is; or one of them with its options."""
     given, faults = parse(parser(arguments), arguments)
     if faults:
         raise ConfigError(faults)
+    if given.name is not None:
+        return _show_options(given.name, given.json)
     found = names()
     if given.json:
         print(json.dumps(found, indent=2))
@@ -45,3 +55,52 @@ def names() -> dict[str, dict[str, str]]:
     from unbounded.experiments.config.presets import PRESETS, summary
 
     return {**NAMES, "presets": {name: summary(name) for name in PRESETS}}
+
+
+def options(name: str) -> dict[str, dict[str, Any]]:
+    """The options of what has that name, with their defaults, by where they are set.
+
+    Raises:
+        ChoiceError: nothing that has options is called so.
+    """
+    kinds = [kind for kind in _SET if name in NAMES[kind]]
+    if not kinds:
+        raise ChoiceError("name", name, [each for kind in _SET for each in NAMES[kind]])
+    return {_SET[kind]: _defaults(kind, name) for kind in kinds}
+
+
+def _defaults(kind: str, name: str) -> dict[str, Any]:
+    # torch is imported here, and not for the names alone.
+    from unbounded.layers import CONTROLLERS
+    from unbounded.memories import MEMORIES
+    from unbounded.models.model_parts import BASELINES, OF_LAYER
+    from unbounded.own_parts import options_of
+    from unbounded.tasks import TASKS
+
+    registries: dict[str, list[Mapping[str, Any]]] = {
+        "tasks": [TASKS],
+        "memories": [MEMORIES],
+        "controllers": [CONTROLLERS, BASELINES],
+    }
+    made: dict[str, Any] = {}
+    for registry in registries[kind]:
+        if name in registry:
+            made = {**options_of(registry[name], OF_LAYER), **made}
+    empty = inspect.Parameter.empty
+    return {option: _LEFT_OUT.get(option) if v is empty else v for option, v in made.items()}
+
+
+def _show_options(name: str, as_json: bool) -> int:
+    found = options(name)
+    if as_json:
+        print(json.dumps(found, indent=2))
+        return 0
+    for where, own in found.items():
+        kind = next(kind for kind, place in _SET.items() if place == where)
+        print(f"{name}: {NAMES[kind][name]}")
+        width = max(map(len, own), default=0)
+        print(f"options, with --{where}.OPTION VALUE:" if own else "It has no options.")
+        for option, value in own.items():
+            text = value if isinstance(value, str) else json.dumps(value)
+            print(f"  {option:<{width}}  {text}")
+    return 0

@@ -68,11 +68,9 @@ _FIRST = (
     "--training.batches",
     "--training.stop",
     "--training.lengths",
-    "--rounding.batches",
     "--evaluation.count",
     "--evaluation.lengths",
     "--machine.device",
-    "--machine.threads",
 )
 
 
@@ -123,7 +121,9 @@ def _bare_parser() -> Parser:
     made.add_argument("--overwrite", action="store_true", help="Replace an existing run.")
     made.add_argument("--quiet", action="store_true", help="Show only the result.")
     made.add_argument(
-        "--tensorboard", action="store_true", help="Also write metrics for TensorBoard."
+        "--log_with",
+        type=str | None,
+        help="Trackers that get the metrics too, by commas: tensorboard, wandb, mlflow, ...",
     )
     return made
 
@@ -177,8 +177,13 @@ def run(arguments: Sequence[str]) -> int:
             faults.append(f"{name}: expected at least 1, got {getattr(given, name)}")
     if given.jobs > 1 and given.restarts == 1:
         faults.append("jobs: one run is one job; give --restarts too")
-    if given.jobs > 1 and given.tensorboard:
-        faults.append("jobs: --tensorboard is for restarts one after the other; give --jobs 1")
+    if given.log_with is not None:
+        from unbounded.experiments.run.trackers import tracker_faults, tracker_names
+
+        given.log_with = tracker_names(given.log_with)
+        faults += tracker_faults(given.log_with)
+        if given.jobs > 1:
+            faults.append("jobs: --log_with is for restarts one after the other; give --jobs 1")
     if faults or config is None or task is None:
         raise ConfigError(faults)
     from unbounded.training import Interrupted
@@ -196,7 +201,7 @@ def _train(config: RunConfig, task: Task, given: Namespace, modules: Sequence[st
     from unbounded.experiments.trials.restarts import train_restarts
 
     options: dict[str, Any] = {name: given[name] for name in FLAGS}
-    options["task"] = task
+    options |= {"task": task, "log_with": given.log_with or ()}
     if given.restarts > 1:
         restarts = train_restarts(
             config,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import index
 from typing import overload
 
 import torch
@@ -44,14 +45,16 @@ def as_lengths(lengths: Lengths, device: torch.device) -> Tensor | None:
     if lengths is None or (isinstance(lengths, Tensor) and lengths.dtype == torch.int64):
         return None if lengths is None else lengths.to(device)
     if not isinstance(lengths, Tensor):
-        if not isinstance(lengths, list | tuple) or not all(
-            isinstance(length, int) and not isinstance(length, bool) for length in lengths
-        ):
+        try:
+            numbers = [None if isinstance(n, bool) else index(n) for n in lengths]
+        except TypeError:  # no sequence, or not of integers
+            numbers = [None]
+        if None in numbers:
             raise DTypeError(
                 f"lengths: expected integers, one a sequence, got {type(lengths).__name__} "
                 f"{str(lengths)[:60]}. Give a list of them or a tensor."
             )
-        return torch.tensor(lengths, dtype=torch.int64, device=device)
+        return torch.tensor(numbers, dtype=torch.int64, device=device)
     if lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool:
         raise DTypeError(f"lengths: expected integers, one a sequence, got {lengths.dtype}.")
     return lengths.to(device=device, dtype=torch.int64)

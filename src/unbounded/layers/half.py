@@ -46,8 +46,9 @@ def run_in_float32(layer: nn.Module, x: Any, state: Any, lengths: Any, return_tr
         DTypeError: x has another dtype than the layer.
     """
     like = next(layer.parameters())
-    if isinstance(x, Tensor):
-        check_like("x", x, "the layer's parameters", like)
+    data = x.data if isinstance(x, PackedSequence) else x
+    if isinstance(data, Tensor):
+        check_like("x", data, "the layer's parameters", like)
     state = None if state is None else move_state(state, dtype=torch.float32)
     weights = {f"layer.{name}": weight.float() for name, weight in layer.named_parameters()}
     arguments = (_float(x), state, lengths, return_trace)

@@ -45,7 +45,8 @@ class InitialMemory(nn.Module):
 
     def by_name(self) -> Mapping[str, Tensor]:
         """Return the parameters as `Memory.initial_state` takes them."""
-        return {field.name: self.get_parameter(field.name) for field in self._memory.learned_fields}
+        # By attribute: while torch.func.functional_call runs, these need not be parameters.
+        return {field.name: getattr(self, field.name) for field in self._memory.learned_fields}
 
     def extra_repr(self) -> str:
         """Sizes, for print(module)."""

@@ -34,7 +34,7 @@ from unbounded.layers.half import is_half, run_in_float32
 from unbounded.layers.heads import Heads
 from unbounded.layers.initial_memory import InitialMemory
 from unbounded.layers.recurrence import LoopState, Recorder, run_recurrence
-from unbounded.layers.state import MemoryRNNState, batched, joined, parted, unbatched
+from unbounded.layers.state import MemoryRNNState, batched, check_batched, joined, parted, unbatched
 from unbounded.layers.trace import Trace
 from unbounded.memories import Memory
 from unbounded.memories.base import check_backend, choose_backend
@@ -167,6 +167,9 @@ class MemoryRNN(nn.Module):
         for parameter in self.initial_controller or ():
             nn.init.uniform_(parameter, -bound, bound)
 
+    def flatten_parameters(self) -> None:
+        """Do nothing: for code written for nn.LSTM. The kernels take the weights as they are."""
+
     def all_layers(self) -> list[MemoryRNN]:
         """This layer and the others, in nn.LSTM's order: forward and backward of each layer."""
         return [self, *(other for other in self.others.values() if isinstance(other, MemoryRNN))]
@@ -212,8 +215,10 @@ class MemoryRNN(nn.Module):
         Returns:
             the state with memory and reading as before the first step, and empty rows behind.
         Raises:
-            ShapeError, DTypeError: `sequences` is no bool [B].
+            ShapeError, DTypeError: `sequences` is no bool [B], or the state has no batch.
         """
+        if isinstance(state, MemoryRNNState):
+            check_batched(state)
         layers = self.all_layers()
         parts = parted(state, len(layers), self.controller.state_size, self.memory.State)
         pairs = zip(layers, parts, strict=True)

@@ -126,14 +126,28 @@ def unbatched(state: MemoryRNNState) -> MemoryRNNState:
 def _index(  # type: ignore[misc]  # a MemoryRNNState is a tuple
     state: MemoryRNNState, rows: Tensor | slice | list[int]
 ) -> MemoryRNNState:
+    check_batched(state)
     return _beside_batch(state, lambda tensor, axis: tensor[:, rows] if axis == 1 else tensor[rows])
+
+
+def check_batched(state: MemoryRNNState) -> None:
+    """Raise unless a state has a batch.
+
+    Raises:
+        ShapeError: it is that of an unbatched call.
+    """
+    if isinstance(state.hidden, Tensor) and state.hidden.dim() == 2:
+        raise ShapeError(
+            "state: expected that of a batch, hidden [L, B, H], got hidden "
+            f"{list(state.hidden.shape)} of a call without a batch. Give the layer x [T, 1, I]."
+        )
 
 
 def _beside_batch(
     state: MemoryRNNState, function: Callable[[Tensor, int], Tensor]
 ) -> MemoryRNNState:
     """Apply function(tensor, axis of its batch) to every tensor."""
-    if len(state) != len(MemoryRNNState._fields):
+    if not isinstance(state, tuple) or len(state) != len(MemoryRNNState._fields):
         return state  # `parted` says what is wrong with it
     hidden, cell, *rest = state
 

@@ -18,7 +18,7 @@ def live_rows(strengths: Tensor, *fields: Tensor) -> tuple[Tensor, ...]:
         the strengths and the fields with N' rows, as many as the fullest sequence has.
     """
     rows = strengths.shape[1]
-    live = strengths > 0
+    live = ~(strengths <= 0)  # so that NaN stays, to be seen
     most = int(live.sum(dim=1).max()) if live.numel() else 0
     if most == rows:
         return (strengths, *fields)

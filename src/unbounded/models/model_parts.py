@@ -29,7 +29,15 @@ BASELINES: Final[dict[str, type[DeepLSTM] | type[SRCN]]] = {"lstm": DeepLSTM, "s
 
 # Superposition stacks of Joulin & Mikolov 2015; a vector is as wide as the controller's output.
 _COUNT = 10
-_OF_LAYER = ("input_size", "hidden_size", "device", "dtype", "batch_first", "learn_initial_state")
+#: Options of a controller or baseline that the layer gives, and no user.
+OF_LAYER: Final = (
+    "input_size",
+    "hidden_size",
+    "device",
+    "dtype",
+    "batch_first",
+    "learn_initial_state",
+)
 _WORDS: dict[Any, str] = {
     int: "an integer",
     float: "a finite number",
@@ -79,7 +87,7 @@ def controller_faults(part: str | Part, memory: Any) -> list[str]:
         factory = BASELINES[name] if alone else _controller(name, memory == NO_MEMORY)
     except (ChoiceError, ConfigError) as error:
         return _texts(error)
-    faults = _option_faults(f"controller {name!r}", factory, options, (), _OF_LAYER)
+    faults = _option_faults(f"controller {name!r}", factory, options, (), OF_LAYER)
     if faults:
         return faults
     if memory == NO_MEMORY and options.get("recurrent") is False:

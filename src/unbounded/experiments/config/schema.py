@@ -18,13 +18,8 @@ class ModelConfig:
     """The model: the keywords of `unbounded.models.MemoryModel`.
 
     Args:
-        memory: --model.memory NAME, then --model.memory.OPTION VALUE for its options (width,
-            pop_bias; count, depth, noop, capacity, overflow; slots, read_heads, write_heads, shift,
-            shift_range, variant, activations, reads, initial_cells, initial_weights); none for the
-            controller alone.
-        controller: --model.controller NAME, then --model.controller.OPTION VALUE (lstm, gru, elman
-            with recurrent, activation, bias, second_bias; without a memory lstm with num_layers,
-            skip_input, or srcn with context_size).
+        memory: its name, or none; then --model.memory.OPTION VALUE (see `unbounded list NAME`).
+        controller: its name; then --model.controller.OPTION VALUE.
         hidden_size: units of the controller or of each LSTM layer.
         embedding_size: size of the embeddings, null for one-hot symbols.
         readout_size: size of a tanh layer between controller and logits, beside a memory; null for
@@ -57,7 +52,7 @@ class TrainingConfig:
     """How it is trained.
 
     Args:
-        optimizer: rmsprop, adam, sgd, adagrad, or another of torch.optim (see `unbounded list`).
+        optimizer: rmsprop, adam, sgd or another (see `unbounded list`).
         optimizer_options: --training.optimizer_options.OPTION VALUE for the optimizer's own
             (momentum, weight_decay, betas), by its signature.
         learning_rate: above 0; the paper's grid is 5e-3, 1e-3, 5e-4, 1e-4, 5e-5.

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
+from accelerate.utils import ProjectConfiguration
 
 from unbounded.errors import ConfigError
 from unbounded.evaluation.scorings import Place
@@ -61,8 +64,13 @@ def build_run(planned: Plan, accelerator: Accelerator) -> Built:
     return Built(planned, bare, (trained[0], trained[1], trained[2]))
 
 
-def make_accelerator(config: RunConfig) -> Accelerator:
+def make_accelerator(
+    config: RunConfig, log_with: Sequence[str] = (), logging_dir: Path | None = None
+) -> Accelerator:
     """Device, precision and processes.
+
+    Args:
+        log_with: trackers by accelerate's names; `logging_dir`: where those that write files do so.
 
     Raises:
         ConfigError: CUDA was asked for and is not there; or the environment says what accelerate
@@ -79,6 +87,10 @@ def make_accelerator(config: RunConfig) -> Accelerator:
             cpu=device == "cpu",
             mixed_precision=config.training.precision,
             step_scheduler_with_optimizer=False,
+            log_with=list(log_with) or None,
+            project_config=ProjectConfiguration(
+                logging_dir=None if logging_dir is None else str(logging_dir)
+            ),
         )
     except Exception as error:  # whatever its reading of the environment comes to
         named = ", ".join(f"{name}={os.environ[name]}" for name in _of_accelerate())

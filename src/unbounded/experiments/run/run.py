@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,8 +34,8 @@ from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.rounding import round_model
 from unbounded.experiments.run.run_lock import admit, check_begun, lock, made
 from unbounded.experiments.run.stop_rule import make_stop_rule
-from unbounded.experiments.run.tensorboard import tensorboard_listener
 from unbounded.experiments.run.traces import write_trace
+from unbounded.experiments.run.trackers import Trackers, tracker_faults
 from unbounded.figures import draw_lengths, draw_run
 from unbounded.models.discrete import sequence_model
 from unbounded.models.memory_model import MemoryModel
@@ -72,7 +73,7 @@ def train_run(
     anew: bool = True,
     overwrite: bool = False,
     quiet: bool = False,
-    tensorboard: bool = False,
+    log_with: Sequence[str] = (),
     task: Task | None = None,
 ) -> RunResult:
     """Train what a config describes and report on the test split.
@@ -86,7 +87,8 @@ def train_run(
         overwrite: replace the run of that name; it is deleted when the new one has its first
             checkpoint, and stays when that does not come to it.
         quiet: show nothing.
-        tensorboard: also write the metrics for TensorBoard, in the folder's tensorboard/.
+        log_with: trackers that get the metrics too, by accelerate's names ("tensorboard",
+            "wandb", ...); those that write files write them into the folder's trackers/.
         task: as a config without faults describes it, where it was built before; None checks the
             config and builds it.
     Raises:
@@ -102,7 +104,9 @@ def train_run(
     if resume and overwrite:
         raise ConfigError(["resume and overwrite exclude each other; give one of them"])
     folder = folder_of(root, config)
-    accelerator = make_accelerator(config)
+    if faults := tracker_faults(log_with):
+        raise ConfigError(faults)
+    accelerator = make_accelerator(config, log_with, folder / "trackers")
     main, processes = accelerator.is_main_process, accelerator.num_processes
     if config.training.batch_size < processes:
         raise ConfigError(
@@ -126,23 +130,22 @@ def train_run(
         report = None if overwrite else read_report(folder)
         if report is not None:
             return RunResult(folder, report, fresh=False, first=main)
-        board = folder / "tensorboard"
-        listeners = None
-        if tensorboard and main:
-            # Rounding counts its batches from 1 again: a run of its own beside training's.
-            listeners = (tensorboard_listener(board), tensorboard_listener(board / "rounding"))
+        trackers = (
+            Trackers(accelerator, folder.name, to_dict(config)) if log_with and main else None
+        )
         training = config.training
         unit = "sequences" if training.piece_steps is None else "streams"
         silent, size = quiet or not main, training.batch_size
         # All that can fail for want of a sound config or of room comes before an old run is moved.
-        run = _Run(build_run(planned, accelerator), folder, accelerator, listeners)
-        with _made(folder, overwrite, main) as saved, stop_requests() as request:
+        run = _Run(build_run(planned, accelerator), folder, accelerator, trackers)
+        closing = nullcontext() if trackers is None else contextlib.closing(trackers)
+        with _made(folder, overwrite, main) as saved, closing, stop_requests() as request:
             accelerator.wait_for_everyone()
             with progress(training.batches, size, silent, unit) as shown:
                 report = run.train(request, shown, saved)
             if config.rounding.batches:
                 with progress(config.rounding.batches, size, silent, unit) as shown:
-                    report["rounded"] = run.round(request, shown)
+                    report["rounded"] = run.round(request, shown, report["batches"])
             run.finish(report)
         return RunResult(folder, report, fresh=True, first=main)
 
@@ -157,11 +160,11 @@ class _Run:
         built: Built,
         folder: Path,
         accelerator: Accelerator,
-        listeners: tuple[Listener, Listener] | None,
+        trackers: Trackers | None,
     ) -> None:
         self._built, self._plan, self._model = built, built.plan, built.model
         self._folder, self._accelerator = folder, accelerator
-        self._listeners: tuple[Listener | None, Listener | None] = listeners or (None, None)
+        self._trackers = trackers
 
     def train(
         self, request: StopRequest, shown: Progress, saved: Callable[[], None]
@@ -193,7 +196,7 @@ class _Run:
             planned.scoring,
             exam,
             make_stop_rule(training, planned.validation_lengths, plateau),
-            Surroundings(self._accelerator, shown, request, self._listeners[0]),
+            Surroundings(self._accelerator, shown, request, self._listener()),
             extras={} if plateau is None else {"plateau": plateau},
             saved=saved,
         )
@@ -205,10 +208,17 @@ class _Run:
             self._keep(self._model, "model", "example")
         return report
 
-    def round(self, request: StopRequest, shown: Progress) -> dict[str, Any]:
-        """Round the model that was trained, and save it; what the report says of it."""
+    def round(self, request: StopRequest, shown: Progress, batches: int) -> dict[str, Any]:
+        """Round the model and save it; what the report says of it.
+
+        Args:
+            batches: that the model was trained for.
+        """
         planned = self._plan
-        around = Surroundings(make_accelerator(planned.config), shown, request, self._listeners[1])
+        accelerator = make_accelerator(planned.config)
+        # Rounding counts its batches from 1 again.
+        listener = self._listener("rounding/", batches)
+        around = Surroundings(accelerator, shown, request, listener)
         machine, facts = round_model(planned, self._model, self._folder / "rounding", around)
         exam = planned.exam(machine, make_place(self._accelerator, request))
         part = {**facts, **self._scored(exam, facts["batches"], shown)}
@@ -217,6 +227,9 @@ class _Run:
         if ended["merit"] is None:  # what chooses among runs looks at their training alone
             ended["merit"] = planned.scoring.doubt(exam)
         return {**part, **ended}
+
+    def _listener(self, prefix: str = "", after: int = 0) -> Listener | None:
+        return None if self._trackers is None else self._trackers.listener(prefix, after)
 
     def finish(self, report: dict[str, Any]) -> None:
         """Draw, and write the report."""

@@ -70,7 +70,7 @@ def train_restarts(
     anew: bool = True,
     overwrite: bool = False,
     quiet: bool = False,
-    tensorboard: bool = False,
+    log_with: Sequence[str] = (),
     task: Task | None = None,
     modules: Sequence[str] = (),
 ) -> Restarts | None:
@@ -79,7 +79,7 @@ def train_restarts(
     Args:
         config: the first of them.
         restarts: how many, at least 1; the seeds follow that of `config`.
-        root, resume, overwrite, quiet, tensorboard, task: as for `train_run`. With `resume`
+        root, resume, overwrite, quiet, log_with, task: as for `train_run`. With `resume`
             finished restarts are not trained again.
         anew: with `resume`, begin the restarts when none of them is there; False makes that an
             error. Those that are missing beside others are begun.
@@ -108,7 +108,7 @@ def train_restarts(
                 resume=resume,
                 overwrite=overwrite,
                 quiet=quiet,
-                tensorboard=tensorboard,
+                log_with=log_with,
                 task=task,
             )
             if not result.first:

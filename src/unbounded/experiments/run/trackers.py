@@ -1,0 +1,120 @@
+"""Trackers of the user's choice, through accelerate: TensorBoard, Weights & Biases, MLflow, ..."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from accelerate import Accelerator
+from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
+
+from unbounded.training.metrics_log import Listener
+
+#: What a tracker shows the runs under.
+PROJECT: Final = "unbounded"
+_NOT_VALUES = {"kind", "batch", "lengths", "count"}
+#: What a tracker calls a run's name, where it takes one.
+_RUN_NAMES: Final = {
+    "wandb": "name",
+    "mlflow": "run_name",
+    "swanlab": "experiment_name",
+    "clearml": "task_name",
+    "trackio": "name",
+}
+_PACKAGES: Final = {"tensorboard": "unbounded[tensorboard]"}
+
+
+def tracker_names(text: str | None) -> tuple[str, ...]:
+    """The names in `tensorboard,wandb`, each once."""
+    return tuple(dict.fromkeys(name.strip() for name in (text or "").split(",") if name.strip()))
+
+
+def tracker_faults(names: Sequence[str]) -> list[str]:
+    """What is wrong with trackers that were named: accelerate leaves out what it does not find."""
+    there = {str(name) for name in get_available_trackers()}
+    faults = []
+    for name in names:
+        if name not in LOGGER_TYPE_TO_CLASS:
+            valid = ", ".join(sorted(LOGGER_TYPE_TO_CLASS))
+            faults.append(f"log_with: unknown tracker {name!r}; valid: {valid}")
+        elif name not in there:
+            package = _PACKAGES.get(name, name)
+            faults.append(f"log_with: {name} is not installed; pip install '{package}'")
+    return faults
+
+
+class Trackers:
+    """A run's records, given to the trackers that an accelerator was made with.
+
+    They are opened with the first record, so that a run that cannot begin leaves nothing behind.
+    What a tracker fails in costs its numbers, with one warning, and not the run.
+
+    Args:
+        accelerator: made with `log_with`; its process is the one that writes.
+        run_name: how the run is called.
+        config: of the run, as plain data.
+    """
+
+    def __init__(self, accelerator: Accelerator, run_name: str, config: Mapping[str, Any]) -> None:
+        self._accelerator, self._run_name, self._config = accelerator, run_name, config
+        self._is_open = self._has_failed = False
+
+    def listener(self, prefix: str = "", after: int = 0) -> Listener:
+        """What writes each record of a phase as numbers.
+
+        Args:
+            prefix: stands before the names of its numbers.
+            after: batches of the phases before; a tracker's steps only go up.
+        """
+
+        def listen(record: dict[str, Any]) -> None:
+            kind = record["kind"]
+            where = f"{kind}/{record['lengths'].replace(':', '-')}" if "lengths" in record else kind
+            values = {
+                f"{prefix}{where}/{name}": value
+                for name, value in record.items()
+                if name not in _NOT_VALUES
+            }
+            self._try(lambda: self._log(values, after + record["batch"]))
+
+        return listen
+
+    def close(self) -> None:
+        """Let every tracker finish."""
+        if self._is_open:
+            for tracker in self._accelerator.trackers:
+                self._try(tracker.finish)
+
+    def _log(self, values: dict[str, Any], step: int) -> None:
+        if not self._is_open:
+            names = {name: {key: self._run_name} for name, key in _RUN_NAMES.items()}
+            self._accelerator.init_trackers(PROJECT, dict(_flat("", self._config)), names)
+            self._is_open = True
+        self._accelerator.log(values, step=step)
+
+    def _try(self, act: Callable[[], Any]) -> None:
+        if self._has_failed:
+            return
+        try:
+            act()
+        except Exception as error:  # whatever a tracker fails in: it is not worth the run
+            self._has_failed = True
+            reason = str(error).split("\n", 1)[0]
+            print(
+                f"warning: log_with: the trackers get no more of this run "
+                f"({type(error).__name__}: {reason}); metrics.jsonl has all of it",
+                file=sys.stderr,
+            )
+
+
+def _flat(prefix: str, data: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """A config as trackers take it: dotted names, and plain values."""
+    made: list[tuple[str, Any]] = []
+    for name, value in data.items():
+        if isinstance(value, Mapping):
+            made += _flat(f"{prefix}{name}.", value)
+        else:
+            plain = isinstance(value, str | int | float) or value is None
+            made.append((f"{prefix}{name}", value if plain else str(value)))
+    return [(name, "null" if value is None else value) for name, value in made]

@@ -1,0 +1,99 @@
+"""Trackers through accelerate: what they get, and that a run does not depend on them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from accelerate import tracking
+from accelerate.tracking import GeneralTracker
+
+from tests.experiments.tiny import assert_same_run, tiny
+from unbounded.errors import ConfigError
+from unbounded.experiments.run.run import train_run
+from unbounded.experiments.run.trackers import tracker_faults, tracker_names
+from unbounded.training.metrics_log import read_metrics
+
+
+class Recorder(GeneralTracker):
+    """In the place of Weights & Biases: keeps what it is told."""
+
+    name = "wandb"
+    requires_logging_directory = False
+    told: dict[str, Any]
+    failing_at = 10**9
+
+    def __init__(self, run_name: str, **options: Any) -> None:
+        super().__init__()
+        type(self).told = {"project": run_name, "options": options, "log": [], "finished": False}
+
+    @property
+    def tracker(self) -> None:
+        return None
+
+    def store_init_configuration(self, values: dict[str, Any]) -> None:
+        self.told["config"] = values
+
+    def log(self, values: dict[str, Any], step: int | None = None, **_: Any) -> None:
+        if len(self.told["log"]) == self.failing_at:
+            raise ConnectionError("no network\nat all")
+        self.told["log"].append((step, values))
+
+    def finish(self) -> None:
+        self.told["finished"] = True
+
+
+@pytest.fixture
+def recorder(monkeypatch: pytest.MonkeyPatch) -> type[Recorder]:
+    monkeypatch.setitem(tracking.LOGGER_TYPE_TO_CLASS, "wandb", Recorder)
+    monkeypatch.setattr(tracking, "_available_trackers", [tracking.LoggerType.WANDB])
+    monkeypatch.setattr(Recorder, "failing_at", 10**9)
+    return Recorder
+
+
+def test_a_tracker_gets_every_record_the_name_and_the_config(
+    tmp_path: Path, recorder: type[Recorder]
+) -> None:
+    folder = train_run(tiny(batches=20), root=tmp_path, quiet=True, log_with=["wandb"]).folder
+    records = read_metrics(folder / "metrics.jsonl")
+    told = recorder.told
+    assert told["project"] == "unbounded"
+    assert told["options"] == {"name": folder.name}
+    assert told["config"]["task"] == "copy"
+    assert told["config"]["model.memory.name"] == "queue"
+    assert all(isinstance(value, str | int | float) for value in told["config"].values())
+    assert [step for step, _ in told["log"]] == [record["batch"] for record in records]
+    (_, values), record = told["log"][0], records[0]
+    assert record["kind"] == "train"
+    assert values == {
+        f"train/{name}": value for name, value in record.items() if name not in ("kind", "batch")
+    }
+    assert "train/gradient_norm" in values
+    assert told["finished"]
+
+
+def test_a_tracker_that_fails_costs_its_numbers_and_not_the_run(
+    tmp_path: Path, recorder: type[Recorder], capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorder.failing_at = 1
+    config = tiny(batches=20)
+    folder = train_run(config, root=tmp_path / "one", quiet=True, log_with=["wandb"]).folder
+    said = capsys.readouterr().err
+    assert said.count("warning: log_with: the trackers get no more of this run") == 1
+    assert "ConnectionError: no network)" in said
+    assert_same_run(folder, train_run(config, root=tmp_path / "other", quiet=True).folder)
+
+
+def test_names_and_their_faults(tmp_path: Path, recorder: type[Recorder]) -> None:
+    assert tracker_names(" wandb, mlflow ,,wandb") == ("wandb", "mlflow")
+    assert tracker_names(None) == ()
+    assert tracker_faults(["wandb"]) == []
+    assert tracker_faults(["mlflow", "wondb"]) == [
+        "log_with: mlflow is not installed; pip install 'mlflow'",
+        "log_with: unknown tracker 'wondb'; valid: "
+        + ", ".join(sorted(tracking.LOGGER_TYPE_TO_CLASS)),
+    ]
+    with pytest.raises(ConfigError, match="log_with: mlflow is not installed"):
+        train_run(tiny(), root=tmp_path, log_with=["mlflow"])
+    assert not list(tmp_path.iterdir())
