@@ -38,6 +38,9 @@ class Memory(ABC, Generic[StateT, InstructionT]):
     head_bias: bool = True
     #: Whether a layer calls `first_write` before the first step.
     writes_first: bool = False
+    #: The heads that are strengths of a write: where all of them are 0, a step writes nothing.
+    #: Empty where a memory always writes.
+    write_strengths: tuple[str, ...] = ()
 
     @property
     def kernel(self) -> kernels.Structure | None:

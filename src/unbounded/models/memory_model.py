@@ -75,6 +75,8 @@ class MemoryModel(
             first.
         input_bits: with embedding_size None, the low so many bits of a symbol's number are an input
             each, what is above them one more, a number; 0 for the number alone.
+        read_only_token: the symbol from whose first occurrence on nothing is written, as in the
+            answer phase of Yang 2016; None writes always.
         backend: "auto", "reference" or a kernel by name.
     Raises:
         ChoiceError: there is no memory, controller or initialization of that name.
@@ -98,6 +100,7 @@ class MemoryModel(
         output_initialization: str = "normal",
         symbol_initialization: str = "as_model",
         input_bits: int | None = None,
+        read_only_token: int | None = None,
         backend: str = "auto",
     ) -> None:
         super().__init__()
@@ -125,6 +128,7 @@ class MemoryModel(
             size,
             output_bias=output_bias,
             input_bits=input_bits,
+            read_only_token=read_only_token,
         )
         initialize(self.sequence, *initialize_by)
 

@@ -181,11 +181,15 @@ class _Run:
                 self._model,
                 trained[1],
                 trained[2],
-                lambda: planned.scoring.validate(exam),
+                lambda: planned.validation(exam),
                 every=training.plateau_every,
                 hold=training.plateau_hold,
                 factor=training.plateau_factor,
                 smallest=training.plateau_least,
+                patience=training.plateau_patience,
+                window=training.plateau_window,
+                restoring=training.plateau_restore,
+                measure=training.plateau_measure,
             )
         state = run_phase(
             self._folder,
