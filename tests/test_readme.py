@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import unbounded
+from unbounded.models import least_decided
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -50,6 +51,13 @@ def test_the_examples_of_rounding_run_as_they_stand(capsys):
     assert removed == str(space["found"].removed)
     assert head.split()[:2] == ["current", "next"]
     assert [row.split()[:2] for row in rows] == [["a", "a"], ["a", "b"], ["b", "b"], ["b", "a"]]
+
+
+def test_what_rounding_says_of_the_batch_of_least_decided_is_so():
+    """Item 25: the page did not say which batch, and its own `streams` was none."""
+    space = run_examples(ROOT / "docs" / "rounding.md", 3)
+    assert least_decided(space["machine"], space["streams"].batch) in (0.5, 1.0)
+    assert 1 / 3 < least_decided(space["model"], space["streams"].batch) < 1
 
 
 def test_the_example_of_own_parts_runs_as_it_stands(capsys):

@@ -521,7 +521,7 @@ def test_a_memory_of_a_config_file_that_is_none(
 
 @pytest.mark.parametrize("option", ["--proto", "--quie", "--conf"])
 def test_options_are_not_abbreviated(option: str, capsys: Capture) -> None:
-    """Finding 4 of the outside tests: some parsers took what others did not see."""
+    """Item 4 of the outside tests: some parsers took what others did not see."""
     assert f"unknown option '{option}'. Did you mean" in failing(capsys, "train", "copy", option)
 
 
@@ -532,6 +532,7 @@ def test_options_of_a_model_that_have_moved_say_where_to(capsys: Capture) -> Non
 
 
 def test_a_printed_config_is_the_run_itself(capsys: Capture, tmp_path: Path) -> None:
+    """Item 4: a file's protocol had no effect, its task was overlooked, and a printed one null."""
     path = tmp_path / "mine.yaml"
     for given in (("anbn", "--protocol", "paper"), ("copy", "--model.memory", "deque")):
         assert main(["train", *given, "--seed", "4", "--print_config"]) == 0
@@ -547,6 +548,9 @@ def test_a_printed_config_is_the_run_itself(capsys: Capture, tmp_path: Path) -> 
     assert "name: queue" in out
     assert "clip_by: value" in out
     assert "capacity" not in out
+    path.write_text("task: anbn\nprotocol: nonsense\n")
+    said = failing(capsys, "train", "--config", str(path))
+    assert "unknown protocol 'nonsense'. Valid: paper." in said
 
 
 def test_an_unknown_option_names_a_few_and_not_all(capsys: Capture) -> None:

@@ -85,6 +85,27 @@ def test_what_says_nothing(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("task", ["anbn", "binary_addition"])
+def test_no_memory_in_the_place_of_a_presets(
+    task: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Item 22: the preset's own capacity and overflow were then refused as idle."""
+    assert main(["train", task, "--model.memory", "none", "--print_config"]) == 0
+    out = capsys.readouterr().out
+    assert "  memory:\n    name: none\n  controller:" in out
+
+
+def test_what_is_sampled_shows_where_the_target_begins(capsys: pytest.CaptureFixture[str]) -> None:
+    """Item 23."""
+    assert main(["sample", "reversal", "-n", "1", "--lengths", "40:40"]) == 0
+    source, mark, target = capsys.readouterr().out.partition(" ||| ")
+    assert mark
+    assert source.split() == target.split()[::-1]
+    assert len(source.split()) == 40
+    said = failing(capsys, "sample", "copy", "2")
+    assert "expected an option such as --NAME VALUE after 'copy', got '2'" in said
+
+
 YAMLS = {
     "task: [copy]": "unknown task ['copy']",
     "task: !!set {copy}": "unknown task",

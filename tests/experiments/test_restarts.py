@@ -15,6 +15,7 @@ from unbounded.experiments.config.schema import RunConfig, run_name, to_dict
 from unbounded.experiments.run.run import train_run
 from unbounded.experiments.tables.measures import measures
 from unbounded.experiments.trials.restarts import report_restarts, seeds_of, train_restarts
+from unbounded.tasks import LengthRange
 
 
 def made_up(config: RunConfig, percent: float, nats: float) -> dict[str, Any]:
@@ -128,6 +129,19 @@ def test_sources_with_targets_have_restarts_too(tmp_path: Path) -> None:
     assert result is not None
     assert result.data["chosen_by"] == "training perplexity"
     assert set(result.data["median"]) == {"train_coarse", "train_fine", "test_coarse", "test_fine"}
+
+
+@pytest.mark.parametrize("lengths", [["5:6"], ["1:3"], ["01:3"], ["1 : 3", "4:6"], ["4:6"]])
+def test_restarts_scored_at_any_lengths_are_compared(tmp_path: Path, lengths: list[str]) -> None:
+    """Item 8: all was trained, and then KeyError '1:3': ranges were compared as texts."""
+    config = tiny(batches=2, accuracy_every=0, report_every=1)
+    config.evaluation.lengths = lengths
+    result = train_restarts(config, 2, root=tmp_path, quiet=True)
+    assert result is not None
+    scored = {str(LengthRange.parse(text)) for text in lengths}
+    median = result.data["median"]
+    assert (median["train_coarse"] is not None) is ("1:3" in scored)
+    assert (median["test_coarse"] is not None) is ("4:6" in scored)
 
 
 def test_a_restart_that_fails_is_named(tmp_path: Path) -> None:
