@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         save_trace,
     )
     from unbounded.memories import (
+        LieAccessMemory,
         NeuralDeque,
         NeuralQueue,
         NeuralStack,
@@ -61,6 +62,7 @@ __all__ = [
     "ElmanController",
     "GRUController",
     "LSTMController",
+    "LieAccessMemory",
     "MemoryRNN",
     "MemoryRNNState",
     "NeuralDeque",

@@ -48,6 +48,11 @@ class Memory(ABC, Generic[StateT, InstructionT]):
         return None
 
     @property
+    def no_kernel(self) -> str:
+        """Why no kernel serves this memory, where none does."""
+        return f"no kernel knows the memory {type(self).__name__}"
+
+    @property
     @abstractmethod
     def heads(self) -> tuple[Head, ...]:
         """The heads that fill an Instruction, in the order of its fields."""
@@ -188,7 +193,7 @@ class Memory(ABC, Generic[StateT, InstructionT]):
             state = self.initial_state(batch_size, dtype=first.dtype, device=first.device)
         self.check_state(state, batch_size, first)
         kernel = kernel_of(self)
-        reason: str | None = f"no kernel knows the memory {type(self).__name__}"
+        reason: str | None = self.no_kernel
         if kernel is not None:
             reason = kernels.why_not(*instructions, *state) or negative_field(
                 kernel, instructions, state
