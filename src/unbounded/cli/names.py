@@ -60,6 +60,8 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "middle and the list moves.",
         "turing_tape": "N locations of M numbers with R read heads and W write heads, all of "
         "them soft.",
+        "lie_access": "Rows of a key, a value and a strength; heads move over the keys by "
+        "actions of a Lie group.",
     },
     "controllers": {
         "lstm": "An LSTM cell with one bias a gate, which is what the paper's "
@@ -94,6 +96,7 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "(Stack RNN)",
         "deleu2016": "Learning Operations on a Stack with Neural Turing Machines (Dyck words)",
         "graves2014": "Neural Turing Machines (copy, repeat copy, associative recall)",
+        "yang2016": "Lie Access Neural Turing Machine (permutations, arithmetic, programs, words)",
         "matrix": "Every memory on every algorithmic task at one budget (of no paper)",
     },
 }

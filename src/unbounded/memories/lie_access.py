@@ -86,6 +86,7 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
 
     Instruction: type[Any] = INSTRUCTIONS[True, True, False]
     State = LieAccessState
+    write_strengths = ("strength",)
 
     def __init__(
         self,

@@ -11,6 +11,7 @@ from huggingface_hub import PyTorchModelHubMixin
 from torch import Tensor, nn
 
 from unbounded.errors import CheckpointError, ChoiceError, ConfigError
+from unbounded.models import initial_state
 from unbounded.models.initialization import (
     INITIALIZATIONS,
     OUTPUT_INITIALIZATIONS,
@@ -64,6 +65,8 @@ class MemoryModel(
             None for the controller's own output.
         output_bias: whether the logits have a bias.
         learn_initial_state: whether the controller's first state is a parameter; zero otherwise.
+        map_initial_state: whether each learned number of the first state is the sum of two, as in
+            the program of Yang & Rush 2017.
         initialization: of the layer: "glorot", "torch" as PyTorch's own layers, "sums" of uniform
             numbers, as in the authors' program of Joulin & Mikolov 2015, or "glorot_parts" for a
             draw of each kind of input and each head and biases of 0, as in that of Deleu & Dureau
@@ -96,6 +99,7 @@ class MemoryModel(
         readout_size: int | None = None,
         output_bias: bool = True,
         learn_initial_state: bool = False,
+        map_initial_state: bool = False,
         initialization: str = "glorot",
         output_initialization: str = "normal",
         symbol_initialization: str = "as_model",
@@ -108,6 +112,7 @@ class MemoryModel(
         one_hot = embedding_size is None and input_bits is None
         faults = initialization_faults(*initialize_by, one_hot=one_hot)
         faults += bit_faults(input_bits, embedding_size)
+        faults += map_faults(map_initial_state, learn_initial_state)
         if faults:
             raise ConfigError(faults)
         seen = inputs if input_bits is None else input_size(inputs, input_bits)
@@ -131,6 +136,8 @@ class MemoryModel(
             read_only_token=read_only_token,
         )
         initialize(self.sequence, *initialize_by)
+        if map_initial_state:
+            initial_state.map_initial_state(layer)
 
     @classmethod
     def from_pretrained(
@@ -171,6 +178,13 @@ class MemoryModel(
         """As `SequenceModel.forward`: logits [B, T, V] and the state."""
         logits, state = self.sequence(inputs, state, lengths)
         return logits, state
+
+
+def map_faults(mapped: bool, learned: bool) -> list[str]:
+    """What is wrong with the option `map_initial_state`, a line or none."""
+    if learned or not mapped:
+        return []
+    return ["map_initial_state: has no effect on a first state that is zero; leave it at False"]
 
 
 def initialization_faults(

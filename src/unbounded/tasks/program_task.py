@@ -7,10 +7,12 @@ first and nothing fed back, Yang 2016, arXiv:1602.08671.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from unbounded.errors import ConfigError
 from unbounded.tasks.batch import Batch
@@ -22,6 +24,7 @@ from unbounded.tasks.programs import (
     OPERATORS,
     PROGRAM_END,
     Program,
+    check_program,
     compose,
     operator_faults,
     words_of,
@@ -73,7 +76,7 @@ class ProgramTask(Task):
         self.name, self.nesting, self.operators = name, nesting, operators
         self.train_lengths, self.test_lengths = train_lengths, test_lengths
         self.input_vocabulary = self.output_vocabulary = CHARACTERS
-        self.answer_token = _PLACES[PROGRAM_END]
+        self.answer_token, self.end_token = _PLACES[PROGRAM_END], _PLACES[ANSWER_END]
 
     def batch(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
@@ -101,6 +104,12 @@ class ProgramTask(Task):
             Example(tuple(program.text), tuple(_answer(program)[:-1]))
             for program in self.programs(seed, split, start, size, lengths)
         ]
+
+    def asked(self, symbols: Sequence[str]) -> Tensor:
+        """See `Task.asked`; the characters of a program."""
+        text = "".join(symbols)
+        check_program(text)
+        return torch.tensor([_PLACES[each] for each in text + PROGRAM_END])
 
     def programs(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None

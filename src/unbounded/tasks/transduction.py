@@ -9,6 +9,7 @@ Source: Grefenstette et al. 2015, arXiv:1506.02516, section 4.1.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -133,7 +134,7 @@ class TransductionTask(Task):
         fed = target if self._fed_back else ()
         self.input_vocabulary = (START, SEPARATOR, *source, *fed)
         self.output_vocabulary = (END, *target)
-        self.end_token = 0
+        self.end_token: int = 0
         self._first_source = 2
         self._first_target = 2 + len(source)
         self.output_to_input = torch.arange(len(self.output_vocabulary)) + self._first_target - 1
@@ -179,6 +180,23 @@ class TransductionTask(Task):
     def available(self, split: str, lengths: LengthRange) -> int | None:
         """See `Task.available`."""
         return self.pairs.available(split, lengths)
+
+    def asked(self, symbols: Sequence[str]) -> Tensor:
+        """See `Task.asked`."""
+        if self._fed_back:
+            return super().asked(symbols)
+        places = {symbol: place for place, symbol in enumerate(self.source_vocabulary)}
+        faults = [] if symbols else ["source: expected at least one symbol, got none"]
+        faults += [
+            f"source: symbol {number} is {symbol!r}, which is not among the {len(places)} of task "
+            f"{self.name}: {', '.join(list(places)[:3])} ... {list(places)[-1]}"
+            for number, symbol in enumerate(symbols, start=1)
+            if symbol not in places
+        ]
+        if faults:
+            raise ConfigError(faults)
+        source = [self._first_source + places[symbol] for symbol in symbols]
+        return torch.tensor([0, *source, _SEPARATOR_TOKEN])
 
     def examples(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None

@@ -25,7 +25,7 @@ from unbounded.experiments.config.schema import EvaluationConfig, ModelConfig, R
 from unbounded.experiments.config.types import type_faults
 from unbounded.memories import BACKENDS
 from unbounded.models.inputs import bit_faults
-from unbounded.models.memory_model import initialization_faults
+from unbounded.models.memory_model import initialization_faults, map_faults
 from unbounded.models.model_parts import (
     NO_MEMORY,
     can_read_only,
@@ -123,6 +123,7 @@ def model_faults(model: ModelConfig) -> list[str]:
         one_hot=model.embedding_size is None and model.input_bits is None,
     )
     lines += bit_faults(model.input_bits, model.embedding_size)
+    lines += map_faults(model.map_initial_state, model.learn_initial_state)
     return found + [f"model.{line}" for line in lines]
 
 

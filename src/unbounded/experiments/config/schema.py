@@ -32,6 +32,8 @@ class ModelConfig:
         symbol_initialization: of the columns of one-hot symbols: as_model, or normal for N(0, 1).
         input_bits: with embedding_size null, the low so many bits of a symbol's number are an input
             each, what is above them one more, a number; 0 for the number alone, null for one-hot.
+        map_initial_state: each learned number of the first state is the sum of two, as in the
+            program of Yang & Rush 2017.
         answer_writes: on tasks that are fed one symbol while answering, whether the memory is
             written then: true, false, or null for false where the memory can.
     """
@@ -47,6 +49,7 @@ class ModelConfig:
     output_initialization: str = "normal"
     symbol_initialization: str = "as_model"
     input_bits: int | None = None
+    map_initial_state: bool = False
     answer_writes: bool | None = True
 
 
