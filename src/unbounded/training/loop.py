@@ -24,7 +24,8 @@ from unbounded.training.options import PhaseOptions
 from unbounded.training.progress import Progress
 from unbounded.training.signals import Interrupted, StopRequest
 from unbounded.training.state import LoopState
-from unbounded.training.stopping import Assess, StopRule
+from unbounded.training.stopping import FAILED, Assess, StopRule
+from unbounded.training.tail import tail_of
 
 
 class Phase:
@@ -69,6 +70,7 @@ class Phase:
     ) -> None:
         self._task = task
         self._model, _, self._schedule = trained
+        self._tail = tail_of(self._schedule)
         self._accelerator = accelerator
         self._options = options
         self._log = log
@@ -150,15 +152,30 @@ class Phase:
         if options.accuracy_every and state.batch % options.accuracy_every == 0:
             for lengths in options.accuracy_lengths:
                 self._accuracy(state, lengths)
-        reason = self._stop_rule(state, self._watched_assess(state), self._recorder(state))
-        if reason is None:
-            reason = options.over(state.batch, state.symbols, self._clock.seconds)
+        reason = self._reason(state)
         if self._accelerator.num_processes == 1:
             self._request.check()
+        if reason and self._tail and self._tail.begin is None and not reason.startswith(FAILED):
+            self._tail.start(state.batch, reason)
+            self._progress.say(f"after batch {state.batch} {reason}; now the learning rate falls")
+            reason = None
         state.finished = reason
         state.actions_due = False
         if reason or state.batch % options.checkpoint_every == 0 or self._clock.overdue():
             self._save(state)
+
+    def _reason(self, state: LoopState) -> str | None:
+        """Why training is over, or its learning rate falls from now on; None to go on as it is."""
+        tail, seconds = self._tail, self._clock.seconds
+        if tail is not None and tail.begin is not None:
+            return tail.over(state.batch)
+        reason = self._stop_rule(state, self._watched_assess(state), self._recorder(state))
+        if reason is not None:
+            return reason
+        # The budget has room for the tail.
+        batches = state.batch + (0 if tail is None else tail.batches)
+        share = batches / max(state.batch, 1)
+        return self._options.over(batches, int(share * state.symbols), share * seconds)
 
     def _save(self, state: LoopState) -> None:
         state.elapsed_s = self._clock.elapsed()

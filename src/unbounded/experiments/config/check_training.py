@@ -38,6 +38,7 @@ _WHOLE = (
     "keep_checkpoints",
     "converged_reports",
     "curriculum_every",
+    "tail_batches",
 )
 
 
@@ -82,10 +83,25 @@ def training_faults(training: TrainingConfig) -> list[str]:
     check_number(found, "training.prediction_clip", training.prediction_clip, 0, 0.1)
     if not training.give_up_after:
         check_idle(found, "training", training, ("give_up_perplexity",), "without give_up_after")
-    elif training.report_every > 0 and training.give_up_after % training.report_every:
+    check_number(found, "training.patience", training.patience, 0)
+    for name in ("give_up_after", "patience"):
+        value, every = getattr(training, name), training.report_every
+        if every > 0 and value % every:
+            found.append(
+                f"training.{name}: expected a multiple of training.report_every ({every}), got "
+                f"{value}"
+            )
+    if training.schedule != "tail":
+        check_idle(found, "training", training, ("tail_batches",), "without schedule tail")
+    elif training.tail_batches >= training.batches:
         found.append(
-            "training.give_up_after: expected a multiple of training.report_every "
-            f"({training.report_every}), got {training.give_up_after}"
+            f"training.tail_batches: expected fewer than training.batches ({training.batches}), "
+            f"got {training.tail_batches}"
+        )
+    elif training.plateau_every:
+        found.append(
+            "training.plateau_every: beside schedule tail two rules would lower the learning rate; "
+            "leave one out"
         )
     if training.minutes is not None:
         check_number(found, "training.minutes", training.minutes, 0, above=True)
