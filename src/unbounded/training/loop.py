@@ -157,7 +157,11 @@ class Phase:
             self._request.check()
         if reason and self._tail and self._tail.begin is None and not reason.startswith(FAILED):
             self._tail.start(state.batch, reason)
-            self._progress.say(f"after batch {state.batch} {reason}; now the learning rate falls")
+            why = reason.partition(":")[0]
+            self._progress.say(
+                f"after batch {state.batch} the learning rate falls for {self._tail.batches} "
+                f"batches: {why}"
+            )
             reason = None
         state.finished = reason
         state.actions_due = False
