@@ -17,6 +17,7 @@ from unbounded.training import finite
 from unbounded.training.carry import Carry
 from unbounded.training.checkpoint import Checkpoints
 from unbounded.training.clock import Clock
+from unbounded.training.dealing import Dealer
 from unbounded.training.metrics_log import MetricsLog
 from unbounded.training.objective import perplexity
 from unbounded.training.online import Trained, make_trainer
@@ -31,10 +32,10 @@ from unbounded.training.tail import tail_of
 class Phase:
     """A phase of teacher-forced training: a gradient step a batch, or one a piece of a batch.
 
-    Batch n holds the task's training examples n * B to (n + 1) * B - 1, so the data order needs
-    no state. Between two batches come, in this order and each when it is due: the report of
-    training perplexity, the accuracies, the stop rule, a checkpoint. They are repeatable: a run
-    interrupted among them takes them up again from the first.
+    What a batch has follows from its number (`Dealer`), so the data order needs no state. Between
+    two batches come, in this order and each when it is due: the report of training perplexity, the
+    accuracies, the stop rule, a checkpoint. They are repeatable: a run interrupted among them takes
+    them up again from the first.
 
     Args:
         task: yields the batches.
@@ -82,6 +83,7 @@ class Phase:
         self._trainer = make_trainer(
             trained, accelerator, self._totals, options, objective=task.objective, carry=carry
         )
+        self._dealer = Dealer(task, options.seed, options.batch_size, options.deal)
         self._in_pieces = options.piece_steps is not None
         self._clock = Clock(now, 60 * options.checkpoint_minutes)
 
@@ -118,9 +120,8 @@ class Phase:
 
     def _step(self, state: LoopState) -> int:
         """Train one batch, or what is left of it; the signal that asked to stop, or 0."""
-        options, size = self._options, self._options.batch_size
-        lengths = options.lengths_of(state.batch) if self._task.has_lengths else None
-        whole = self._task.batch(options.seed, "train", state.batch * size, size, lengths)
+        size = self._options.batch_size
+        whole = self._dealer.batch(state.batch, self._lengths_of(state.batch))
         stop = 0
         for result in self._trainer.train(whole, state.batch):
             state.window_nats += result.nats
@@ -142,6 +143,11 @@ class Phase:
         state.batch += 1
         state.actions_due = True
         return stop
+
+    def _lengths_of(self, batch: int) -> LengthRange | None:
+        """The range of a batch: of those that are dealt together, that of the first."""
+        options = self._options
+        return options.lengths_of(batch - batch % options.deal) if self._task.has_lengths else None
 
     def _act(self, state: LoopState) -> None:
         """Do what is due after `state.batch` batches."""

@@ -55,6 +55,9 @@ def training_faults(training: TrainingConfig) -> list[str]:
     for name in _WHOLE:
         check_number(found, f"training.{name}", getattr(training, name), 1, 1_000_000_000)
     check_number(found, "training.batch_size", training.batch_size, 1, 1_000_000)
+    check_number(found, "training.deal", training.deal, 1, 10_000)
+    if training.deal != 1 and training.piece_steps is not None:
+        found.append("training.deal: streams that are cut into pieces are not dealt; give 1")
     for name in ("accuracy_every", "plateau_every", "plateau_hold"):
         check_number(found, f"training.{name}", getattr(training, name), 0)
     factor = training.plateau_factor

@@ -62,6 +62,8 @@ class TrainingConfig:
         tail_batches: batches over which a tail falls.
         batch_size: sequences a batch, over all processes; of streams and texts, how many run in
             parallel.
+        deal: batches whose examples are sorted by length and dealt again, so that little is
+            padding; 1 for none.
         batches: budget in batches.
         symbols: budget in input symbols, null for none.
         minutes: budget in minutes of training, null for none.
@@ -110,6 +112,7 @@ class TrainingConfig:
     schedule: str = "constant"
     tail_batches: int = 500
     batch_size: int = 10
+    deal: int = 1
     batches: int = 20000
     symbols: int | None = None
     minutes: float | None = None
