@@ -70,6 +70,11 @@ def test_the_examples_of_coming_from_lstm_run_as_they_stand():
     assert space["h_n"].shape == (2, 2, 64)
 
 
+def test_the_example_of_machines_runs_as_it_stands(capsys):
+    run_examples(ROOT / "docs" / "machines.md", 1)
+    assert capsys.readouterr().out == "10 of 10 words of 640 symbols\n"
+
+
 def pages() -> list[Path]:
     return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 

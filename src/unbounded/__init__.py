@@ -7,6 +7,7 @@ Data enters at the top of this list and leaves at the bottom; a folder imports o
     memories/     the data structures as equations: one file a memory, readable beside its paper
     layers/       controller + heads + memory over time
     models/       tokens -> embedding -> layer -> logits
+    machines/     golden machines: networks whose weights are written down, exact at any length
     training/     objective, loop, curricula, schedules, checkpoints
     evaluation/   metrics, length sweeps, reports (JSON); scorings/: one file a scoring
     figures/      draws saved reports, traces and tables; runs no model
@@ -82,8 +83,8 @@ __all__ = [
 ]
 
 _FOLDERS = (
-    "tasks", "kernels", "memories", "layers", "models", "training", "evaluation", "figures",
-    "experiments", "cli", "errors",
+    "tasks", "kernels", "memories", "layers", "models", "machines", "training", "evaluation",
+    "figures", "experiments", "cli", "errors",
 )  # fmt: skip
 
 

@@ -88,6 +88,7 @@ NAMES: Final[dict[str, dict[str, str]]] = {
     "schedules": {
         "constant": "",
         "linear": "",
+        "tail": "",
     },
     "papers": {
         "grefenstette2015": "Learning to Transduce with Unbounded Memory (Neural Stack, Queue, "

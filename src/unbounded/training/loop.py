@@ -17,6 +17,7 @@ from unbounded.training import finite
 from unbounded.training.carry import Carry
 from unbounded.training.checkpoint import Checkpoints
 from unbounded.training.clock import Clock
+from unbounded.training.dealing import Dealer
 from unbounded.training.metrics_log import MetricsLog
 from unbounded.training.objective import perplexity
 from unbounded.training.online import Trained, make_trainer
@@ -24,16 +25,17 @@ from unbounded.training.options import PhaseOptions
 from unbounded.training.progress import Progress
 from unbounded.training.signals import Interrupted, StopRequest
 from unbounded.training.state import LoopState
-from unbounded.training.stopping import Assess, StopRule
+from unbounded.training.stopping import FAILED, Assess, StopRule
+from unbounded.training.tail import tail_of
 
 
 class Phase:
     """A phase of teacher-forced training: a gradient step a batch, or one a piece of a batch.
 
-    Batch n holds the task's training examples n * B to (n + 1) * B - 1, so the data order needs
-    no state. Between two batches come, in this order and each when it is due: the report of
-    training perplexity, the accuracies, the stop rule, a checkpoint. They are repeatable: a run
-    interrupted among them takes them up again from the first.
+    What a batch has follows from its number (`Dealer`), so the data order needs no state. Between
+    two batches come, in this order and each when it is due: the report of training perplexity, the
+    accuracies, the stop rule, a checkpoint. They are repeatable: a run interrupted among them takes
+    them up again from the first.
 
     Args:
         task: yields the batches.
@@ -69,6 +71,7 @@ class Phase:
     ) -> None:
         self._task = task
         self._model, _, self._schedule = trained
+        self._tail = tail_of(self._schedule)
         self._accelerator = accelerator
         self._options = options
         self._log = log
@@ -80,6 +83,7 @@ class Phase:
         self._trainer = make_trainer(
             trained, accelerator, self._totals, options, objective=task.objective, carry=carry
         )
+        self._dealer = Dealer(task, options.seed, options.batch_size, options.deal)
         self._in_pieces = options.piece_steps is not None
         self._clock = Clock(now, 60 * options.checkpoint_minutes)
 
@@ -116,9 +120,8 @@ class Phase:
 
     def _step(self, state: LoopState) -> int:
         """Train one batch, or what is left of it; the signal that asked to stop, or 0."""
-        options, size = self._options, self._options.batch_size
-        lengths = options.lengths_of(state.batch) if self._task.has_lengths else None
-        whole = self._task.batch(options.seed, "train", state.batch * size, size, lengths)
+        size = self._options.batch_size
+        whole = self._dealer.batch(state.batch, self._lengths_of(state.batch))
         stop = 0
         for result in self._trainer.train(whole, state.batch):
             state.window_nats += result.nats
@@ -141,6 +144,11 @@ class Phase:
         state.actions_due = True
         return stop
 
+    def _lengths_of(self, batch: int) -> LengthRange | None:
+        """The range of a batch: of those that are dealt together, that of the first."""
+        options = self._options
+        return options.lengths_of(batch - batch % options.deal) if self._task.has_lengths else None
+
     def _act(self, state: LoopState) -> None:
         """Do what is due after `state.batch` batches."""
         options = self._options
@@ -150,15 +158,34 @@ class Phase:
         if options.accuracy_every and state.batch % options.accuracy_every == 0:
             for lengths in options.accuracy_lengths:
                 self._accuracy(state, lengths)
-        reason = self._stop_rule(state, self._watched_assess(state), self._recorder(state))
-        if reason is None:
-            reason = options.over(state.batch, state.symbols, self._clock.seconds)
+        reason = self._reason(state)
         if self._accelerator.num_processes == 1:
             self._request.check()
+        if reason and self._tail and self._tail.begin is None and not reason.startswith(FAILED):
+            self._tail.start(state.batch, reason)
+            why = reason.partition(":")[0]
+            self._progress.say(
+                f"after batch {state.batch} the learning rate falls for {self._tail.batches} "
+                f"batches: {why}"
+            )
+            reason = None
         state.finished = reason
         state.actions_due = False
         if reason or state.batch % options.checkpoint_every == 0 or self._clock.overdue():
             self._save(state)
+
+    def _reason(self, state: LoopState) -> str | None:
+        """Why training is over, or its learning rate falls from now on; None to go on as it is."""
+        tail, seconds = self._tail, self._clock.seconds
+        if tail is not None and tail.begin is not None:
+            return tail.over(state.batch)
+        reason = self._stop_rule(state, self._watched_assess(state), self._recorder(state))
+        if reason is not None:
+            return reason
+        # The budget has room for the tail.
+        batches = state.batch + (0 if tail is None else tail.batches)
+        share = batches / max(state.batch, 1)
+        return self._options.over(batches, int(share * state.symbols), share * seconds)
 
     def _save(self, state: LoopState) -> None:
         state.elapsed_s = self._clock.elapsed()

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from unbounded.errors import ChoiceError, ConfigError
+from unbounded.training.tail import Tail
 
 Schedule = Callable[[int], float]
 
@@ -40,15 +41,24 @@ OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
 RMSPROP_EPSILON = 1e-4
 
 
-def _constant(batches: int) -> Schedule:
+def _constant(batches: int, tail_batches: int) -> Schedule:
     return lambda batch: 1.0
 
 
-def _linear(batches: int) -> Schedule:
+def _linear(batches: int, tail_batches: int) -> Schedule:
     return lambda batch: max(0.0, 1.0 - batch / batches)
 
 
-SCHEDULES: dict[str, Callable[[int], Schedule]] = {"constant": _constant, "linear": _linear}
+def _tail(batches: int, tail_batches: int) -> Schedule:
+    return Tail(tail_batches)
+
+
+#: Made from the budget in batches and the length of a tail.
+SCHEDULES: dict[str, Callable[[int, int], Schedule]] = {
+    "constant": _constant,
+    "linear": _linear,
+    "tail": _tail,
+}
 
 
 def has_epsilon(name: str) -> bool:
@@ -112,18 +122,20 @@ def make_optimizer(
 
 
 def make_schedule(
-    optimizer: torch.optim.Optimizer, *, name: str, batches: int
+    optimizer: torch.optim.Optimizer, *, name: str, batches: int, tail_batches: int = 500
 ) -> torch.optim.lr_scheduler.LRScheduler:
     """The learning-rate schedule of that name, stepped once a batch.
 
     Args:
         optimizer: whose learning rate it sets.
-        name: one of `SCHEDULES`; "linear" falls to 0 at the end of the budget.
+        name: one of `SCHEDULES`; "linear" falls to 0 at the end of the budget, "tail" stays until
+            the phase that it is of would be over, and then falls to 0.
         batches: the budget.
+        tail_batches: batches that a tail takes, at least 1.
     Raises:
         ChoiceError: no schedule has that name.
     """
     if name not in SCHEDULES:
         raise ChoiceError("schedule", name, SCHEDULES)
-    factor: Any = SCHEDULES[name](batches)
+    factor: Any = SCHEDULES[name](batches, tail_batches)
     return torch.optim.lr_scheduler.LambdaLR(optimizer, factor)

@@ -17,6 +17,7 @@ class PhaseOptions:
         seed: of the training examples.
         lengths: range of the training sequences, or the range of each batch by its number.
         batch_size: sequences a batch over all processes.
+        deal: batches whose examples are sorted by length and dealt again; 1 for none.
         batches: budget.
         symbols: budget of input symbols, counted or not; None for none.
         minutes: budget of training time, None for none.
@@ -44,6 +45,7 @@ class PhaseOptions:
     batches: int
     symbols: int | None = None
     minutes: float | None = None
+    deal: int = 1
     clip: float = 1.0
     clip_by: str = "norm"
     piece_steps: int | None = None

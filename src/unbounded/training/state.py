@@ -7,6 +7,9 @@ from typing import Any
 
 from unbounded.errors import CheckpointError
 
+#: Fields that checkpoints of version 0.1 did not have.
+_LATER = {"symbols", "best_perplexity", "best_batch"}
+
 
 @dataclass
 class LoopState:
@@ -21,6 +24,7 @@ class LoopState:
         perplexity: the last training perplexity reported, None before the first.
         drawn: validation examples used up so far; each look takes fresh ones.
         solved_in_a_row, converged_in_a_row: counts of the stop rules.
+        best_perplexity, best_batch: the lowest training perplexity reported, and when.
         elapsed_s: wall-clock seconds of training over all sessions.
         metrics_lines: lines of metrics.jsonl that belong to this state.
         finished: why the run is over, None while it is not.
@@ -36,6 +40,8 @@ class LoopState:
     drawn: int = 0
     solved_in_a_row: int = 0
     converged_in_a_row: int = 0
+    best_perplexity: float | None = None
+    best_batch: int = 0
     elapsed_s: float = 0.0
     metrics_lines: int = 0
     finished: str | None = None
@@ -52,8 +58,7 @@ class LoopState:
             CheckpointError: fields are missing or unknown.
         """
         names = {item.name for item in fields(cls)}
-        # Checkpoints of version 0.1 did not count the symbols.
-        if not isinstance(data, dict) or set(data) | {"symbols"} != names:
+        if not isinstance(data, dict) or set(data) | _LATER != names:
             given = sorted(data) if isinstance(data, dict) else type(data).__name__
             raise CheckpointError(f"loop state must have the fields {sorted(names)}, got {given}")
         return cls(**data)

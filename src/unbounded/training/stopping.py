@@ -11,6 +11,10 @@ from unbounded.training.state import LoopState
 Record = Callable[[dict[str, Any]], None]
 
 
+#: What the reason begins with where a run is given up, and nothing is to be made of it.
+FAILED = "failed early"
+
+
 class Score(Protocol):
     """What an assessment says; `unbounded.evaluation` makes these."""
 
@@ -120,6 +124,31 @@ class WhenConverged:
         return f"converged: training perplexity at most {self._bound} in {self._times} reports"
 
 
+class WhenStalled:
+    """Stop when training perplexity has not been lower than ever for some batches.
+
+    Args:
+        every: batches between reports of training perplexity.
+        patience: batches without a better report.
+    """
+
+    def __init__(self, *, every: int, patience: int) -> None:
+        self._every, self._patience = every, patience
+
+    def __call__(self, state: LoopState, assess: Assess, record: Record) -> str | None:
+        """Compare the report that came now with the best one."""
+        if state.batch % self._every or state.perplexity is None:
+            return None
+        if state.best_perplexity is None or state.perplexity < state.best_perplexity:
+            state.best_perplexity, state.best_batch = state.perplexity, state.batch
+        if state.batch - state.best_batch < self._patience:
+            return None
+        return (
+            f"stalled: training perplexity was not below the {state.best_perplexity:.4f} of batch "
+            f"{state.best_batch} for {self._patience} batches"
+        )
+
+
 class WhenHopeless:
     """Stop when training has got nowhere by some batch: a failure found early is cheaper.
 
@@ -138,7 +167,7 @@ class WhenHopeless:
         if state.perplexity <= self._bound:
             return None
         return (
-            f"failed early: training perplexity is {state.perplexity:.4f} after {self._batch} "
+            f"{FAILED}: training perplexity is {state.perplexity:.4f} after {self._batch} "
             f"batches, above {self._bound:g}; another seed may learn it"
         )
 

@@ -177,7 +177,7 @@ def _task_faults(config: RunConfig, task: Task) -> list[str]:
     names = [name for name in vars(EvaluationConfig()) if name not in scoring.fields]
     check_idle(found, "evaluation", config.evaluation, names, on_task)
     if not task.has_lengths:
-        idle = ("lengths", "validation_lengths", "curriculum")
+        idle = ("lengths", "validation_lengths", "curriculum", "deal")
         check_idle(found, "training", training, idle, on_task)
         return found + rounding_faults(config, scoring)
     return found + _range_faults(config, task) + rounding_faults(config, scoring)

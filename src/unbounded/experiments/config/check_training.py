@@ -39,6 +39,7 @@ _WHOLE = (
     "keep_checkpoints",
     "converged_reports",
     "curriculum_every",
+    "tail_batches",
 )
 
 
@@ -55,6 +56,9 @@ def training_faults(training: TrainingConfig) -> list[str]:
     for name in _WHOLE:
         check_number(found, f"training.{name}", getattr(training, name), 1, 1_000_000_000)
     check_number(found, "training.batch_size", training.batch_size, 1, 1_000_000)
+    check_number(found, "training.deal", training.deal, 1, 10_000)
+    if training.deal != 1 and training.piece_steps is not None:
+        found.append("training.deal: streams that are cut into pieces are not dealt; give 1")
     for name in ("accuracy_every", "plateau_every", "plateau_hold"):
         check_number(found, f"training.{name}", getattr(training, name), 0)
     factor = training.plateau_factor
@@ -83,10 +87,25 @@ def training_faults(training: TrainingConfig) -> list[str]:
     check_number(found, "training.prediction_clip", training.prediction_clip, 0, 0.1)
     if not training.give_up_after:
         check_idle(found, "training", training, ("give_up_perplexity",), "without give_up_after")
-    elif training.report_every > 0 and training.give_up_after % training.report_every:
+    check_number(found, "training.patience", training.patience, 0)
+    for name in ("give_up_after", "patience"):
+        value, every = getattr(training, name), training.report_every
+        if every > 0 and value % every:
+            found.append(
+                f"training.{name}: expected a multiple of training.report_every ({every}), got "
+                f"{value}"
+            )
+    if training.schedule != "tail":
+        check_idle(found, "training", training, ("tail_batches",), "without schedule tail")
+    elif training.tail_batches >= training.batches:
         found.append(
-            "training.give_up_after: expected a multiple of training.report_every "
-            f"({training.report_every}), got {training.give_up_after}"
+            f"training.tail_batches: expected fewer than training.batches ({training.batches}), "
+            f"got {training.tail_batches}"
+        )
+    elif training.plateau_every:
+        found.append(
+            "training.plateau_every: beside schedule tail two rules would lower the learning rate; "
+            "leave one out"
         )
     if training.minutes is not None:
         check_number(found, "training.minutes", training.minutes, 0, above=True)
@@ -110,7 +129,7 @@ def _plateau_faults(training: TrainingConfig) -> list[str]:
     check_choice(found, "training.plateau_measure", "measure", training.plateau_measure, MEASURES)
     check_number(found, "training.plateau_patience", training.plateau_patience, 1)
     check_number(found, "training.plateau_window", training.plateau_window, 0, 1000)
-    if training.plateau_window:
+    if training.plateau_window > 0:
         check_idle(found, "training", training, ("plateau_patience",), "with plateau_window")
     return found
 

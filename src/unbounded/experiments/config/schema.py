@@ -63,9 +63,13 @@ class TrainingConfig:
             (momentum, weight_decay, betas), by its signature.
         learning_rate: above 0; the paper's grid is 5e-3, 1e-3, 5e-4, 1e-4, 5e-5.
         epsilon: added to the denominator of a step; null for 1e-4 (rmsprop) or torch's own.
-        schedule: constant, or linear to fall to 0 at the end of the budget.
+        schedule: constant; linear to fall to 0 at the end of the budget; or tail to stay until the
+            run would be over (learned, stalled, or the budget all but used up), and then fall to 0.
+        tail_batches: batches over which a tail falls.
         batch_size: sequences a batch, over all processes; of streams and texts, how many run in
             parallel.
+        deal: batches whose examples are sorted by length and dealt again, so that little is
+            padding; 1 for none.
         batches: budget in batches.
         symbols: budget in input symbols, null for none.
         minutes: budget in minutes of training, null for none.
@@ -74,6 +78,8 @@ class TrainingConfig:
         precision: 32 bit throughout (no), or bf16 or fp16 mixed.
         stop: solved (validation sequences all right), converged (training perplexity low), or
             budget.
+        patience: batches without a lower training perplexity after which progress has stopped and
+            the run is over, 0 for never; a multiple of report_every.
         lengths: training range such as 8:64, null for the task's own.
         validation_lengths: range of the stop rule, null for the task's test range, or on streams
             for the training range.
@@ -116,7 +122,9 @@ class TrainingConfig:
     learning_rate: float = 1e-3
     epsilon: float | None = None
     schedule: str = "constant"
+    tail_batches: int = 500
     batch_size: int = 10
+    deal: int = 1
     batches: int = 20000
     symbols: int | None = None
     minutes: float | None = None
@@ -124,6 +132,7 @@ class TrainingConfig:
     clip_by: str = "norm"
     precision: str = "no"
     stop: str = "solved"
+    patience: int = 0
     lengths: str | None = None
     validation_lengths: str | None = None
     validate_every: int = 100

@@ -58,7 +58,12 @@ def build_run(planned: Plan, accelerator: Accelerator) -> Built:
         epsilon=training.epsilon,
         options=training.optimizer_options,
     )
-    schedule = make_schedule(optimizer, name=training.schedule, batches=training.batches)
+    schedule = make_schedule(
+        optimizer,
+        name=training.schedule,
+        batches=training.batches,
+        tail_batches=training.tail_batches,
+    )
     trained = accelerator.prepare(model, optimizer, schedule)
     bare: MemoryModel = accelerator.unwrap_model(trained[0])
     return Built(planned, bare, (trained[0], trained[1], trained[2]))

@@ -79,6 +79,7 @@ class Plan:
             batches=training.batches,
             symbols=training.symbols,
             minutes=training.minutes,
+            deal=training.deal,
             clip=training.clip,
             clip_by=training.clip_by,
             piece_steps=training.piece_steps,

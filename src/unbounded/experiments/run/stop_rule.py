@@ -10,6 +10,7 @@ from unbounded.training.stopping import (
     WhenConverged,
     WhenHopeless,
     WhenSolved,
+    WhenStalled,
     any_of,
     never,
 )
@@ -30,6 +31,9 @@ def make_stop_rule(
         ),
     }
     chosen = [rules.get(training.stop, never)]
+    if training.patience:
+        stalled = WhenStalled(every=training.report_every, patience=training.patience)
+        chosen.append(stalled)
     if training.give_up_after:
         chosen.insert(0, WhenHopeless(training.give_up_after, training.give_up_perplexity))
     if plateau is not None:

@@ -1,0 +1,110 @@
+"""Machines for copy, reversal and bigram flip.
+
+Tasks are those of Grefenstette et al. 2015, arXiv:1506.02516, section 4.1; the machines are ours.
+"""
+
+from __future__ import annotations
+
+from unbounded.errors import ConfigError
+from unbounded.machines.assembly import ONE, Terms, Unit, assemble, either, is_on
+from unbounded.models.memory_model import MemoryModel
+from unbounded.tasks import make_task
+from unbounded.tasks.transduction import SEPARATOR, TransductionTask
+
+_ANSWERS = {f"x:{SEPARATOR}": 1.0, "answering": 1.0}
+
+
+def copy(symbols: int = 128) -> MemoryModel:
+    """Say the source again, with a queue: push what is read, then pop and say what is in front.
+
+    Args:
+        symbols: of the task, at least 1.
+    Raises:
+        ConfigError: `symbols` is out of range.
+    """
+    return _first_in_memory("copy", "queue", symbols)
+
+
+def reversal(symbols: int = 128) -> MemoryModel:
+    """Say the source backwards, with a stack: the same machine, and the top is what came last.
+
+    Args and errors as for `copy`.
+    """
+    return _first_in_memory("reversal", "stack", symbols)
+
+
+def bigram_flip(symbols: int = 128) -> MemoryModel:
+    """Swap the two symbols of each pair, with a queue into which the second goes before the first.
+
+    The first of a pair waits in the controller for two steps. Args and errors as for `copy`.
+    """
+    task = _task("bigram_flip", symbols)
+    places = range(symbols)
+    read = [f"x:{_source(task, i)}" for i in places]
+    units = {
+        "answering": Unit(_ANSWERS),
+        # On after the first symbol of a pair.
+        "within": Unit({**either(read), "within": -1.0}),
+        **_said(symbols),
+    }
+    for i in places:
+        units[f"first{i}"] = Unit({read[i]: 1.0, "within": -1.0})
+        units[f"waiting{i}"] = Unit({f"first{i}": 1.0})
+        # The second of a pair at once; the first when its second has been pushed.
+        units[f"push{i}"] = Unit({read[i]: 1.0, "within": 1.0, f"waiting{i}": 2.0}, above=1.5)
+    units["pushing"] = Unit(
+        {**either(read), "within": 1.0, **{f"waiting{i}": 2.0 for i in places}}, above=1.5
+    )
+    return _with_one_memory(task, "queue", symbols, units)
+
+
+def _first_in_memory(name: str, memory: str, symbols: int) -> MemoryModel:
+    """Push while the source is read; then say what the memory shows, and pop it."""
+    task = _task(name, symbols)
+    read = [f"x:{_source(task, i)}" for i in range(symbols)]
+    units = {
+        "answering": Unit(_ANSWERS),
+        "pushing": Unit(either(read)),
+        **{f"push{i}": Unit({read[i]: 1.0}) for i in range(symbols)},
+        **_said(symbols),
+    }
+    return _with_one_memory(task, memory, symbols, units)
+
+
+def _said(symbols: int) -> dict[str, Unit]:
+    """Units that are on where a symbol is to be said: the memory shows it, and it is time."""
+    return {f"say{i}": Unit({f"r:{i}": 1.0, **_ANSWERS}, above=1.5) for i in range(symbols)}
+
+
+def _with_one_memory(
+    task: TransductionTask, memory: str, symbols: int, units: dict[str, Unit]
+) -> MemoryModel:
+    """The machine whose units "push0", ... choose the value, "pushing" and "answering" the rest."""
+    heads: dict[str, list[Terms]] = {
+        "value": [{f"push{i}": 1.0} for i in range(symbols)],
+        "push": [is_on("pushing")],
+        "pop": [is_on("answering")],
+    }
+    # Where nothing else is said, the target is over.
+    logits: list[Terms] = [{ONE: 1.0}, *({f"say{i}": 2.0} for i in range(symbols))]
+    return assemble(_inputs(task), {"name": memory, "width": symbols}, units, heads, logits)
+
+
+def _inputs(task: TransductionTask) -> list[str]:
+    """Names of the input symbols: the target's, which are fed back, have their own."""
+    source, target = len(task.source_vocabulary), len(task.target_vocabulary)
+    fed = len(task.input_vocabulary) - 2 - source
+    names = [*task.input_vocabulary[: 2 + source]]
+    assert fed in (0, target)
+    return [*names, *(f"{name} again" for name in task.input_vocabulary[2 + source :])]
+
+
+def _source(task: TransductionTask, place: int) -> str:
+    return task.source_vocabulary[place]
+
+
+def _task(name: str, symbols: int) -> TransductionTask:
+    task = make_task(name, symbols=symbols)
+    if not isinstance(task, TransductionTask):
+        raise ConfigError([f"{name}: expected a task of sources and targets"])
+    return task

@@ -1,0 +1,94 @@
+"""Runs whose learning rate falls at their end."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.experiments.tiny import assert_same_run, tiny
+from unbounded.errors import ConfigError
+from unbounded.experiments.config.check import checked
+from unbounded.experiments.run.run import train_run
+from unbounded.training import Interrupted
+from unbounded.training.metrics_log import MetricsLog, read_metrics
+
+TAIL = {"schedule": "tail", "tail_batches": 15, "checkpoint_every": 10}
+
+
+def rates(folder: Path) -> list[float]:
+    records = read_metrics(folder / "metrics.jsonl")
+    return [record["learning_rate"] for record in records if record["kind"] == "train"]
+
+
+def test_a_budget_has_room_for_the_tail(tmp_path: Path) -> None:
+    result = train_run(tiny(**TAIL, report_every=5), root=tmp_path, quiet=True)
+    assert result.report["batches"] == 40
+    assert result.report["stopped"] == (
+        "budget: 40 batches are done; the learning rate then fell to 0 over 15 batches"
+    )
+    found = rates(result.folder)
+    assert found[:5] == [0.01] * 5
+    assert found[5:] == pytest.approx([0.01 * 2 / 3, 0.01 / 3, 0.0])
+
+
+def test_so_has_a_budget_of_symbols(tmp_path: Path) -> None:
+    symbols = train_run(tiny(batches=40), root=tmp_path, quiet=True).report["symbols"]
+    config = tiny(**TAIL | {"batches": 1000, "symbols": symbols, "stop": "budget"})
+    report = train_run(config, root=tmp_path, quiet=True).report
+    assert report["stopped"].startswith(f"budget: {symbols} symbols are read; the learning rate")
+    assert 0.8 * symbols < report["symbols"] < 1.2 * symbols
+
+
+def test_progress_that_stops_begins_it(tmp_path: Path) -> None:
+    config = tiny(**TAIL | {"batches": 400, "patience": 10, "learning_rate": 1e-9})
+    config.training.stop = "budget"
+    report = train_run(config, root=tmp_path, quiet=True).report
+    assert report["stopped"].startswith("stalled: training perplexity was not below the ")
+    assert report["stopped"].endswith("; the learning rate then fell to 0 over 15 batches")
+    assert report["batches"] < 400
+
+
+def test_a_run_that_is_given_up_has_none(tmp_path: Path) -> None:
+    config = tiny(**TAIL, give_up_after=20, give_up_perplexity=1.01)
+    report = train_run(config, root=tmp_path, quiet=True).report
+    assert report["stopped"].startswith("failed early: ")
+    assert report["batches"] == 20
+
+
+@pytest.mark.parametrize("batch", [24, 25, 26, 33, 39])
+def test_interrupted_around_the_tail_it_ends_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int
+) -> None:
+    config = tiny(**TAIL, report_every=1)
+    whole = train_run(config, root=tmp_path / "whole", quiet=True).folder
+    append = MetricsLog.append
+
+    def interrupting(log: MetricsLog, line: dict[str, Any]) -> None:
+        append(log, line)
+        if line["kind"] == "train" and line["batch"] == batch:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MetricsLog, "append", interrupting)
+        with pytest.raises(Interrupted):
+            train_run(config, root=tmp_path / "cut", quiet=True)
+    parted = train_run(config, root=tmp_path / "cut", quiet=True, resume=True).folder
+    assert_same_run(whole, parted)
+
+
+def test_what_does_not_go_together() -> None:
+    config = tiny(schedule="tail", tail_batches=40, patience=7)
+    with pytest.raises(ConfigError) as caught:
+        checked(config)
+    assert caught.value.faults == (
+        "training.patience: expected a multiple of training.report_every (10), got 7",
+        "training.tail_batches: expected fewer than training.batches (40), got 40",
+    )
+    with pytest.raises(ConfigError, match=r"tail_batches: .* without schedule tail"):
+        checked(tiny(tail_batches=3))
+    with pytest.raises(ConfigError, match="two rules would lower the learning rate"):
+        checked(tiny(schedule="tail", tail_batches=3, plateau_every=5))
