@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         save_trace,
     )
     from unbounded.memories import (
+        LieAccessMemory,
         NeuralDeque,
         NeuralQueue,
         NeuralStack,
@@ -62,6 +63,7 @@ __all__ = [
     "ElmanController",
     "GRUController",
     "LSTMController",
+    "LieAccessMemory",
     "MemoryRNN",
     "MemoryRNNState",
     "NeuralDeque",

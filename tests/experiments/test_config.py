@@ -285,3 +285,75 @@ def test_epsilon_of_an_optimizer_without_one() -> None:
     config = RunConfig()
     config.training.optimizer, config.training.epsilon = "sgd", 1e-8
     assert any("sgd has none" in fault for fault in faults(config))
+
+
+ANSWER_FAULTS = [
+    (
+        "training.plateau_measure",
+        "accuracy",
+        "training.plateau_measure: unknown measure 'accuracy'.",
+    ),
+    ("training.plateau_patience", 0, "training.plateau_patience: expected a number at least 1"),
+    ("training.plateau_window", -1, "training.plateau_window: expected a number at least 0"),
+    (
+        "training.curriculum_first",
+        3,
+        "training.curriculum_first: has no effect with curriculum one_",
+    ),
+    ("model.memory", "superposition_stack", "memory 'superposition_stack' cannot be kept from wri"),
+    ("model.answer_writes", "no", "model.answer_writes: expected true or false or null, got 'no'"),
+]
+
+
+def answering() -> RunConfig:
+    task = {"symbols": 4, "train_lengths": "2:4", "test_lengths": "5:6"}
+    model = {"memory": "stack", "answer_writes": False}
+    training = {"curriculum": "one_length", "plateau_every": 2, "plateau_measure": "errors"}
+    own = {"task_options": task, "model": model, "training": training}
+    return from_dict(merged(preset_of("answer_copy"), own))
+
+
+@pytest.mark.parametrize(("name", "value", "message"), ANSWER_FAULTS)
+def test_each_fault_of_a_config_of_answers_is_named(name: str, value: Any, message: str) -> None:
+    assert faults(answering()) == []
+    found = faults(changed(name, value, answering()))
+    assert len(found) == 1
+    assert message in found[0]
+
+
+def test_what_means_nothing_without_an_answer_phase_or_a_plateau(tmp_path: Path) -> None:
+    (fault,) = faults(changed("model.answer_writes", False))
+    assert fault == "model.answer_writes: has no effect on task 'copy'; leave it at True"
+    assert faults(changed("model.answer_writes", None)) == []
+    (fault,) = faults(changed("training.plateau_window", 2))
+    assert "training.plateau_window: has no effect without plateau_every" in fault
+    config = tiny(plateau_every=2, plateau_window=1, plateau_patience=2)
+    (fault,) = faults(config)
+    assert "training.plateau_patience: has no effect with plateau_window" in fault
+    config = changed("training.plateau_every", 1, tiny_text(tmp_path))
+    (fault,) = faults(changed("training.plateau_measure", "errors", config))
+    assert "training.plateau_measure: errors has no meaning on task 'penn_treebank'" in fault
+
+
+def test_a_curriculum_of_lengths_that_a_task_does_not_have() -> None:
+    config = tiny(curriculum="one_length")
+    config.task = "bigram_flip"
+    (fault,) = faults(config)
+    assert "training.curriculum: one_length needs examples of every length of" in fault
+    assert "and task 'bigram_flip' has none of 1" in fault
+    config.task = "answer_bigram_flip"
+    assert faults(config) == []
+
+
+def test_a_memory_reads_only_where_it_can_and_shall() -> None:
+    config = answering()
+    assert planned(config).model().sequence.read_only_token == 1
+    config.model.answer_writes = True
+    assert planned(config).model().sequence.read_only_token is None
+    config.model.answer_writes = None
+    assert planned(config).model().sequence.read_only_token == 1
+    for memory in ({"name": "turing_tape", "slots": 3}, {"name": "none"}):
+        config.model.memory = memory
+        config.model.readout_size = None
+        assert faults(config) == []
+        assert planned(config).model().sequence.read_only_token is None

@@ -8,6 +8,8 @@ import torch
 import unbounded as ub
 from tests.memories.common import MEMORIES
 from tests.tolerances import assert_close
+from unbounded.errors import ConfigError
+from unbounded.layers.controllers import LSTMController
 
 DOUBLE = torch.float64
 
@@ -82,3 +84,26 @@ def test_the_second_bias_is_a_constant_zero():
     frozen = [p for name, p in model.named_parameters() if "bias_hh" in name]
     assert len(frozen) == 2
     assert all(p.grad is None and p.abs().sum() == 0 for p in frozen)
+
+
+def test_two_biases_equal_torch_and_are_trained():
+    theirs = torch.nn.LSTM(3, 5, 2)
+    ours = ub.DeepLSTM(3, 5, 2, skip_input=False, second_bias=True)
+    for k, layer in enumerate(ours.layers):
+        assert (layer.bias_hh_l0[5:10] == 0).all()
+        assert (layer.bias_ih_l0[5:10] == 1).all()
+        own = {
+            name: theirs.state_dict()[name.replace("l0", f"l{k}")] for name in layer.state_dict()
+        }
+        layer.load_state_dict(own)
+    x = torch.randn(4, 2, 3)
+    assert_close(ours(x)[0], theirs(x)[0], "output")
+    assert all(parameter.requires_grad for parameter in ours.parameters())
+
+
+def test_an_lstm_controller_with_two_biases():
+    controller = LSTMController(3, 5, second_bias=True)
+    assert sum(each.numel() for each in controller.parameters()) == 4 * 5 * (3 + 5) + 8 * 5
+    assert (controller.bias_ih[5:10] + controller.bias_hh[5:10] == 1).all()
+    with pytest.raises(ConfigError, match="second_bias: expected False without a bias, got True"):
+        LSTMController(3, 5, bias=False, second_bias=True)

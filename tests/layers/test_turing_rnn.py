@@ -9,6 +9,7 @@ import torch
 
 import unbounded as ub
 from tests.tolerances import assert_close
+from unbounded.layers.controllers import LSTMController
 
 FEED_FORWARD = functools.partial(ub.ElmanController, activation="relu", recurrent=False)
 DELEU = functools.partial(ub.TuringTape, shift="zero", variant="deleu2016")
@@ -17,6 +18,7 @@ CONTROLLERS = {
     "two_biases": functools.partial(FEED_FORWARD, second_bias=True),
     "elman": functools.partial(ub.ElmanController, activation="relu", second_bias=True),
     "lstm": "lstm",
+    "lstm_two_biases": functools.partial(LSTMController, second_bias=True),
     "gru": "gru",
 }
 

@@ -145,6 +145,16 @@ LIBRARY = {
     "random_turing_tape": functools.partial(
         ub.TuringTape, 4, 2, initial_cells="random", initial_weights="uniform", shift_range=0
     ),
+    "lie_access": functools.partial(ub.LieAccessMemory, 3),
+    "lie_access_of_2017": functools.partial(
+        ub.LieAccessMemory, 2, weighting="softmax", variant="2017", key_size=3
+    ),
+    "learned_lie_access": functools.partial(
+        ub.LieAccessMemory, 2, "sphere", initial="learned", key_gate=False
+    ),
+    "full_lie_access": functools.partial(
+        ub.LieAccessMemory, 2, "rotation", "softmax", initial="learned", capacity=4, drop=2
+    ),
 }
 TOYS = {
     "toy": Toy,

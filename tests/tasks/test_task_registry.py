@@ -8,6 +8,9 @@ from unbounded.tasks import TASKS, LengthRange, make_task
 TRANSDUCTION = ["copy", "reversal", "bigram_flip", "svo_sov", "gender"]
 STREAMS = ["anbn", "anbncn", "anbncndn", "anb2n", "anbmc_sum", "anbmc_product", "anbmcndm"]
 STREAMS += ["memorization", "binary_addition"]
+ANSWERS = ["answer_reverse", "answer_bigram_flip", "answer_odd_first", "answer_double"]
+ANSWERS += ["answer_addition", "answer_repeat_copy", "answer_priority_sort"]
+PROGRAMS = ["programs", "small_loops"]
 BITS = ["ntm_copy", "repeat_copy", "associative_recall"]
 
 
@@ -16,6 +19,8 @@ def test_names():
         *TRANSDUCTION,
         "pairs",
         "answer_copy",
+        *ANSWERS,
+        *PROGRAMS,
         *STREAMS,
         "dyck_prefixes",
         "dyck",
@@ -25,7 +30,9 @@ def test_names():
     ]
 
 
-@pytest.mark.parametrize("name", [*TRANSDUCTION, *STREAMS, "dyck_prefixes", "dyck", *BITS])
+@pytest.mark.parametrize(
+    "name", [*TRANSDUCTION, *ANSWERS, *STREAMS, "dyck_prefixes", "dyck", *BITS]
+)
 def test_a_task_knows_its_name_and_takes_its_options(name):
     assert inspect.getdoc(TASKS[name])
     task = make_task(name, train_lengths="10:12", test_lengths=LengthRange(20, 21))

@@ -21,6 +21,7 @@ from unbounded.tasks import LengthRange, StreamTask, make_task, pieces
 from unbounded.training import (
     Growing,
     HalveOnPlateau,
+    OneLength,
     any_of,
     never,
 )
@@ -153,6 +154,15 @@ def test_the_loop_asks_the_curriculum(tmp_path: Path) -> None:
 
     StreamRun(tmp_path, task, stack_rnn(2), lengths=curriculum, batches=3).train()
     assert seen == [0, 1, 2]
+
+
+def test_a_batch_has_one_length_of_the_range() -> None:
+    drawn = [OneLength(LengthRange(3, 6), seed=1)(batch) for batch in range(400)]
+    assert all(each.minimum == each.maximum for each in drawn)
+    counts = [sum(each.minimum == length for each in drawn) for length in range(3, 7)]
+    assert min(counts) > 60
+    assert drawn == [OneLength(LengthRange(3, 6), seed=1)(batch) for batch in range(400)]
+    assert drawn != [OneLength(LengthRange(3, 6), seed=2)(batch) for batch in range(400)]
 
 
 def test_the_rate_is_halved_and_the_backup_restored(tmp_path: Path) -> None:

@@ -37,9 +37,12 @@ Of a run on words to be judged, such as Dyck words, a row is a prefix: the chanc
 of it, and where the heads of a tape are. With --course FILE.gif the heads over the course of
 training become an animation, of as many frames as the run kept checkpoints
 (--training.keep_checkpoints).
+
+Of a run on a task of answers INPUT is a source, such as 3141 or a program print((12+5)), and a row
+is a step: what is read, what is said, where the heads of a Lie-access memory are.
 """
 
-_PICTURES = ("actions", "action_table", "path", "tape")
+_PICTURES = ("actions", "action_table", "path", "tape", "keys")
 
 
 def parser(arguments: Sequence[str]) -> Parser:
@@ -91,6 +94,9 @@ def run(arguments: Sequence[str]) -> int:
     if task.layout == "labels":
         _judge(given, run_folder, folder, model, task)
         return 0
+    if task.answer_token is not None:
+        _answer(given, run_folder, folder, model, task)
+        return 0
     if given.course is not None:
         raise ConfigError([f"--course: has no meaning on task {task.name!r}; leave it out"])
     superposition_layer(model)  # a run without stacks or lists: said before its symbols are read
@@ -129,5 +135,33 @@ def _judge(
     if given.course is not None:
         frames = course_of(run_folder, task, word)
         written.append(draw_course(frames, Path(given.course), title=given.input))
+    if written:
+        print("\nwritten:", *written, sep="\n  ")
+
+
+def _answer(
+    given: Namespace, run_folder: Path, folder: Path | None, model: MemoryModel, task: Task
+) -> None:
+    """Print what is answered to a source, step by step; draw it when asked."""
+    from unbounded.evaluation.report import aligned
+    from unbounded.experiments.run.answer import (
+        answer_text,
+        asked,
+        draw_answer_keys,
+        key_course_of,
+        step_lines,
+    )
+    from unbounded.figures import draw_key_course
+
+    if given.discretize:
+        raise ConfigError([f"--discretize: has no meaning on task {task.name!r}; leave it out"])
+    batch = asked(model, task, given.input)
+    print("\n".join(aligned(step_lines(model, task, batch))))
+    print(f"\n{answer_text(task, batch)}")
+    title = f"{run_folder.name}: {given.input}"
+    written = [] if folder is None else draw_answer_keys(model, task, batch, folder, title)
+    if given.course is not None:
+        frames = key_course_of(run_folder, task, given.input)
+        written.append(draw_key_course(frames, Path(given.course), title=given.input))
     if written:
         print("\nwritten:", *written, sep="\n  ")

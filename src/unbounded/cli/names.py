@@ -16,6 +16,17 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "gender": "Put English nouns into German, where the article shows the gender.",
         "pairs": "Say the target of a source: pairs of your own, from a file (--data FILE).",
         "answer_copy": "Say the source again, fed only the end symbol while answering.",
+        "answer_reverse": "Say the source backwards, fed only the end symbol while answering.",
+        "answer_bigram_flip": "Swap the two symbols of each of k pairs, fed only the end symbol "
+        "while answering.",
+        "answer_odd_first": "Say the first, third, fifth ... of 2k symbols, then the others.",
+        "answer_double": "Say twice a number of k digits in k + 1 digits, the lowest digit first.",
+        "answer_addition": "Add two numbers of k digits that come in turns, the lowest digits "
+        "first.",
+        "answer_repeat_copy": "Say symbols N times over, N being the number of marks before them.",
+        "answer_priority_sort": "Sort k symbols by the number of marks before each.",
+        "programs": "Say what a small program prints, its last digit first.",
+        "small_loops": "Say what a program of small loops alone prints, its last digit first.",
         "anbn": "Count: a^n b^n, one after the other.",
         "anbncn": "Count twice: a^n b^n c^n.",
         "anbncndn": "Count three times: a^n b^n c^n d^n.",
@@ -49,6 +60,8 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "middle and the list moves.",
         "turing_tape": "N locations of M numbers with R read heads and W write heads, all of "
         "them soft.",
+        "lie_access": "Rows of a key, a value and a strength; heads move over the keys by "
+        "actions of a Lie group.",
     },
     "controllers": {
         "lstm": "An LSTM cell with one bias a gate, which is what the paper's "
@@ -84,6 +97,7 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "(Stack RNN)",
         "deleu2016": "Learning Operations on a Stack with Neural Turing Machines (Dyck words)",
         "graves2014": "Neural Turing Machines (copy, repeat copy, associative recall)",
+        "yang2016": "Lie Access Neural Turing Machine (permutations, arithmetic, programs, words)",
         "matrix": "Every memory on every algorithmic task at one budget (of no paper)",
     },
 }

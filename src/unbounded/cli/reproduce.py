@@ -114,7 +114,7 @@ def parser(arguments: Sequence[str]) -> Parser:
     made.add_argument(
         "--data",
         type=str | None,
-        help="Folder of ptb.train.txt, ptb.valid.txt and ptb.test.txt, for Table 4 of joulin2015.",
+        help="Folder of ptb.train.txt, ptb.valid.txt, ptb.test.txt, for joulin2015 and yang2016.",
     )
     made.add_argument("--dry-run", action="store_true", help="Show what would be trained and stop.")
     made.add_argument(

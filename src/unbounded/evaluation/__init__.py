@@ -7,6 +7,7 @@ from unbounded.evaluation.actions import (
     action_table,
     read_symbols,
 )
+from unbounded.evaluation.answers import Answer, answer_to, answers_of
 from unbounded.evaluation.metrics import sequence_scores
 from unbounded.evaluation.removal import Removal, remove_unused
 from unbounded.evaluation.report import details, make_report, table
@@ -26,6 +27,7 @@ from unbounded.evaluation.streams import (
 __all__ = [
     "SCORINGS",
     "ActionRow",
+    "Answer",
     "Exam",
     "LengthScore",
     "Place",
@@ -37,6 +39,8 @@ __all__ = [
     "action_cells",
     "action_rows",
     "action_table",
+    "answer_to",
+    "answers_of",
     "details",
     "make_report",
     "percent_of_lengths",

@@ -4,10 +4,12 @@ This folder takes files, or rows of numbers that `unbounded.evaluation` made, an
 """
 
 from unbounded.figures.actions import draw_action_table, draw_actions, read_actions
+from unbounded.figures.answers import draw_answers
 from unbounded.figures.convergence import draw_convergence
-from unbounded.figures.course import draw_course
+from unbounded.figures.course import draw_course, draw_key_course
 from unbounded.figures.curves import Curves, read_curves
 from unbounded.figures.figure1a import draw_worked_example
+from unbounded.figures.keys import KeyTrace, draw_keys, read_keys
 from unbounded.figures.lengths import draw_lengths
 from unbounded.figures.matrix import draw_matrix
 from unbounded.figures.memory import draw_memory
@@ -17,11 +19,15 @@ from unbounded.figures.tape import TapeTrace, draw_tape, read_tape
 
 __all__ = [
     "Curves",
+    "KeyTrace",
     "TapeTrace",
     "draw_action_table",
     "draw_actions",
+    "draw_answers",
     "draw_convergence",
     "draw_course",
+    "draw_key_course",
+    "draw_keys",
     "draw_lengths",
     "draw_matrix",
     "draw_memory",
@@ -31,5 +37,6 @@ __all__ = [
     "draw_worked_example",
     "read_actions",
     "read_curves",
+    "read_keys",
     "read_tape",
 ]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from unbounded.errors import CheckpointError
+from unbounded.evaluation.answers import Answer, answers_from_json
 from unbounded.figures.actions import draw_actions, has_actions, read_actions
+from unbounded.figures.answers import draw_answers
 from unbounded.figures.convergence import draw_convergence
 from unbounded.figures.curves import read_curves
+from unbounded.figures.keys import draw_keys
 from unbounded.figures.memory import draw_memory
 from unbounded.figures.tape import draw_tape
 from unbounded.layers import load_trace
@@ -17,9 +21,10 @@ def draw_run(run_folder: Path) -> list[Path]:
     """Draw a run's curves and its traces into `run_folder/figures`.
 
     metrics.jsonl becomes `convergence`; each `traces/NAME.safetensors` becomes `NAME`, a picture of
-    the memory at work, of its actions where it has stacks or lists in superposition, or of the
-    heads of a tape; a trace of another memory is left as it is. What is not there is not drawn;
-    existing pictures are replaced.
+    the memory at work, of its actions where it has stacks or lists in superposition, of the heads
+    of a tape, or of the keys and gates of a Lie-access memory; a trace of another memory is left as
+    it is. answers.json becomes `answers`. What is not there is not drawn; existing pictures are
+    replaced.
 
     Returns:
         The paths written, PNG and SVG of each figure; empty for a run that measured nothing yet.
@@ -40,8 +45,20 @@ def draw_run(run_folder: Path) -> list[Path]:
         if has_actions(trace):
             rows = read_actions(trace_file)
             paths += draw_actions(rows, figures, trace_file.stem, title=run_folder.name)
+        elif "read_key" in trace.arrays:
+            paths += draw_keys(trace_file, figures, trace_file.stem, title=run_folder.name)
         elif "strengths" in trace.arrays:
             paths += draw_memory(trace_file, figures, trace_file.stem)
         elif "write_weights" in trace.arrays:
             paths += draw_tape(trace_file, figures, trace_file.stem, title=run_folder.name)
+    answers = run_folder / "answers.json"
+    if answers.is_file():
+        paths += draw_answers(_read_answers(answers), figures, title=run_folder.name)
     return paths
+
+
+def _read_answers(path: Path) -> list[Answer]:
+    try:
+        return answers_from_json(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, RecursionError, CheckpointError) as error:
+        raise CheckpointError(f"{path} cannot be read: {error}") from error

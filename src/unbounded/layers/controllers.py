@@ -188,6 +188,10 @@ class LSTMController(WeightedController):
         input_size: I + R. hidden_size: H.
         bias: whether there is a bias.
         forget_bias: initial bias of the forget gate; None draws it like the others.
+        second_bias: whether there is one more beside it, as in torch.nn.LSTM, which the parameter
+            counts of Yang 2016 need.
+    Raises:
+        ConfigError: a second bias without the first.
     Source: Grefenstette et al. 2015, arXiv:1506.02516, section 3.4.
     """
 
@@ -203,25 +207,31 @@ class LSTMController(WeightedController):
         dtype: torch.dtype | None = None,
         *,
         forget_bias: float | None = 1.0,
+        second_bias: bool = False,
     ) -> None:
         super().__init__()
+        if second_bias and not bias:
+            raise ConfigError(["second_bias: expected False without a bias, got True"])
         self.forget_bias = forget_bias
         self._make_weights(
             4,
             input_size,
             hidden_size,
             recurrent=True,
-            biases=int(bias),
+            biases=int(bias) + int(second_bias),
             device=device,
             dtype=dtype,
         )
 
     def reset_parameters(self) -> None:
-        """Draw the parameters anew, then set the forget gate's bias."""
+        """Draw the parameters anew, then set the forget gate's bias, or the sum of two."""
         super().reset_parameters()
         if self.bias_ih is not None and self.forget_bias is not None:
+            gate = slice(self.hidden_size, 2 * self.hidden_size)
             with torch.no_grad():
-                self.bias_ih[self.hidden_size : 2 * self.hidden_size] = self.forget_bias
+                self.bias_ih[gate] = self.forget_bias
+                if self.bias_hh is not None:
+                    self.bias_hh[gate] = 0.0
 
     @property
     def cell(self) -> Cell:

@@ -27,8 +27,9 @@ class DeepLSTM(nn.Module):
             the layers are plainly stacked.
         batch_first: whether inputs and outputs are [B, T, ...] instead of [T, B, ...].
         learn_initial_state: whether h_0 and c_0 are learned or zero.
-    Each gate has one bias, as the published counts need: the second bias of torch.nn.LSTM is a
-    constant zero here. Weights are drawn as in LSTMController, the forget gate's bias is 1.
+        second_bias: whether each gate has two biases, as torch.nn.LSTM and Yang 2016 have. With
+            one, as the counts of Grefenstette et al. need, the second is a constant zero.
+    Weights are drawn as in LSTMController, the forget gate's bias is 1.
     Source: Grefenstette et al. 2015, arXiv:1506.02516, section 4.3 and Table 2.
     """
 
@@ -43,6 +44,7 @@ class DeepLSTM(nn.Module):
         dtype: torch.dtype | None = None,
         *,
         learn_initial_state: bool = False,
+        second_bias: bool = False,
     ) -> None:
         super().__init__()
         check_positive("input_size", input_size)
@@ -59,9 +61,13 @@ class DeepLSTM(nn.Module):
             initialize_cell(layer, hidden_size)
             with torch.no_grad():
                 layer.get_parameter("bias_ih_l0")[hidden_size : 2 * hidden_size] = 1.0
-            second_bias = layer.get_parameter("bias_hh_l0")
-            nn.init.zeros_(second_bias)
-            second_bias.requires_grad_(False)
+            beside = layer.get_parameter("bias_hh_l0")
+            if second_bias:
+                with torch.no_grad():
+                    beside[hidden_size : 2 * hidden_size] = 0.0
+            else:
+                nn.init.zeros_(beside)
+                beside.requires_grad_(False)
         self.initial = (
             nn.Parameter(torch.empty(num_layers, 2, hidden_size, device=device, dtype=dtype))
             if learn_initial_state

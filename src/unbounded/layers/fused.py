@@ -33,7 +33,7 @@ def why_not_fused(
         return f"no kernel knows the controller {type(controller).__name__}"
     kernel = kernel_of(memory)
     if kernel is None:
-        return f"no kernel knows the memory {type(memory).__name__}"
+        return memory.no_kernel
     for head in memory.heads:
         if head.activation not in kernel.activations(head.name):
             return f"no kernel knows the activation {head.activation} of {head.name}"
@@ -84,7 +84,7 @@ def kernel_arguments(
     """
     kernel = kernel_of(memory)
     if kernel is None:
-        raise BackendError(f"no kernel knows the memory {type(memory).__name__}")
+        raise BackendError(memory.no_kernel)
     activations = tuple(head.activation for head in memory.heads)
     return kernel, activations, str(controller.kernel_name)
 

@@ -30,7 +30,7 @@ class InitialMemory(nn.Module):
     ) -> None:
         super().__init__()
         # The memory, not its fields: a rule may be a function that cannot be pickled.
-        self._memory = memory
+        self._memory, self._mapped = memory, False
         for field in memory.learned_fields:
             empty = torch.empty(field.first_shape, device=device, dtype=dtype)
             self.register_parameter(field.name, nn.Parameter(empty))
@@ -42,11 +42,27 @@ class InitialMemory(nn.Module):
             if isinstance(field.beginning, Learned):
                 with torch.no_grad():
                     field.beginning.rule(self.get_parameter(field.name))
+                    if self._mapped:
+                        nn.init.zeros_(self.get_parameter(f"{field.name}_bias"))
 
     def by_name(self) -> Mapping[str, Tensor]:
         """Return the parameters as `Memory.initial_state` takes them."""
         # By attribute: while torch.func.functional_call runs, these need not be parameters.
-        return {field.name: getattr(self, field.name) for field in self._memory.learned_fields}
+        names = [field.name for field in self._memory.learned_fields]
+        if not self._mapped:
+            return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) + getattr(self, f"{name}_bias") for name in names}
+
+    def map_one(self) -> None:
+        """Make each number the sum of two, as a linear map of the constant 1 has it.
+
+        The second one, of the name NAME_bias, begins with 0.
+        Source: the authors' program of Yang & Rush 2017, arXiv:1611.02854.
+        """
+        self._mapped = True
+        for field in self._memory.learned_fields:
+            beside = torch.zeros_like(self.get_parameter(field.name))
+            self.register_parameter(f"{field.name}_bias", nn.Parameter(beside))
 
     def extra_repr(self) -> str:
         """Sizes, for print(module)."""

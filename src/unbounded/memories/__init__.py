@@ -4,9 +4,19 @@ from collections.abc import Callable
 from typing import Any
 
 from unbounded.memories.base import BACKENDS, Memory
-from unbounded.memories.beginnings import Beginning, Constant, Drawn, FirstOne, Learned
+from unbounded.memories.beginnings import (
+    Beginning,
+    Constant,
+    Drawn,
+    FirstOne,
+    Fixed,
+    Learned,
+)
 from unbounded.memories.deque import DequeState, NeuralDeque, TwoEndedPushPop, quiet_deque
 from unbounded.memories.head import Head
+from unbounded.memories.lie_access import LieAccessMemory
+from unbounded.memories.lie_groups import Group
+from unbounded.memories.lie_instructions import LieAccessInstruction, LieAccessState
 from unbounded.memories.queue import NeuralQueue, QueueState
 from unbounded.memories.stack import NeuralStack, StackState
 from unbounded.memories.state import detach_state, index_state, move_state
@@ -31,6 +41,7 @@ MEMORIES: dict[str, Callable[..., Memory[Any, Any]]] = {
     "superposition_stack": SuperpositionStack,
     "superposition_list": SuperpositionList,
     "turing_tape": TuringTape,
+    "lie_access": LieAccessMemory,
 }
 
 __all__ = [
@@ -42,8 +53,13 @@ __all__ = [
     "DequeState",
     "Drawn",
     "FirstOne",
+    "Fixed",
+    "Group",
     "Head",
     "Learned",
+    "LieAccessInstruction",
+    "LieAccessMemory",
+    "LieAccessState",
     "ListCells",
     "Memory",
     "NeuralDeque",

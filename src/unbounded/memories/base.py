@@ -38,11 +38,19 @@ class Memory(ABC, Generic[StateT, InstructionT]):
     head_bias: bool = True
     #: Whether a layer calls `first_write` before the first step.
     writes_first: bool = False
+    #: The heads that are strengths of a write: where all of them are 0, a step writes nothing.
+    #: Empty where a memory always writes.
+    write_strengths: tuple[str, ...] = ()
 
     @property
     def kernel(self) -> kernels.Structure | None:
         """What the kernels know of this memory; None where none does."""
         return None
+
+    @property
+    def no_kernel(self) -> str:
+        """Why no kernel serves this memory, where none does."""
+        return f"no kernel knows the memory {type(self).__name__}"
 
     @property
     @abstractmethod
@@ -185,7 +193,7 @@ class Memory(ABC, Generic[StateT, InstructionT]):
             state = self.initial_state(batch_size, dtype=first.dtype, device=first.device)
         self.check_state(state, batch_size, first)
         kernel = kernel_of(self)
-        reason: str | None = f"no kernel knows the memory {type(self).__name__}"
+        reason: str | None = self.no_kernel
         if kernel is not None:
             reason = kernels.why_not(*instructions, *state) or negative_field(
                 kernel, instructions, state

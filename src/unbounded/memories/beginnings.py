@@ -1,4 +1,4 @@
-"""How a field of a state, or the first reading, begins: constant, one-hot, drawn or learned."""
+"""How a field of a state, or the first reading, begins: constant, one-hot, drawn, learned, ..."""
 
 from __future__ import annotations
 
@@ -36,6 +36,21 @@ class Constant(Beginning):
     def tensor(self, shape: Shape, dtype: DType = None, device: Device = None) -> Tensor:
         """As `Beginning.tensor`."""
         return torch.full(shape, float(self.value), dtype=dtype, device=device)
+
+
+@dataclass(frozen=True)
+class Fixed(Beginning):
+    """The given numbers along the last axis: where a head of a group begins."""
+
+    values: tuple[float, ...]
+
+    def tensor(self, shape: Shape, dtype: DType = None, device: Device = None) -> Tensor:
+        """As `Beginning.tensor`; ShapeError if the last axis is of another size."""
+        if len(shape) < 2 or shape[-1] != len(self.values):
+            raise ShapeError(
+                f"Fixed: expected a last axis of {len(self.values)} places, got {shape}."
+            )
+        return torch.tensor(self.values, dtype=dtype, device=device).repeat(*shape[:-1], 1)
 
 
 @dataclass(frozen=True)

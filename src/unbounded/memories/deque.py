@@ -63,6 +63,7 @@ class NeuralDeque(Memory[DequeState, TwoEndedPushPop]):
 
     Instruction = TwoEndedPushPop
     State = DequeState
+    write_strengths = ("top_push", "bottom_push")
 
     def __init__(
         self, width: int, pop_bias: float = -1.0, bottom_push_bias: float | None = None

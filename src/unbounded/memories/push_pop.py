@@ -23,6 +23,7 @@ class PushPopMemory(Memory[StateT, PushPop]):
     """
 
     Instruction = PushPop
+    write_strengths = ("push",)
     #: The end that is popped and read first.
     first_read: ClassVar[End]
 

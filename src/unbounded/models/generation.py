@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -34,10 +37,9 @@ def generate(
     Source: Grefenstette et al. 2015, arXiv:1506.02516, section 4.
     """
     check_positive("max_length", max_length)
-    embedded = model.embed(prompt)
-    stream = open_stream(model.layer, prompt.shape[0], embedded)
+    run = _runner(model, prompt)
     rows = torch.arange(prompt.shape[0], device=prompt.device)
-    last = model.output(stream.run(embedded, lengths)[rows, lengths - 1])
+    last = model.output(run(prompt, lengths)[rows, lengths - 1])
     finished = torch.zeros(prompt.shape[0], dtype=torch.bool, device=prompt.device)
     tokens = []
     while True:
@@ -46,5 +48,19 @@ def generate(
         finished = finished | (token == end_token)
         if len(tokens) == max_length or bool(finished.all()):
             return torch.stack(tokens, dim=1)
-        embedded = model.embed(output_to_input[token].unsqueeze(1))
-        last = model.output(stream.run(embedded)[:, 0])
+        last = model.output(run(output_to_input[token].unsqueeze(1), None)[:, 0])
+
+
+def _runner(model: SequenceModel, prompt: Tensor) -> Callable[[Tensor, Tensor | None], Tensor]:
+    """Takes tokens [B, T] and lengths one call after the other, and gives the layer's output."""
+    if model.read_only_token is None:
+        stream = open_stream(model.layer, prompt.shape[0], model.embed(prompt[:, :1]))
+        return lambda tokens, lengths: stream.run(model.embed(tokens), lengths)
+    state: Any = None
+
+    def run(tokens: Tensor, lengths: Tensor | None) -> Tensor:
+        nonlocal state
+        hidden, state = model.hidden(tokens, state, lengths)
+        return hidden
+
+    return run

@@ -11,6 +11,7 @@ from huggingface_hub import PyTorchModelHubMixin
 from torch import Tensor, nn
 
 from unbounded.errors import CheckpointError, ChoiceError, ConfigError
+from unbounded.models import initial_state
 from unbounded.models.initialization import (
     INITIALIZATIONS,
     OUTPUT_INITIALIZATIONS,
@@ -64,6 +65,8 @@ class MemoryModel(
             None for the controller's own output.
         output_bias: whether the logits have a bias.
         learn_initial_state: whether the controller's first state is a parameter; zero otherwise.
+        map_initial_state: whether each learned number of the first state is the sum of two, as in
+            the program of Yang & Rush 2017.
         initialization: of the layer: "glorot", "torch" as PyTorch's own layers, "sums" of uniform
             numbers, as in the authors' program of Joulin & Mikolov 2015, or "glorot_parts" for a
             draw of each kind of input and each head and biases of 0, as in that of Deleu & Dureau
@@ -75,6 +78,8 @@ class MemoryModel(
             first.
         input_bits: with embedding_size None, the low so many bits of a symbol's number are an input
             each, what is above them one more, a number; 0 for the number alone.
+        read_only_token: the symbol from whose first occurrence on nothing is written, as in the
+            answer phase of Yang 2016; None writes always.
         backend: "auto", "reference" or a kernel by name.
     Raises:
         ChoiceError: there is no memory, controller or initialization of that name.
@@ -94,10 +99,12 @@ class MemoryModel(
         readout_size: int | None = None,
         output_bias: bool = True,
         learn_initial_state: bool = False,
+        map_initial_state: bool = False,
         initialization: str = "glorot",
         output_initialization: str = "normal",
         symbol_initialization: str = "as_model",
         input_bits: int | None = None,
+        read_only_token: int | None = None,
         backend: str = "auto",
     ) -> None:
         super().__init__()
@@ -105,6 +112,7 @@ class MemoryModel(
         one_hot = embedding_size is None and input_bits is None
         faults = initialization_faults(*initialize_by, one_hot=one_hot)
         faults += bit_faults(input_bits, embedding_size)
+        faults += map_faults(map_initial_state, learn_initial_state)
         if faults:
             raise ConfigError(faults)
         seen = inputs if input_bits is None else input_size(inputs, input_bits)
@@ -125,8 +133,11 @@ class MemoryModel(
             size,
             output_bias=output_bias,
             input_bits=input_bits,
+            read_only_token=read_only_token,
         )
         initialize(self.sequence, *initialize_by)
+        if map_initial_state:
+            initial_state.map_initial_state(layer)
 
     @classmethod
     def from_pretrained(
@@ -167,6 +178,13 @@ class MemoryModel(
         """As `SequenceModel.forward`: logits [B, T, V] and the state."""
         logits, state = self.sequence(inputs, state, lengths)
         return logits, state
+
+
+def map_faults(mapped: bool, learned: bool) -> list[str]:
+    """What is wrong with the option `map_initial_state`, a line or none."""
+    if learned or not mapped:
+        return []
+    return ["map_initial_state: has no effect on a first state that is zero; leave it at False"]
 
 
 def initialization_faults(

@@ -77,6 +77,13 @@ def memory_faults(part: str | Part, hidden_size: int) -> list[str]:
     return []
 
 
+def can_read_only(part: str | Part, hidden_size: int) -> bool:
+    """Whether a memory without faults can be kept from writing; a model without one cannot."""
+    if split_part(part)[0] == NO_MEMORY or memory_faults(part, hidden_size):
+        return False
+    return bool(make_memory(part, hidden_size).write_strengths)
+
+
 def controller_faults(part: str | Part, memory: Any) -> list[str]:
     """What is wrong with a controller's name and options beside the memory of that name."""
     name, options = split_part(part)

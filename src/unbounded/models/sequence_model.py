@@ -9,6 +9,8 @@ from torch.nn import functional as F
 
 from unbounded.checks import check_positive
 from unbounded.errors import ShapeError
+from unbounded.layers.memory_rnn import MemoryRNN
+from unbounded.layers.read_only import check_read_only, run_phases
 from unbounded.layers.symbols import input_weight, run_symbols
 from unbounded.models.inputs import bit_inputs, check_tokens
 
@@ -33,6 +35,8 @@ class SequenceModel(nn.Module):
         output_bias: whether the logits have a bias; Joulin & Mikolov 2015 have none.
         input_bits: the low so many bits of a symbol's number are an input each, what is above them
             one more, a number; 0 for the number alone. None feeds embeddings or one-hot symbols.
+        read_only_token: the symbol from whose first occurrence on nothing is written, in 0 ..
+            input_vocabulary - 1; None writes always.
     Source: Grefenstette et al. 2015, arXiv:1506.02516, section 4.
     """
 
@@ -46,6 +50,7 @@ class SequenceModel(nn.Module):
         *,
         output_bias: bool = True,
         input_bits: int | None = None,
+        read_only_token: int | None = None,
     ) -> None:
         super().__init__()
         for name, value in (
@@ -57,7 +62,15 @@ class SequenceModel(nn.Module):
             check_positive(name, value)
         if not getattr(layer, "batch_first", False):
             raise ShapeError("layer: expected a layer made with batch_first=True.")
+        if read_only_token is not None:
+            check_read_only(layer)
+            if not 0 <= read_only_token < input_vocabulary:
+                raise ShapeError(
+                    f"read_only_token: expected a symbol of 0..{input_vocabulary - 1}, got "
+                    f"{read_only_token!r}."
+                )
         self.input_vocabulary, self.input_bits = input_vocabulary, input_bits
+        self.read_only_token = read_only_token
         self.embedding = (
             None if embedding_size is None else nn.Embedding(input_vocabulary, embedding_size)
         )
@@ -80,12 +93,21 @@ class SequenceModel(nn.Module):
             DTypeError, ShapeError: `inputs` is not such a tensor of tokens; of one on a GPU the
                 values are not looked at.
         """
-        check_tokens(inputs, self.input_vocabulary)
-        if self._looks_up:
-            hidden, state = run_symbols(self.layer, inputs, state, lengths)
-        else:
-            hidden, state = self.layer(self.embed(inputs), state, lengths)
+        hidden, state = self.hidden(inputs, state, lengths)
         return self.output(hidden), state
+
+    def hidden(
+        self, inputs: Tensor, state: Any = None, lengths: Tensor | None = None
+    ) -> tuple[Tensor, Any]:
+        """What the logits are made of, [B, T, O], and the state; as `forward`."""
+        check_tokens(inputs, self.input_vocabulary)
+        if self.read_only_token is not None and isinstance(self.layer, MemoryRNN):
+            answers = inputs == self.read_only_token
+            return run_phases(self.layer, self.embed(inputs), answers, state, lengths)
+        if self._looks_up:
+            return run_symbols(self.layer, inputs, state, lengths)
+        result: tuple[Tensor, Any] = self.layer(self.embed(inputs), state, lengths)
+        return result
 
     @property
     def one_hot(self) -> bool:

@@ -1,6 +1,7 @@
 """What to learn: samplers, vocabularies and batches. A task knows no model."""
 
 from unbounded.tasks.addition import BinaryAddition
+from unbounded.tasks.arithmetic import Added, Doubled
 from unbounded.tasks.batch import Batch, pieces
 from unbounded.tasks.bit_vectors import BitTask
 from unbounded.tasks.counting import Counting
@@ -11,9 +12,12 @@ from unbounded.tasks.grammar import Grammar, Rule, WordClass
 from unbounded.tasks.grammars import GENDER, SVO_SOV
 from unbounded.tasks.graves import AssociativeRecall, BitCopy, RepeatCopy
 from unbounded.tasks.lengths import LengthRange
+from unbounded.tasks.marks import PrioritySort, RepeatedSymbols
 from unbounded.tasks.memorization import Memorization
 from unbounded.tasks.pair_file import FilePairs
 from unbounded.tasks.penn_treebank import read_penn_treebank
+from unbounded.tasks.program_task import ProgramTask
+from unbounded.tasks.programs import Program, check_program
 from unbounded.tasks.randomness import SPLITS, Stream
 from unbounded.tasks.registry import TASKS, make_task
 from unbounded.tasks.streams import JudgedStreams, Sequences, SequenceSource, StreamTask
@@ -28,12 +32,14 @@ __all__ = [
     "SPLITS",
     "SVO_SOV",
     "TASKS",
+    "Added",
     "AssociativeRecall",
     "Batch",
     "BinaryAddition",
     "BitCopy",
     "BitTask",
     "Counting",
+    "Doubled",
     "DyckMembership",
     "DyckPrefixes",
     "Example",
@@ -45,9 +51,13 @@ __all__ = [
     "Memorization",
     "PairSource",
     "Pairs",
+    "PrioritySort",
+    "Program",
+    "ProgramTask",
     "Prompt",
     "RandomSymbols",
     "RepeatCopy",
+    "RepeatedSymbols",
     "Rule",
     "SequenceSource",
     "Sequences",
@@ -57,6 +67,7 @@ __all__ = [
     "TextTask",
     "TransductionTask",
     "WordClass",
+    "check_program",
     "make_task",
     "pieces",
     "read_penn_treebank",

@@ -3,50 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeVar
 
-from unbounded.errors import ChoiceError, ConfigError
+from unbounded.errors import ConfigError
 from unbounded.own_parts import find_part, options_of, unknown_options
-from unbounded.tasks import algorithmic, bit_tasks, brackets
+from unbounded.tasks import algorithmic, answers, bit_tasks, brackets
 from unbounded.tasks.derivation import GrammarPairs
 from unbounded.tasks.grammars import GENDER, SVO_SOV
-from unbounded.tasks.lengths import LengthRange
 from unbounded.tasks.pair_file import FilePairs
 from unbounded.tasks.penn_treebank import PUBLISHED, read_penn_treebank
 from unbounded.tasks.symbols import RandomSymbols
 from unbounded.tasks.task import Task
 from unbounded.tasks.text import TextTask, read_text
-from unbounded.tasks.transduction import PairSource, TransductionTask
+from unbounded.tasks.transduction import TransductionTask
+from unbounded.tasks.transduction_parts import Lengths, transduction
 
 T = TypeVar("T")
-Lengths: TypeAlias = LengthRange | str | tuple[int, int]
-
-
-def _transduction(
-    name: str,
-    pairs: Callable[[], PairSource],
-    train_lengths: Lengths,
-    test_lengths: Lengths,
-    layout: str = "pairs",
-) -> TransductionTask:
-    """Build the parts, collect the faults of all of them, put them together."""
-    faults: list[str] = []
-    built: dict[str, Any] = {}
-    for part, build in (
-        ("pairs", pairs),
-        ("train_lengths", lambda: LengthRange.of(train_lengths)),
-        ("test_lengths", lambda: LengthRange.of(test_lengths)),
-    ):
-        try:
-            built[part] = build()
-        except ConfigError as error:
-            prefix = "" if part == "pairs" else f"{part}: "
-            faults += [prefix + fault for fault in error.faults]
-        except ChoiceError as error:
-            faults.append(str(error))
-    if faults:
-        raise ConfigError(faults)
-    return TransductionTask(name, **built, layout=layout)
 
 
 def copy(
@@ -63,9 +35,7 @@ def copy(
         ConfigError: options are out of range; all faults together.
     Source: Grefenstette et al. 2015, arXiv:1506.02516, section 4.1.
     """
-    return _transduction(
-        "copy", lambda: RandomSymbols("copy", symbols), train_lengths, test_lengths
-    )
+    return transduction("copy", lambda: RandomSymbols("copy", symbols), train_lengths, test_lengths)
 
 
 def reversal(
@@ -75,7 +45,7 @@ def reversal(
 
     Args, errors and source as for `copy`.
     """
-    return _transduction(
+    return transduction(
         "reversal", lambda: RandomSymbols("reversal", symbols), train_lengths, test_lengths
     )
 
@@ -87,7 +57,7 @@ def bigram_flip(
 
     Even lengths only: 66, 68, ..., 128 of 65:128. Args, errors and source as for `copy`.
     """
-    return _transduction(
+    return transduction(
         "bigram_flip", lambda: RandomSymbols("bigram_flip", symbols), train_lengths, test_lengths
     )
 
@@ -109,7 +79,7 @@ def svo_sov(
         ConfigError: options are out of range; all faults together.
     Source: Grefenstette et al. 2015, arXiv:1506.02516, appendix C, Table 1(a).
     """
-    return _transduction(
+    return transduction(
         "svo_sov",
         lambda: GrammarPairs(SVO_SOV, length_distribution),
         train_lengths,
@@ -127,27 +97,11 @@ def gender(
     Args and errors as for `svo_sov`.
     Source: Grefenstette et al. 2015, arXiv:1506.02516, appendix C, Table 1(b).
     """
-    return _transduction(
+    return transduction(
         "gender",
         lambda: GrammarPairs(GENDER, length_distribution),
         train_lengths,
         test_lengths,
-    )
-
-
-def answer_copy(
-    symbols: int = 128, train_lengths: Lengths = "8:64", test_lengths: Lengths = "65:128"
-) -> TransductionTask:
-    """Say the source again, fed only the end symbol while answering.
-
-    Args and errors as for `copy`; the layout is that of Yang 2016.
-    """
-    return _transduction(
-        "answer_copy",
-        lambda: RandomSymbols("copy", symbols),
-        train_lengths,
-        test_lengths,
-        "answer",
     )
 
 
@@ -221,7 +175,16 @@ TASKS: Final[dict[str, Callable[..., Task]]] = {
     "svo_sov": svo_sov,
     "gender": gender,
     "pairs": pairs,
-    "answer_copy": answer_copy,
+    "answer_copy": answers.answer_copy,
+    "answer_reverse": answers.answer_reverse,
+    "answer_bigram_flip": answers.answer_bigram_flip,
+    "answer_odd_first": answers.answer_odd_first,
+    "answer_double": answers.answer_double,
+    "answer_addition": answers.answer_addition,
+    "answer_repeat_copy": answers.answer_repeat_copy,
+    "answer_priority_sort": answers.answer_priority_sort,
+    "programs": answers.programs,
+    "small_loops": answers.small_loops,
     "anbn": algorithmic.anbn,
     "anbncn": algorithmic.anbncn,
     "anbncndn": algorithmic.anbncndn,

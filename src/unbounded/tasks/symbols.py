@@ -1,6 +1,7 @@
-"""Copy, reversal and bigram flip: random symbols, put out in another order.
+"""Copy, reversal, bigram flip and odd first: random symbols, put out in another order.
 
-Source: Grefenstette et al. 2015, arXiv:1506.02516, section 4.1.
+Source: Grefenstette et al. 2015, arXiv:1506.02516, section 4.1; odd first: Yang & Rush 2017,
+arXiv:1611.02854.
 """
 
 from __future__ import annotations
@@ -20,6 +21,10 @@ ORDERS: Final[dict[str, Callable[[Integers, Integers], Integers]]] = {
     "copy": lambda place, length: place + 0 * length,
     "reversal": lambda place, length: length - 1 - place,
     "bigram_flip": lambda place, length: (place ^ 1) + 0 * length,
+    # The first, third, fifth ... symbol, then the second, fourth ...
+    "odd_first": lambda place, length: (
+        2 * place - np.where(2 * place < length, 0, (length + 1) // 2 * 2 - 1)
+    ),
 }
 _EVEN_ONLY = frozenset({"bigram_flip"})
 
@@ -32,32 +37,33 @@ class RandomSymbols(PairSource):
     Example i has the same symbols for every range of lengths, cut off at its length.
 
     Args:
-        order: "copy", "reversal" or "bigram_flip".
+        order: "copy", "reversal", "bigram_flip" or "odd_first".
         symbols: number of symbols, at least 1; the paper has 128. Both sides name them s0, s1, ...
+        unit: symbols that a length counts as one: 2 for lengths in bigrams.
 
     Raises:
         ChoiceError: there is no such order.
-        ConfigError: `symbols` is no integer or out of range.
+        ConfigError: `symbols` or `unit` is no integer or out of range.
     """
 
-    def __init__(self, order: str, symbols: int = 128) -> None:
+    def __init__(self, order: str, symbols: int = 128, unit: int = 1) -> None:
         if order not in ORDERS:
             raise ChoiceError("order", order, ORDERS)
-        self.order = order
+        self.order, self.unit = order, whole_number("unit", unit, 1, 2**31)
         self.symbols = whole_number("symbols", symbols, 1, 2**31)
         self.source_vocabulary = tuple(f"s{number}" for number in range(self.symbols))
         self.target_vocabulary = self.source_vocabulary
 
     def draw(self, stream: Stream, start: int, size: int, lengths: LengthRange) -> Pairs:
         """See `PairSource.draw`."""
-        step = 2 if self.order in _EVEN_ONLY else 1
+        step = 2 if self.order in _EVEN_ONLY and self.unit % 2 else 1
         shortest = lengths.minimum + lengths.minimum % step
         count = (lengths.maximum - shortest) // step + 1
         if count < 1:
             raise ConfigError([f"lengths: {self.order} has even lengths only, {lengths} has none"])
         indices = start + np.arange(size)
-        length_words, words = stream.sequence_words(indices, lengths.maximum)
-        chosen = shortest + step * bounded(length_words, count)
+        length_words, words = stream.sequence_words(indices, self.unit * lengths.maximum)
+        chosen = self.unit * (shortest + step * bounded(length_words, count))
         width = int(chosen.max())
         source = bounded(words[:, :width], self.symbols)
         places = ORDERS[self.order](np.arange(width), chosen[:, None])

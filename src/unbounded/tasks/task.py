@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import ClassVar, Final, NamedTuple
 
 from torch import Tensor
 
-from unbounded.errors import ChoiceError
+from unbounded.errors import ChoiceError, ConfigError
 from unbounded.tasks.batch import Batch
 from unbounded.tasks.lengths import LengthRange
 from unbounded.tasks.randomness import SPLITS
@@ -41,6 +42,9 @@ class Task(ABC):
         scoring: name of the scoring that says how well it is done, or the import path of your own.
         has_lengths: whether examples are drawn from ranges of lengths.
         has_path: whether `heights` says how many symbols are to be kept at each step.
+        answer_token: the one input that is fed while answering and never before; None where a task
+            has no such input.
+        end_token: the output that ends an answer; None where nothing ends one.
         name: the name it is listed under.
         input_vocabulary: symbols that `Batch.inputs` indexes. A name may stand in it twice, once
             for each side of a transduction: the place counts, not the name.
@@ -55,6 +59,8 @@ class Task(ABC):
     scoring: str
     has_lengths: ClassVar[bool] = True
     has_path: ClassVar[bool] = False
+    answer_token: int | None = None
+    end_token: int | None = None
     name: str
     input_vocabulary: tuple[str, ...]
     output_vocabulary: tuple[str, ...]
@@ -121,6 +127,15 @@ class Task(ABC):
     def heights(self, inputs: Tensor) -> Tensor | None:
         """How many symbols are to be kept after each of [B, T]; None where it is not known."""
         return None
+
+    def asked(self, symbols: Sequence[str]) -> Tensor:
+        """What is read of a source that a person typed, up to the first `answer_token`, int64 [T].
+
+        Raises:
+            ConfigError: the task has no answer phase, or the source is empty or has an unknown
+                symbol.
+        """
+        raise ConfigError([f"task {self.name!r} is not fed one symbol while it answers"])
 
     def available(self, split: str, lengths: LengthRange) -> int | None:
         """How many different examples there are; None where they are drawn without end."""

@@ -9,13 +9,14 @@ Source: Grefenstette et al. 2015, arXiv:1506.02516, section 4.1.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from unbounded.errors import ChoiceError
+from unbounded.errors import ChoiceError, ConfigError
 from unbounded.tasks.batch import Batch
 from unbounded.tasks.lengths import LengthRange
 from unbounded.tasks.randomness import LAST_INDEX, Integers, Stream, whole_number
@@ -65,6 +66,10 @@ class PairSource(ABC):
         """How many different pairs there are; None where they are drawn without end."""
         return None
 
+    def range_faults(self, lengths: LengthRange) -> list[str]:
+        """What is wrong with a range of lengths before anything is drawn, a line each."""
+        return []
+
 
 class Prompt(NamedTuple):
     """What a model reads before it generates, and what it should then say.
@@ -88,7 +93,7 @@ class TransductionTask(Task):
     Inputs are <s> source ||| target, targets the same one step ahead; in the layout "answer" ||| is
     fed at each step of the answer, so that the network hears nothing of what it said. Only the
     target's symbols and </s> are masked in (the paper does not say which symbols count; this is the
-    usual reading).
+    usual reading). What a length counts is the source's to say: symbols, or for example digits.
     Input tokens: <s> is 0, ||| is 1, then the source symbols, then the target symbols. Output
     tokens: </s> is 0, then the target symbols.
 
@@ -96,7 +101,7 @@ class TransductionTask(Task):
         name: the name it is listed under.
         pairs: where the pairs come from.
         train_lengths, test_lengths: source lengths of the splits.
-        layout: "pairs" or "answer".
+        layout: "pairs" or "answer"; answers are scored per symbol too.
     Attributes:
         source_vocabulary: the source symbols, without <s> and |||.
         target_vocabulary: the target symbols, without </s>.
@@ -106,7 +111,7 @@ class TransductionTask(Task):
     Source: Grefenstette et al. 2015, arXiv:1506.02516, section 4.1.
     """
 
-    scoring = "sequences"
+    scoring: str = "sequences"
 
     def __init__(
         self,
@@ -129,12 +134,13 @@ class TransductionTask(Task):
         fed = target if self._fed_back else ()
         self.input_vocabulary = (START, SEPARATOR, *source, *fed)
         self.output_vocabulary = (END, *target)
-        self.end_token = 0
+        self.end_token: int = 0
         self._first_source = 2
         self._first_target = 2 + len(source)
         self.output_to_input = torch.arange(len(self.output_vocabulary)) + self._first_target - 1
         if not self._fed_back:
-            self.output_to_input[:] = _SEPARATOR_TOKEN
+            self.output_to_input[:] = self.answer_token = _SEPARATOR_TOKEN
+            self.scoring = "answers"
         self.output_to_input[self.end_token] = 0
 
     def batch(
@@ -175,6 +181,23 @@ class TransductionTask(Task):
         """See `Task.available`."""
         return self.pairs.available(split, lengths)
 
+    def asked(self, symbols: Sequence[str]) -> Tensor:
+        """See `Task.asked`."""
+        if self._fed_back:
+            return super().asked(symbols)
+        places = {symbol: place for place, symbol in enumerate(self.source_vocabulary)}
+        faults = [] if symbols else ["source: expected at least one symbol, got none"]
+        faults += [
+            f"source: symbol {number} is {symbol!r}, which is not among the {len(places)} of task "
+            f"{self.name}: {', '.join(list(places)[:3])} ... {list(places)[-1]}"
+            for number, symbol in enumerate(symbols, start=1)
+            if symbol not in places
+        ]
+        if faults:
+            raise ConfigError(faults)
+        source = [self._first_source + places[symbol] for symbol in symbols]
+        return torch.tensor([0, *source, _SEPARATOR_TOKEN])
+
     def examples(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> list[Example]:
@@ -191,6 +214,9 @@ class TransductionTask(Task):
         start = whole_number("start", start, 0, LAST_INDEX)
         size = whole_number("size", size, 1, LAST_INDEX + 1 - start)
         chosen = self.split_lengths(split) if lengths is None else LengthRange.of(lengths)
+        faults = self.pairs.range_faults(chosen)
+        if faults:
+            raise ConfigError([f"lengths: {self.name}: {fault}" for fault in faults])
         return self.pairs.draw(stream, start, size, chosen)
 
     def _prompts(self, pairs: Pairs, width: int) -> Integers:

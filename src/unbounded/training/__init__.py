@@ -3,7 +3,7 @@
 The loop and the checkpoints need accelerate and are imported from their own modules.
 """
 
-from unbounded.training.curricula import Growing
+from unbounded.training.curricula import Growing, OneLength
 from unbounded.training.objective import (
     OBJECTIVES,
     Objective,
@@ -36,6 +36,7 @@ __all__ = [
     "Interrupted",
     "LoopState",
     "Objective",
+    "OneLength",
     "PhaseOptions",
     "RoundActions",
     "StopRule",

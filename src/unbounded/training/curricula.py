@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from unbounded.errors import ConfigError
-from unbounded.tasks import LengthRange
+from unbounded.tasks import LengthRange, Stream
+from unbounded.tasks.randomness import bounded
+
+# No example takes random words of so late a block.
+_BLOCK = 2**32 - 1
 
 #: The range of lengths of each batch by its number.
 Curriculum = Callable[[int], LengthRange]
@@ -44,3 +50,23 @@ class Growing:
         first = self.lengths.minimum if self.first is None else self.first
         longest = min(self.lengths.maximum, first + batch // self.every)
         return LengthRange(self.lengths.minimum, longest)
+
+
+@dataclass(frozen=True)
+class OneLength:
+    """Give all sequences of a batch one length, drawn uniformly for each batch.
+
+    Args:
+        lengths: the range that it is drawn from.
+        seed: of the draw, 0..2**64 - 1.
+    Source: the files of the authors' program of Yang & Rush 2017, a batch of one length a line.
+    """
+
+    lengths: LengthRange
+    seed: int
+
+    def __call__(self, batch: int) -> LengthRange:
+        """The length of batch number `batch`, counted from 0, as a range."""
+        words = Stream(self.seed, "train").words(np.array([batch]), np.array([_BLOCK]))[0]
+        length = self.lengths.minimum + int(bounded(words, len(self.lengths))[0])
+        return LengthRange(length, length)

@@ -1,4 +1,4 @@
-"""Halve the learning rate when validation gets no better, and go back to the best weights."""
+"""Halve the learning rate when validation gets no better, and keep the best weights."""
 
 from __future__ import annotations
 
@@ -13,26 +13,36 @@ from unbounded.training.state import LoopState
 from unbounded.training.stopping import Assess, Record
 
 _NUMBERS = ("best_nats", "looked", "nats", "better")
+#: What validation measures: the loss, or the share of symbols that are wrong.
+MEASURES = ("loss", "errors")
+_NAMES = {"loss": "validation_nats_per_token", "errors": "validation_errors"}
 
 
 class HalveOnPlateau:
     """A stop rule that keeps a backup of the best weights and lowers the learning rate.
 
-    At each look: if validation is better than ever, the weights become the backup. If not, and the
-    first `hold` batches are over, the learning rate is halved and the weights go back to the
-    backup; what the optimizer remembers beside them stays. The run is over when the learning rate
-    is below `smallest`. `restore` puts the backup back at the end, for the test.
+    At each look: if validation is better than ever, the weights become the backup. If it was not so
+    for `patience` looks, and the first `hold` batches are over, the learning rate is halved and the
+    weights go back to the backup; what the optimizer remembers beside them stays. With a window the
+    rate is halved when a look is worse than the best of so many looks before it. The run is over
+    when the learning rate is below `smallest`. `restore` puts the backup back at the end, for the
+    test.
 
     Args:
         model: whose weights are kept; the one that `optimizer` trains.
         optimizer, schedule: hold the learning rate.
-        validate: measures the model, in nats per token; lower is better.
+        validate: measures the model; lower is better.
         every: batches between looks.
         hold: batches during which the rate is never halved (half of the curriculum's last n in
             the authors' program).
         factor: what the rate is multiplied by.
         smallest: rate below which the run is over.
-    Source: Joulin & Mikolov 2015, section 4, and the authors' program.
+        patience: looks without a better one after which the rate falls, at least 1.
+        window: 0, or the looks before with whose best one is compared: 1 for the look before.
+        restoring: whether the weights go back when the rate falls.
+        measure: what `validate` gives: one of MEASURES.
+    Source: Joulin & Mikolov 2015, section 4, and the authors' program; patience and windows, Yang
+        2016, arXiv:1602.08671.
     """
 
     def __init__(
@@ -46,6 +56,10 @@ class HalveOnPlateau:
         hold: int = 0,
         factor: float = 0.5,
         smallest: float = 1e-5,
+        patience: int = 1,
+        window: int = 0,
+        restoring: bool = True,
+        measure: str = "loss",
     ) -> None:
         self._optimizer = optimizer
         self._schedule = schedule
@@ -54,9 +68,16 @@ class HalveOnPlateau:
         self._hold = hold
         self._factor = factor
         self._smallest = smallest
+        self._patience, self._restoring = patience, restoring
+        self._name = _NAMES[measure]
         self._best = math.inf
         self._looked, self._nats, self._better = 0, math.inf, False
-        self._backup = Backup(model, _NUMBERS, "the backup of the best weights")
+        self._waited = 0
+        self._before = [math.inf] * window
+        # Only what is needed: runs of before know neither.
+        numbers = [*_NUMBERS, *(["waited"] if patience > 1 else [])]
+        numbers += [f"before_{place}" for place in range(window)]
+        self._backup = Backup(model, numbers, "the backup of the best weights")
 
     def __call__(self, state: LoopState, assess: Assess, record: Record) -> str | None:
         """Look, when a look is due."""
@@ -68,7 +89,7 @@ class HalveOnPlateau:
                 {
                     "kind": "plateau",
                     "batch": state.batch,
-                    "validation_nats_per_token": self._nats,
+                    self._name: self._nats,
                     "better": self._better,
                     "learning_rate": self._rate(),
                 }
@@ -80,12 +101,19 @@ class HalveOnPlateau:
     def _look(self, batch: int) -> None:
         nats = self._validate()
         self._looked, self._nats, self._better = batch, nats, nats < self._best
+        self._waited = 0 if self._better else self._waited + 1
+        worse = self._waited >= self._patience
+        if self._before:
+            worse = nats > min(self._before)
+            self._before = [*self._before[1:], nats]
         if self._better:
             self._best = nats
             self._backup.keep()
-        elif batch > self._hold:
+        elif worse and batch > self._hold:
+            self._waited = 0
             self._scale_rate()
-            self.restore()
+            if self._restoring:
+                self.restore()
 
     def restore(self) -> None:
         """Put the best weights back; without a look so far nothing changes."""
@@ -93,7 +121,9 @@ class HalveOnPlateau:
 
     def tensors(self) -> dict[str, Tensor]:
         """What a checkpoint must hold of it."""
-        return self._backup.tensors(self._best, self._looked, self._nats, self._better)
+        waited = [self._waited] if self._patience > 1 else []
+        numbers = (self._best, self._looked, self._nats, self._better, *waited, *self._before)
+        return self._backup.tensors(*numbers)
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         """Take back what `tensors` gave.
@@ -101,8 +131,11 @@ class HalveOnPlateau:
         Raises:
             CheckpointError: something is missing.
         """
-        best, looked, nats, better = self._backup.load(tensors)
+        best, looked, nats, better, *others = self._backup.load(tensors)
         self._best, self._looked, self._nats, self._better = best, int(looked), nats, bool(better)
+        if self._patience > 1:
+            self._waited = int(others.pop(0))
+        self._before = others
 
     def _rate(self) -> float:
         return float(self._optimizer.param_groups[0]["lr"])

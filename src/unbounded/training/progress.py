@@ -225,8 +225,13 @@ def describe(line: dict[str, Any]) -> str:
             f"perplexity {line['perplexity']:.4f}, {line[f'{unit}_per_s']:.0f} {unit}/s"
         )
     if line["kind"] == "plateau":
+        measured = (
+            f"errors {line['validation_errors']:.4f}"
+            if "validation_errors" in line
+            else (f"{line['validation_nats_per_token']:.4f} nats/token")
+        )
         return (
-            f"batch {line['batch']}: validation {line['validation_nats_per_token']:.4f} nats/token"
+            f"batch {line['batch']}: validation {measured}"
             f"{', the best so far' if line['better'] else ''}, learning rate "
             f"{line['learning_rate']:g}"
         )

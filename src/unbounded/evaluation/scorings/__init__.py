@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from unbounded.evaluation.scorings.answers import Programs, Sizes
 from unbounded.evaluation.scorings.base import Exam, Place, Scoring, Sweep
 from unbounded.evaluation.scorings.bits import Bits
 from unbounded.evaluation.scorings.labels import labels
@@ -22,6 +23,8 @@ SCORINGS: Final[dict[str, Scoring]] = {
     "bits": Bits(),
     "lengths": Lengths(),
     "perplexity": Perplexity(),
+    "answers": Sizes(),
+    "programs": Programs(),
 }
 
 

@@ -25,12 +25,19 @@ from unbounded.experiments.config.schema import EvaluationConfig, ModelConfig, R
 from unbounded.experiments.config.types import type_faults
 from unbounded.memories import BACKENDS
 from unbounded.models.inputs import bit_faults
-from unbounded.models.memory_model import initialization_faults
-from unbounded.models.model_parts import NO_MEMORY, controller_faults, memory_faults
+from unbounded.models.memory_model import initialization_faults, map_faults
+from unbounded.models.model_parts import (
+    NO_MEMORY,
+    can_read_only,
+    controller_faults,
+    memory_faults,
+)
 from unbounded.tasks import LengthRange, Task, make_task
 from unbounded.training.objective import CLIPPED
 
 DEVICES = ("auto", "cpu", "cuda")
+# So many lengths are tried: tasks have a shortest length, and some have even ones alone.
+_LOOKED_AT = 64
 
 
 def examine(config: RunConfig) -> tuple[Task | None, list[str]]:
@@ -92,8 +99,15 @@ def model_faults(model: ModelConfig) -> list[str]:
         if value is not None:
             check_number(found, f"model.{name}", value, 1, 1_000_000)
     memory = model.memory.get("name")
+    memory_lines = memory_faults(model.memory, max(model.hidden_size, 1))
+    able = can_read_only(model.memory, max(model.hidden_size, 1))
+    if model.answer_writes is False and not memory_lines and not able:
+        found.append(
+            f"model.answer_writes: memory {memory!r} cannot be kept from writing; give null for no "
+            "writes where the memory can, or true"
+        )
     for part, lines in (
-        ("memory", memory_faults(model.memory, max(model.hidden_size, 1))),
+        ("memory", memory_lines),
         ("controller", controller_faults(model.controller, memory)),
     ):
         options = getattr(model, part)
@@ -109,6 +123,7 @@ def model_faults(model: ModelConfig) -> list[str]:
         one_hot=model.embedding_size is None and model.input_bits is None,
     )
     lines += bit_faults(model.input_bits, model.embedding_size)
+    lines += map_faults(model.map_initial_state, model.learn_initial_state)
     return found + [f"model.{line}" for line in lines]
 
 
@@ -153,6 +168,10 @@ def _task_faults(config: RunConfig, task: Task) -> list[str]:
     if "solved" not in scoring.stops and training.accuracy_every:
         found.append(f"training.accuracy_every: has no effect on task {config.task!r}; give 0")
     on_task = f"on task {config.task!r}"
+    if training.plateau_measure == "errors" and "solved" not in scoring.stops:
+        found.append(f"training.plateau_measure: errors has no meaning {on_task}; give loss")
+    if config.model.answer_writes is False and task.answer_token is None:
+        found.append(f"model.answer_writes: has no effect {on_task}; leave it at True")
     if task.objective not in CLIPPED:
         check_idle(found, "training", training, ("prediction_clip",), on_task)
     names = [name for name in vars(EvaluationConfig()) if name not in scoring.fields]
@@ -185,6 +204,19 @@ def _range_faults(config: RunConfig, task: Task) -> list[str]:
         trained = LengthRange.parse(training.lengths) if training.lengths else task.train_lengths
     except ConfigError:
         return found
+    if training.curriculum == "one_length":
+        for length in range(
+            trained.minimum, min(trained.maximum, trained.minimum + _LOOKED_AT) + 1
+        ):
+            alone = LengthRange(length, length)
+            faulty: list[str] = []
+            check_builds(faulty, "curriculum", partial(task.batch, 0, "train", 0, 1, alone))
+            if faulty:
+                return [
+                    *found,
+                    f"training.curriculum: one_length needs examples of every length of {trained}, "
+                    f"and task {task.name!r} has none of {length}",
+                ]
     grows = training.curriculum == "growing" and first_longest is not None
     if grows and first_longest not in trained:
         found.append(

@@ -24,10 +24,11 @@ from unbounded.training.optimizers import (
     has_epsilon,
     option_faults,
 )
+from unbounded.training.plateau import MEASURES
 
 STOPS = ("solved", "converged", "budget")
 PRECISIONS = ("no", "bf16", "fp16")
-CURRICULA = ("none", "growing")
+CURRICULA = ("none", "growing", "one_length")
 _WHOLE = (
     "batches",
     "validate_every",
@@ -112,12 +113,24 @@ def training_faults(training: TrainingConfig) -> list[str]:
         text = getattr(training, name)
         if text is not None:
             check_builds(found, f"training.{name}", partial(LengthRange.parse, text))
-    if training.curriculum == "none":
+    if training.curriculum != "growing":
         idle = ("curriculum_every", "curriculum_first")
-        check_idle(found, "training", training, idle, "with curriculum none")
+        check_idle(found, "training", training, idle, f"with curriculum {training.curriculum}")
+    return found + _plateau_faults(training)
+
+
+def _plateau_faults(training: TrainingConfig) -> list[str]:
+    found: list[str] = []
     if not training.plateau_every:
-        idle_too = ("plateau_hold", "plateau_factor", "plateau_least")
-        check_idle(found, "training", training, idle_too, "without plateau_every")
+        names = [each.name for each in dataclasses.fields(training)]
+        idle = [each for each in names if each.startswith("plateau_") and each != "plateau_every"]
+        check_idle(found, "training", training, idle, "without plateau_every")
+        return found
+    check_choice(found, "training.plateau_measure", "measure", training.plateau_measure, MEASURES)
+    check_number(found, "training.plateau_patience", training.plateau_patience, 1)
+    check_number(found, "training.plateau_window", training.plateau_window, 0, 1000)
+    if training.plateau_window > 0:
+        check_idle(found, "training", training, ("plateau_patience",), "with plateau_window")
     return found
 
 

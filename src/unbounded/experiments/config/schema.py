@@ -32,6 +32,10 @@ class ModelConfig:
         symbol_initialization: of the columns of one-hot symbols: as_model, or normal for N(0, 1).
         input_bits: with embedding_size null, the low so many bits of a symbol's number are an input
             each, what is above them one more, a number; 0 for the number alone, null for one-hot.
+        map_initial_state: each learned number of the first state is the sum of two, as in the
+            program of Yang & Rush 2017.
+        answer_writes: on tasks that are fed one symbol while answering, whether the memory is
+            written then: true, false, or null for false where the memory can.
     """
 
     memory: dict[str, Any] = field(default_factory=lambda: {"name": "queue"})
@@ -45,6 +49,8 @@ class ModelConfig:
     output_initialization: str = "normal"
     symbol_initialization: str = "as_model"
     input_bits: int | None = None
+    map_initial_state: bool = False
+    answer_writes: bool | None = True
 
 
 @dataclass
@@ -95,7 +101,8 @@ class TrainingConfig:
         update: piece for a gradient step after each piece, or symbol for one after each symbol,
             as in the authors' program of the Stack RNN.
         average: whether the loss of a step is the mean over what counts in it, or the sum.
-        curriculum: none, or growing to begin with the shortest length.
+        curriculum: none, growing to begin with the shortest length, or one_length for one that all
+            sequences of a batch have.
         curriculum_every: batches after which the next length is added.
         curriculum_first: longest length of the first batches, null for the shortest there is.
         plateau_every: batches between looks at the validation loss, 0 for none; where it is no
@@ -103,6 +110,11 @@ class TrainingConfig:
         plateau_hold: batches at the beginning during which nothing falls.
         plateau_factor: what the learning rate is multiplied by.
         plateau_least: learning rate below which the run is over.
+        plateau_patience: looks without a better one after which it falls.
+        plateau_window: 0, or with the best of how many looks before one is compared; the rate
+            falls when it is worse.
+        plateau_restore: whether the best weights come back when the rate falls; they do at the end.
+        plateau_measure: loss, or errors for the share of validation symbols that are wrong.
     """
 
     optimizer: str = "rmsprop"
@@ -145,6 +157,10 @@ class TrainingConfig:
     plateau_hold: int = 0
     plateau_factor: float = 0.5
     plateau_least: float = 1e-5
+    plateau_patience: int = 1
+    plateau_window: int = 0
+    plateau_restore: bool = True
+    plateau_measure: str = "loss"
 
 
 @dataclass

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from unbounded.evaluation.scorings import Exam, Place, Scoring, scoring_of
-from unbounded.experiments.config.schema import RunConfig
+from unbounded.experiments.config.schema import ModelConfig, RunConfig
 from unbounded.models.memory_model import MemoryModel
+from unbounded.models.model_parts import can_read_only
 from unbounded.tasks import LengthRange, Task
-from unbounded.training.curricula import Curriculum, Growing
+from unbounded.training.curricula import Curriculum, Growing, OneLength
 from unbounded.training.options import PhaseOptions
 
 
@@ -31,11 +32,13 @@ class Plan:
 
     def model(self) -> MemoryModel:
         """The model, freshly initialised, for the vocabularies of the task."""
-        fields = vars(self.config.model)
+        config = self.config.model
+        fields = {name: value for name, value in vars(config).items() if name != "answer_writes"}
         return MemoryModel(
             inputs=len(self.task.input_vocabulary),
             outputs=len(self.task.output_vocabulary),
             **fields,
+            read_only_token=self.task.answer_token if reads_only(config) else None,
             backend=self.config.machine.backend,
         )
 
@@ -53,6 +56,13 @@ class Plan:
             training.batch_size,
         )
 
+    def validation(self, exam: Exam) -> float:
+        """What the learning rate falls by: the loss, or the share of symbols that are wrong."""
+        if self.config.training.plateau_measure == "loss":
+            return self.scoring.validate(exam)
+        count = self.config.training.validation_count
+        return 1 - self.scoring.assess(exam, self.validation_lengths, 0, count).fine
+
     def phase_options(self) -> PhaseOptions:
         """The options of the phase that trains."""
         training = self.config.training
@@ -60,6 +70,8 @@ class Plan:
         if training.curriculum == "growing":
             every, first = training.curriculum_every, training.curriculum_first
             lengths = Growing(self.train_lengths, every, first)
+        if training.curriculum == "one_length":
+            lengths = OneLength(self.train_lengths, self.config.seed)
         return PhaseOptions(
             seed=self.config.seed,
             lengths=lengths,
@@ -81,6 +93,13 @@ class Plan:
             checkpoint_every=training.checkpoint_every,
             keep_checkpoints=training.keep_checkpoints,
         )
+
+
+def reads_only(model: ModelConfig) -> bool:
+    """Whether a memory writes nothing while it answers, as its config says and it can."""
+    if model.answer_writes is None:
+        return can_read_only(model.memory, model.hidden_size)
+    return not model.answer_writes
 
 
 def plan(config: RunConfig, task: Task) -> Plan:

@@ -20,6 +20,7 @@ from unbounded.evaluation.room import warn_of_room
 from unbounded.evaluation.scorings import Exam
 from unbounded.experiments.config.check import checked
 from unbounded.experiments.config.schema import RunConfig, model_name, to_dict
+from unbounded.experiments.run.answer import write_answers
 from unbounded.experiments.run.build import Built, build_run, make_accelerator, make_place
 from unbounded.experiments.run.evaluate import own_sweep
 from unbounded.experiments.run.folder import (
@@ -181,11 +182,15 @@ class _Run:
                 self._model,
                 trained[1],
                 trained[2],
-                lambda: planned.scoring.validate(exam),
+                lambda: planned.validation(exam),
                 every=training.plateau_every,
                 hold=training.plateau_hold,
                 factor=training.plateau_factor,
                 smallest=training.plateau_least,
+                patience=training.plateau_patience,
+                window=training.plateau_window,
+                restoring=training.plateau_restore,
+                measure=training.plateau_measure,
             )
         state = run_phase(
             self._folder,
@@ -275,6 +280,8 @@ class _Run:
             stem = example if name_of_example == "example" else f"{example}_{name_of_example}"
             path = self._folder / "traces" / f"{stem}.safetensors"
             write_trace(model, planned.task, batch, path)
+        if name == "model" and planned.task.answer_token is not None:
+            write_answers(model, planned, self._folder / "answers.json")
 
     def _scored(self, exam: Exam, batch: int, shown: Progress) -> dict[str, Any]:
         """The rows of a report, and what it says of validation."""

@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 
 from unbounded.layers import MemoryRNN, Trace, save_trace
+from unbounded.layers.read_only import trace_phases
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import Batch, Task
 from unbounded.training.files import storage_faults
@@ -48,8 +49,12 @@ def trace_of(model: MemoryModel, task: Task, batch: Batch) -> Trace | None:
     symbols = [[task.input_vocabulary[token] for token in batch.inputs[0].tolist()]]
     device = next(model.parameters()).device
     with torch.no_grad():
-        embedded = model.sequence.embed(batch.inputs.to(device))
-        hidden, _, trace = layer(embedded, lengths=batch.lengths.to(device), return_trace=True)
+        inputs, token = batch.inputs.to(device), model.sequence.read_only_token
+        embedded = model.sequence.embed(inputs)
+        if token is None:
+            hidden, _, trace = layer(embedded, lengths=batch.lengths.to(device), return_trace=True)
+        else:
+            hidden, trace = trace_phases(layer, embedded, inputs == token)
         arrays = dict(trace.arrays)
         if task.objective == "binary":
             arrays["chance"] = torch.sigmoid(model.sequence.output(hidden)[..., 0])

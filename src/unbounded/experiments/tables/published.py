@@ -18,6 +18,7 @@ PAPERS = {
     "joulin2015": "Inferring Algorithmic Patterns with Stack-Augmented Recurrent Nets (Stack RNN)",
     "deleu2016": "Learning Operations on a Stack with Neural Turing Machines (Dyck words)",
     "graves2014": "Neural Turing Machines (copy, repeat copy, associative recall)",
+    "yang2016": "Lie Access Neural Turing Machine (permutations, arithmetic, programs, words)",
     "matrix": "Every memory on every algorithmic task at one budget (of no paper)",
 }
 
@@ -80,7 +81,8 @@ class Published:
         tasks: name -> title.
         models: name -> title and settings.
         tables: what the table is made of.
-        values: task -> model -> column -> value; the columns are those of the task's scoring.
+        values: task -> model -> column -> value, None where none is printed; the columns are those
+            of the task's scoring.
         contradictions: cells that the paper prints in two ways.
         notes: what else must be said beside the numbers.
         parameters: model -> hidden size -> parameters as printed, to two digits.
@@ -90,7 +92,7 @@ class Published:
     tasks: dict[str, str]
     models: dict[str, PaperModel]
     tables: tuple[PaperTable, ...]
-    values: dict[str, dict[str, dict[str, float]]]
+    values: dict[str, dict[str, dict[str, float | None]]]
     contradictions: tuple[Contradiction, ...]
     notes: tuple[str, ...]
     parameters: dict[str, dict[int, float]]

@@ -66,22 +66,42 @@ def table_markdown(tier: Tier, published: Published, cells: Cells) -> str:
 
 def _cells_grid(scoring: Scoring, own: Sequence[str], published: Published, cells: Cells) -> str:
     header = ["task", "model"]
-    header += [f"published {group}" for group in scoring.groups]
+    printed = _printed_groups(scoring, own, published)
+    header += [f"published {group}" for group in printed]
     header += [f"best run {group}" for group in scoring.groups]
     header += [f"median {scoring.shown}", f"spread of {scoring.spread[1]}"]
     header += ["solved"] if scoring.success else []
     header += ["batches", "minutes", "learning rate"]
     header += ["1-layer LSTM then"] if scoring.baseline else []
-    return grid(header, [_cell_row(scoring, cell, len(header), published, cells) for cell in own])
+    width = len(header)
+    rows = [_cell_row(scoring, cell, width, printed, published, cells) for cell in own]
+    return grid(header, rows)
+
+
+def _printed_groups(scoring: Scoring, own: Sequence[str], published: Published) -> list[str]:
+    """The groups of which a paper prints a number for any of these cells; all, if it has none."""
+    pairs = [cell.split("/") for cell in own]
+    values = [published.values.get(task, {}).get(model) or {} for task, model in pairs]
+    groups = [
+        group
+        for group, columns in scoring.groups.items()
+        if any(each.get(column) is not None for each in values for column in columns)
+    ]
+    return groups or list(scoring.groups)
 
 
 def _cell_row(
-    scoring: Scoring, cell: str, width: int, published: Published, cells: Cells
+    scoring: Scoring,
+    cell: str,
+    width: int,
+    groups: Sequence[str],
+    published: Published,
+    cells: Cells,
 ) -> tuple[str, ...]:
     task, model = cell.split("/")
     printed = published.values.get(task, {}).get(model)
     row = [published.tasks.get(task, task), published.models[model].title]
-    row += [_group(scoring, printed, group) if printed else "none" for group in scoring.groups]
+    row += [_group(scoring, printed, group) if printed else "none" for group in groups]
     summary = cells[cell]
     if summary is None:
         return (*row, *[NOT_RUN] * (width - len(row)))

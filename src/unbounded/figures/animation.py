@@ -1,0 +1,62 @@
+"""Figures one after the other, as a GIF that begins anew at its end."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from matplotlib.figure import Figure
+
+from unbounded.errors import ConfigError
+from unbounded.figures.style import style
+from unbounded.training.files import storage_faults
+
+FrameT = TypeVar("FrameT")
+
+_DOTS_PER_INCH = 80
+
+
+def draw_animation(
+    frames: Mapping[int, FrameT],
+    draw: Callable[[FrameT], Figure],
+    path: Path,
+    *,
+    title: str = "",
+    frame_ms: int = 400,
+) -> Path:
+    """Draw a frame for each batch of training that there is something of.
+
+    Args:
+        frames: batch -> what is drawn of it.
+        draw: makes a figure of it; all of one size.
+        path: the file, which ends in .gif; its folder is made when missing.
+        title: heading, before the number of the batch.
+        frame_ms: how long a frame is shown, in milliseconds; the last one three times as long.
+    Raises:
+        ConfigError: there is no frame, or `path` ends otherwise.
+        StorageError: the file cannot be written.
+    """
+    from PIL import Image
+
+    faults = []
+    if not frames:
+        faults.append("frames: expected at least one checkpoint, got none")
+    if path.suffix != ".gif":
+        faults.append(f"path: expected a name that ends in .gif, got {path.name!r}")
+    if faults:
+        raise ConfigError(faults)
+    images = []
+    with style():
+        for batch, frame in sorted(frames.items()):
+            figure = draw(frame)
+            figure.suptitle(f"{title} batch {batch}".strip(), fontsize=11)
+            buffer = io.BytesIO()
+            figure.savefig(buffer, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": None})
+            images.append(Image.open(buffer).convert("RGB"))
+    durations = [frame_ms] * (len(images) - 1) + [3 * frame_ms]
+    with storage_faults(path, "writing"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        images[0].save(path, save_all=True, append_images=images[1:], duration=durations, loop=0)
+    return path

@@ -1,0 +1,196 @@
+"""Where the heads of a Lie-access memory were in the space of keys, and their gates over time.
+
+Source: Yang 2016, arXiv:1602.08671, whose figures show the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from unbounded.errors import CheckpointError, ConfigError
+from unbounded.figures.style import line_colour, new_figure, plain, save, style
+from unbounded.figures.traces import Array
+from unbounded.layers.trace import load_trace
+
+#: First and last of x, first and last of y.
+Bounds: TypeAlias = tuple[float, float, float, float]
+
+#: The gates that a head may have, and what they are called.
+GATES: Final = {
+    "read_key_gate": "read key",
+    "read_action_gate": "read action",
+    "write_key_gate": "write key",
+    "write_action_gate": "write action",
+    "strength": "strength",
+}
+_MOST_LABELS = 40
+_WRITE, _READ = line_colour(0), line_colour(1)
+
+
+@dataclass(frozen=True)
+class KeyTrace:
+    """What the heads of a Lie-access memory did with one sequence of T steps.
+
+    Fields:
+        symbols: of each step.
+        read, write: where each head was, [T, n].
+        gates: name in GATES -> [T]; those that the memory has.
+        answers: from which step on nothing was written, T where that never was.
+    """
+
+    symbols: tuple[str, ...]
+    read: Array
+    write: Array
+    gates: dict[str, Array]
+    answers: int
+
+
+def read_keys(path: Path, example: int = 0) -> KeyTrace:
+    """Read sequence `example` of the trace of a Lie-access memory, cut to its length.
+
+    Raises:
+        CheckpointError: the file is no trace, or of another memory.
+        ConfigError: `example` is not in the batch.
+    """
+    trace = load_trace(path)
+    if "read_key" not in trace.arrays:
+        raise CheckpointError(f"{path} is a trace of {trace.memory}, which has no keys")
+    if not 0 <= example < len(trace.lengths):
+        raise ConfigError([f"example is {example}, but {path} holds {len(trace.lengths)}"])
+    steps = int(trace.lengths[example])
+
+    def array(name: str) -> Array:
+        return np.asarray(trace.arrays[name][example, :steps].double().numpy())
+
+    gates = {
+        name: array(f"instruction.{name}")
+        for name in GATES
+        if f"instruction.{name}" in trace.arrays
+    }
+    symbols = [] if trace.symbols is None else trace.symbols[example]
+    names = tuple(symbols[:steps]) or tuple(str(step + 1) for step in range(steps))
+    written = np.flatnonzero(gates["strength"])
+    answers = int(written[-1]) + 1 if len(written) else 0
+    return KeyTrace(names, array("read_key"), array("write_key"), gates, answers)
+
+
+def draw_keys(
+    trace_file: Path, folder: Path, name: str = "keys", *, example: int = 0, title: str = ""
+) -> list[Path]:
+    """Draw where was written and read over one input, and the gates of each step below.
+
+    Dots are writes, the larger the stronger; crosses are reads while it answers, small ones those
+    before. Of keys of more than two numbers the first two are drawn, of one its course in time.
+
+    Args:
+        trace_file: a file that `unbounded.save_trace` wrote.
+        folder: where `name.png` and `name.svg` go; made when missing.
+        name: file name without ending.
+        example: which sequence of the trace's batch, from 0.
+        title: heading.
+    Returns:
+        The paths written, PNG first.
+    Raises:
+        CheckpointError, ConfigError: see `read_keys`.
+        StorageError: the folder cannot be written.
+    Source: Yang 2016, arXiv:1602.08671.
+    """
+    trace = read_keys(trace_file, example)
+    with style():
+        figure = key_figure(trace)
+        if title:
+            figure.suptitle(title, fontsize=11)
+        return save(figure, folder, name)
+
+
+def key_figure(trace: KeyTrace, bounds: Bounds | None = None) -> Figure:
+    """The figure of `draw_keys`; call it inside `style()`.
+
+    Args:
+        trace: what is drawn.
+        bounds: of the axes; None for those of the trace.
+    """
+    count = len(trace.gates)
+    figure = new_figure(7.0, 5.0 + 0.7 * count)
+    grid = figure.add_gridspec(1 + count, 1, height_ratios=[5.0, *[0.7] * count])
+    axis = figure.add_subplot(grid[0])
+    _plot_keys(axis, trace, key_bounds([trace]) if bounds is None else bounds)
+    below: Axes | None = None
+    for place, (name, gate) in enumerate(trace.gates.items()):
+        below = figure.add_subplot(grid[1 + place], sharex=below)
+        _plot_gate(below, gate, trace.answers, GATES[name], place)
+        below.tick_params(labelbottom=place == count - 1)
+    if below is not None:
+        _name_steps(below, trace.symbols)
+    return figure
+
+
+def key_bounds(traces: Iterable[KeyTrace]) -> Bounds:
+    """Axes on which all keys of some traces are seen, with a margin."""
+    heads = [keys for trace in traces for keys in (trace.read, trace.write)]
+    points = np.concatenate([_points(keys) for keys in heads])
+    points = points[np.isfinite(points).all(axis=1)]
+    if not len(points):
+        return -1.0, 1.0, -1.0, 1.0
+    low, high = points.min(axis=0), points.max(axis=0)
+    margin = np.maximum(0.05 * (high - low), 0.1)
+    (left, bottom), (right, top) = low - margin, high + margin
+    return float(left), float(right), float(bottom), float(top)
+
+
+def _points(keys: Array) -> Array:
+    """Points of a plane: the first two numbers of each key, or time and the only one."""
+    if keys.shape[1] == 1:
+        return np.stack([np.arange(len(keys), dtype=float), keys[:, 0]], axis=1)
+    return keys[:, :2]
+
+
+def _plot_keys(axis: Axes, trace: KeyTrace, bounds: Bounds) -> None:
+    writes, reads = _points(trace.write), _points(trace.read)
+    told = slice(0, trace.answers)
+    strengths = trace.gates["strength"][told]
+    x, y = writes[told].T
+    axis.plot(x, y, color=_WRITE, linewidth=0.6, alpha=0.5)
+    axis.scatter(x, y, s=4 + 40 * strengths, color=_WRITE, label="written")
+    x, y = reads[told].T
+    axis.scatter(x, y, s=6, color="grey", label="read before the answer")
+    x, y = reads[trace.answers :].T
+    if len(x):
+        axis.plot(x, y, color=_READ, linewidth=0.6, alpha=0.6)
+        axis.scatter(x, y, s=36, marker="x", color=_READ, label="read while answering")
+    if trace.answers <= _MOST_LABELS:
+        for point, symbol in zip(writes[told], trace.symbols, strict=False):
+            axis.annotate(
+                plain(symbol), point, xytext=(3, 3), textcoords="offset points", fontsize=7
+            )
+    axis.set_xlim(bounds[:2])
+    axis.set_ylim(bounds[2:])
+    one = trace.read.shape[1] == 1
+    axis.set_xlabel("step" if one else "key 1")
+    axis.set_ylabel("key" if one else "key 2")
+    axis.legend(fontsize=8)
+
+
+def _plot_gate(axis: Axes, gate: Array, answers: int, name: str, place: int) -> None:
+    axis.bar(np.arange(len(gate)) + 0.5, gate, width=0.9, color=line_colour(place))
+    if answers < len(gate):
+        axis.axvspan(answers, len(gate), color="grey", alpha=0.15, linewidth=0)
+    axis.set_ylim(0, 1)
+    axis.set_xlim(0, len(gate))
+    axis.set_yticks([0, 1])
+    axis.set_ylabel(name, rotation=0, ha="right", va="center", fontsize=8)
+
+
+def _name_steps(axis: Axes, symbols: tuple[str, ...]) -> None:
+    if len(symbols) <= _MOST_LABELS and max(map(len, symbols)) <= 4:
+        axis.set_xticks(np.arange(len(symbols)) + 0.5, [plain(each) for each in symbols])
+        axis.tick_params(axis="x", length=0, labelsize=7)
+    else:
+        axis.set_xlabel("step; grey while it answers")

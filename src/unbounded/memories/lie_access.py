@@ -1,0 +1,300 @@
+"""The memory of a Lie-access neural Turing machine: rows found by keys that a group moves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from unbounded.checks import check_number, check_positive
+from unbounded.errors import ChoiceError, ConfigError, NonFiniteError
+from unbounded.memories.base import Memory
+from unbounded.memories.beginnings import Beginning, Constant, Fixed, Learned
+from unbounded.memories.head import Head
+from unbounded.memories.lie_groups import GROUPS, MOST, Group, chosen_group, shortened
+from unbounded.memories.lie_instructions import INSTRUCTIONS, LieAccessState
+from unbounded.memories.lie_rows import Rows, appended
+from unbounded.memories.lie_weights import WEIGHTINGS, squared_distances
+from unbounded.memories.state_field import StateField
+from unbounded.memories.strengths import read_rows
+from unbounded.memories.trimming import live_rows
+
+#: What is added to the square of an action's length before it is divided by the length.
+STEPS: Final[dict[str, float | None]] = {"free": None, "normalised": 1e-12, "bounded": 1.0}
+INITIAL: Final = ("constant", "learned")
+
+
+class LieVariant(NamedTuple):
+    """What a paper chooses.
+
+    Fields:
+        step: one of STEPS. action_gate: whether actions are interpolated.
+    """
+
+    step: str
+    action_gate: bool
+
+
+#: Yang 2016, and what the tables of Yang & Rush 2017 were made with.
+VARIANTS: Final[dict[str, LieVariant]] = {
+    "2016": LieVariant("normalised", action_gate=True),
+    "2017": LieVariant("bounded", action_gate=False),
+}
+
+_DRAWN: Final = partial(nn.init.uniform_, a=-1.0, b=1.0)
+
+
+def first_strength(parameter: Tensor) -> Tensor:
+    """sigmoid(x - 10), the strength of a first row that is learned, as in the authors' program."""
+    return torch.sigmoid(parameter - 10)
+
+
+class LieAccessMemory(Memory[LieAccessState, Any]):
+    """Rows of a key, a value and a strength; heads move over the keys by actions of a Lie group.
+
+    A step moves both heads, reads what was there, then appends a row at the write head.
+
+    Args:
+        width: M, size of the stored values.
+        group: what actions are: "translation" of R^n, "scaling_rotation" R* x SO(2), "rotation"
+            SO(2), "sphere" for SO(3) on the sphere, or a Group of your own.
+        weighting: how a row is weighed by its distance from the read head: "inverse_square"
+            (InvNorm) or "softmax", with a temperature in each step.
+        step: what is done to the length of actions: nothing ("free"), brought to 1 ("normalised")
+            or below 1 ("bounded"); None for the variant's. Actions of rotation and sphere have no
+            length, and are the same with each.
+        variant: "2016" or "2017", whose choices are taken for `step` and `action_gate`.
+        key_size: n of a translation, 2 unless given; the other groups have their own.
+        key_gate: whether the candidate key is interpolated with the key before.
+        action_gate: whether the candidate action is interpolated with the action before; None for
+            the variant's.
+        write_gate_bias: first bias of the write head's gates; None draws it like the others.
+        initial: "constant" begins without a row, keys at the group's origin and actions at its
+            identity; "learned" with one row, heads and first reading that are parameters.
+        capacity: most rows; None for no limit.
+        drop: with a capacity, how many of the oldest rows are let go at once, 1 unless given.
+    Raises:
+        ChoiceError: a choice by name is not there.
+        ShapeError: a size is no positive integer, or the group acts on keys of another.
+        ConfigError: more is dropped than there is room for, or the bias is no number.
+    Source: Yang 2016, arXiv:1602.08671; Yang & Rush 2017, arXiv:1611.02854. What they leave open
+        or do differently is in docs/memories.md.
+    """
+
+    Instruction: type[Any] = INSTRUCTIONS[True, True, False]
+    State = LieAccessState
+    write_strengths = ("strength",)
+
+    def __init__(
+        self,
+        width: int = 20,
+        group: str | Group = "translation",
+        weighting: str = "inverse_square",
+        step: str | None = None,
+        *,
+        variant: str | int = "2016",
+        key_size: int | None = None,
+        key_gate: bool = True,
+        action_gate: bool | None = None,
+        write_gate_bias: float | None = -10.0,
+        initial: str = "constant",
+        capacity: int | None = None,
+        drop: int | None = None,
+    ) -> None:
+        check_positive("width", width)
+        variant = str(variant)
+        for kind, name, valid in (
+            ("weighting", weighting, WEIGHTINGS),
+            ("variant", variant, VARIANTS),
+            ("step", step if step is not None else "free", STEPS),
+            ("initial", initial, INITIAL),
+        ):
+            if not isinstance(name, str) or name not in valid:
+                raise ChoiceError(kind, name, valid)
+        if write_gate_bias is not None:
+            check_number("write_gate_bias", write_gate_bias)
+        _check_cap(capacity, drop)
+        chosen = VARIANTS[variant]
+        self.width, self.group, self.weighting = width, chosen_group(group, key_size), weighting
+        self.step_length = chosen.step if step is None else step
+        self.variant, self.key_gate = variant, bool(key_gate)
+        self.action_gate = chosen.action_gate if action_gate is None else bool(action_gate)
+        self.write_gate_bias, self.initial = write_gate_bias, initial
+        self.capacity, self.drop = capacity, 1 if drop is None else drop
+        self.Instruction = INSTRUCTIONS[self.key_gate, self.action_gate, weighting == "softmax"]
+
+    def __repr__(self) -> str:
+        size = f", key_size={self.group.key_size}" if self.group.name == "translation" else ""
+        cap = f", capacity={self.capacity}, drop={self.drop}" if self.capacity else ""
+        return (
+            f"LieAccessMemory(width={self.width}, group={self.group.name!r}, "
+            f"weighting={self.weighting!r}, step={self.step_length!r}{size}, "
+            f"key_gate={self.key_gate}, action_gate={self.action_gate}, "
+            f"initial={self.initial!r}{cap})"
+        )
+
+    @property
+    def no_kernel(self) -> str:
+        """That of the memory, or of a group that no kernel knows."""
+        if type(self.group) in GROUPS.values():
+            return super().no_kernel
+        return f"no kernel knows the group {self.group.name}"
+
+    @property
+    def heads(self) -> tuple[Head, ...]:
+        """Key, key gate, action and action gate of reader and writer; value, strength; T."""
+        key, action = (self.group.key_size,), (self.group.action_size,)
+        heads = []
+        for who, bias in (("read", None), ("write", self.write_gate_bias)):
+            heads += [
+                Head(f"{who}_key", key, "identity"),
+                Head(f"{who}_key_gate", (), "sigmoid", bias),
+                Head(f"{who}_action", action, "identity"),
+                Head(f"{who}_action_gate", (), "sigmoid", bias),
+            ]
+        heads += [
+            Head("value", (self.width,), "tanh"),
+            Head("strength", (), "sigmoid"),
+            Head("temperature", (), "softplus"),
+        ]
+        return tuple(head for head in heads if head.name in self.Instruction._fields)
+
+    @property
+    def reading_size(self) -> int:
+        """M."""
+        return self.width
+
+    @property
+    def reading_begin(self) -> Beginning:
+        """Zeros, or tanh of a parameter."""
+        return Learned(_DRAWN, torch.tanh) if self.initial == "learned" else Constant(0.0)
+
+    @property
+    def state_fields(self) -> tuple[StateField, ...]:
+        """Keys, values and strengths, a row more with each step; key and action of both heads."""
+        group, learned = self.group, self.initial == "learned"
+
+        def field(name: str, axes: tuple[int, ...], beginning: Beginning) -> StateField:
+            grown = ((0, 1), int(learned), self.capacity)
+            return StateField(name, ("N", *axes), *grown, beginning=beginning)
+
+        key, action = (group.key_size,), (group.action_size,)
+        key_begin: Beginning = Fixed(group.origin)
+        action_begin: Beginning = Fixed(group.identity)
+        keys: Beginning = Constant(0.0)
+        values = strengths = keys
+        if learned:
+            keys, values = Learned(_DRAWN, group.place), Learned(_DRAWN, torch.tanh)
+            strengths = Learned(_DRAWN, first_strength)
+            # Without a gate nothing comes from where a head was.
+            key_begin = Learned(_DRAWN, group.place) if self.key_gate else key_begin
+            action_begin = Learned(_DRAWN, group.normalise) if self.action_gate else action_begin
+        return (
+            field("keys", key, keys),
+            field("values", (self.width,), values),
+            field("strengths", (), strengths),
+            StateField("read_key", key, beginning=key_begin),
+            StateField("read_action", action, beginning=action_begin),
+            StateField("write_key", key, beginning=key_begin),
+            StateField("write_action", action, beginning=action_begin),
+        )
+
+    @property
+    def observed_fields(self) -> tuple[StateField, ...]:
+        """Strengths, and where the heads are; a row's key is where the write head was."""
+        return self.state_fields[2:]
+
+    def observe(self, state: LieAccessState) -> Mapping[str, Tensor]:
+        """Return the strengths [B, N], and key and action of both heads."""
+        return dict(zip(state._fields[2:], state[2:], strict=True))
+
+    def trim(self, state: LieAccessState) -> LieAccessState:
+        """Take away rows without strength; see `Memory.trim`."""
+        strengths, keys, values = live_rows(state.strengths, state.keys, state.values)
+        return state._replace(keys=keys, values=values, strengths=strengths)
+
+    def step(self, state: LieAccessState, instruction: Any) -> tuple[Tensor, LieAccessState]:
+        """Move the heads, read what was there, then append.
+
+        k' = g k~ + (1 - g) k_{t-1};  a_t = h a~ + (1 - h) a_{t-1};  k_t = a_t . k'
+        a_t is brought to length 1 or below before it is applied, as `step` says.
+        r_t = sum_i w_i v_i,  w_i by |q_t - k_i|^2 and s_i, of the rows of the steps before t
+
+        Args:
+            state: keys [B, N, n], values [B, N, M], strengths [B, N]; key [B, n] and action [B, A]
+                of both heads.
+            instruction: as LieAccessInstruction says.
+        Returns:
+            reading [B, M], 0 where there is no row, and the next state, one row longer unless the
+            capacity is reached.
+        Raises:
+            ShapeError, DTypeError, DeviceError: a field disagrees; the message names it.
+            NonFiniteError: a key of the group scaling_rotation grew beyond 1e18.
+        Source: Yang 2016, arXiv:1602.08671, section 3; the equations are in docs/memories.md.
+        """
+        told = instruction
+        self.check_kinds(state, told)
+        batch_size = told.read_key.shape[0]
+        self.check_instruction(told, batch_size)
+        self.check_state(state, batch_size, told.read_key)
+        read_key, read_action = self._move("read", told, state.read_key, state.read_action)
+        write_key, write_action = self._move("write", told, state.write_key, state.write_action)
+        distances = squared_distances(read_key, state.keys)
+        temperature = told.temperature if self.weighting == "softmax" else None
+        weights = WEIGHTINGS[self.weighting](distances, state.strengths, temperature)
+        rows = Rows(state.keys, state.values, state.strengths)
+        new = (write_key.unsqueeze(1), told.value.unsqueeze(1), told.strength.unsqueeze(1))
+        rows = appended(rows, Rows(*new), self.capacity, self.drop)
+        after = LieAccessState(*rows, read_key, read_action, write_key, write_action)
+        return read_rows(weights, state.values), after
+
+    def _move(
+        self, who: str, told: Any, key_before: Tensor, action_before: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The head's next key [B, n] and action [B, A]."""
+        group, floor = self.group, STEPS[self.step_length]
+        key, action = getattr(told, f"{who}_key"), getattr(told, f"{who}_action")
+        if self.key_gate:
+            gate = getattr(told, f"{who}_key_gate").unsqueeze(-1)
+            key = gate * key + (1 - gate) * key_before
+        if self.action_gate:
+            gate = getattr(told, f"{who}_action_gate").unsqueeze(-1)
+            action = group.mix(gate, action, action_before)
+        if floor is not None and group.has_length:
+            action = shortened(action, floor)
+        action = group.normalise(action)
+        key = group.act(action, group.place(key))
+        if group.can_grow and self.step_length == "free" and not torch.compiler.is_compiling():
+            _check_growth(f"{who}_key", key, group)
+        return key, action
+
+
+def _check_cap(capacity: int | None, drop: int | None) -> None:
+    if capacity is not None:
+        check_positive("capacity", capacity)
+    if drop is None:
+        return
+    check_positive("drop", drop)
+    if capacity is None:
+        raise ConfigError([f"drop: {drop} has no effect without a capacity"])
+    if drop > capacity:
+        raise ConfigError(
+            [f"drop: expected at most the capacity {capacity}, which is all there is, got {drop}"]
+        )
+
+
+def _check_growth(name: str, key: Tensor, group: Group) -> None:
+    if bool((key.abs() > MOST).any()):
+        raise NonFiniteError(growth_message(name, group.name))
+
+
+def growth_message(name: str, group: str) -> str:
+    """What is said of a key that grew too large."""
+    return (
+        f"{name}: expected coordinates up to {MOST:g}, got larger ones: with group={group!r} and "
+        "step='free' a head multiplies its key by the scale of its action in each step, without "
+        "bound. Give step='normalised' or 'bounded', or group='translation'."
+    )

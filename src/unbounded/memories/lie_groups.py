@@ -1,0 +1,193 @@
+"""Groups that move the keys of a Lie-access memory, one small class each.
+
+Axes: B batch, n coordinates of a key, A numbers of an action. No function divides by zero, whatever
+it is given.
+
+Source: Yang 2016, arXiv:1602.08671; the sphere: Yang & Rush 2017, arXiv:1611.02854.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from unbounded.checks import check_positive
+from unbounded.errors import ChoiceError, ShapeError
+
+#: Added to the square of a length before something is divided by the length.
+LENGTH_FLOOR: Final = 1e-12
+#: A coordinate beyond which its square is no number of 32 bits.
+MOST: Final = 1e18
+
+
+def shortened(vector: Tensor, floor: float = LENGTH_FLOOR) -> Tensor:
+    """Divide by the length: x / sqrt(|x|^2 + floor), which with a floor of 1 is shorter than 1.
+
+    Args:
+        vector: [..., K]. floor: above 0, so that at 0 the value is 0 and the derivative finite.
+    """
+    return vector * torch.rsqrt(vector.square().sum(-1, keepdim=True) + floor)
+
+
+class Group(ABC):
+    """A group, and how it acts on keys.
+
+    A group of your own is a subclass with the class attributes below and `act`; give an instance
+    of it as the memory's `group`.
+
+    Attributes:
+        name: for messages and repr.
+        key_size: n. action_size: A, numbers that a controller gives for an action.
+        identity: the action [A] that moves nothing. origin: the key [n] in which heads begin.
+        has_length: whether actions have a length that a memory's `step` may change.
+        can_grow: whether keys can grow exponentially with the steps.
+    """
+
+    name: str
+    key_size: int
+    action_size: int
+    identity: tuple[float, ...]
+    origin: tuple[float, ...]
+    has_length: bool = True
+    can_grow: bool = False
+
+    @abstractmethod
+    def act(self, action: Tensor, key: Tensor) -> Tensor:
+        """Move keys [B, n] by actions [B, A] of the group."""
+
+    def mix(self, gate: Tensor, new: Tensor, old: Tensor) -> Tensor:
+        """Interpolate actions [B, A]: all of the new one where the gate [B, 1] is 1."""
+        return gate * new + (1 - gate) * old
+
+    def normalise(self, action: Tensor) -> Tensor:
+        """The action [B, A] of the group that is nearest to what was interpolated."""
+        return action
+
+    def place(self, key: Tensor) -> Tensor:
+        """The key [B, n] nearest to what was interpolated, where not all of R^n are keys."""
+        return key
+
+
+class Translation(Group):
+    """R^n: k + a, for keys of any size n."""
+
+    name = "translation"
+
+    def __init__(self, key_size: int = 2) -> None:
+        check_positive("key_size", key_size)
+        self.key_size = self.action_size = key_size
+        self.identity = self.origin = (0.0,) * key_size
+
+    def act(self, action: Tensor, key: Tensor) -> Tensor:
+        """Add: k + a."""
+        return key + action
+
+
+def complex_product(action: Tensor, key: Tensor) -> Tensor:
+    """(a x - b y, b x + a y), [B, 2], of actions (a, b) and keys (x, y)."""
+    (a, b), (x, y) = action.unbind(-1), key.unbind(-1)
+    return torch.stack([a * x - b * y, b * x + a * y], dim=-1)
+
+
+class ScalingRotation(Group):
+    """R* x SO(2): the product of the complex numbers a + bi and x + yi."""
+
+    name = "scaling_rotation"
+    key_size = action_size = 2
+    identity, origin = (1.0, 0.0), (0.0, 0.0)
+    can_grow = True
+
+    def act(self, action: Tensor, key: Tensor) -> Tensor:
+        """(a x - b y, b x + a y)."""
+        return complex_product(action, key)
+
+
+class Rotation(Group):
+    """SO(2): the same with a + bi on the circle, onto which interpolated actions are brought."""
+
+    name = "rotation"
+    key_size = action_size = 2
+    identity, origin = (1.0, 0.0), (0.0, 0.0)
+    has_length = False
+
+    def act(self, action: Tensor, key: Tensor) -> Tensor:
+        """(a x - b y, b x + a y)."""
+        return complex_product(action, key)
+
+    def normalise(self, action: Tensor) -> Tensor:
+        """(a, b) / |(a, b)|."""
+        return shortened(action)
+
+
+class Sphere(Group):
+    """SO(3) on the sphere: turn by an angle around an axis.
+
+    An action is an axis (3) and (cos, sin) of the angle (2), interpolated separately; each is
+    brought to length 1, and so is every key.
+    """
+
+    name = "sphere"
+    key_size, action_size = 3, 5
+    identity, origin = (1.0, 0.0, 0.0, 1.0, 0.0), (1.0, 0.0, 0.0)
+    has_length = False
+
+    def act(self, action: Tensor, key: Tensor) -> Tensor:
+        """Turn: q cos + (xi x q) sin + xi <xi, q> (1 - cos), of length 1 again."""
+        axis, cos, sin = action[..., :3], action[..., 3:4], action[..., 4:]
+        along = (axis * key).sum(-1, keepdim=True)
+        turned = key * cos + torch.linalg.cross(axis, key) * sin + axis * along * (1 - cos)
+        return shortened(turned)
+
+    def normalise(self, action: Tensor) -> Tensor:
+        """Axis and (cos, sin) of length 1."""
+        return torch.cat([shortened(action[..., :3]), shortened(action[..., 3:])], dim=-1)
+
+    def place(self, key: Tensor) -> Tensor:
+        """The key of length 1, q / |q|."""
+        return shortened(key)
+
+
+#: By the name that configurations use.
+GROUPS: Final[dict[str, type[Group]]] = {
+    "translation": Translation,
+    "scaling_rotation": ScalingRotation,
+    "rotation": Rotation,
+    "sphere": Sphere,
+}
+
+
+def chosen_group(group: str | Group, key_size: int | None) -> Group:
+    """The group of a name, or the one that is given.
+
+    Args:
+        key_size: n; None takes the group's own, which is 2 for "translation".
+    Raises:
+        ChoiceError: no group has such a name. ShapeError: it does not act on keys of that size, or
+            its identity or origin is of another size than its actions or keys.
+    """
+    if key_size is not None:
+        check_positive("key_size", key_size)
+    if isinstance(group, Group):
+        chosen = group
+    elif not isinstance(group, str) or group not in GROUPS:
+        raise ChoiceError("group", group, GROUPS)
+    elif group == "translation" and key_size is not None:
+        chosen = Translation(key_size)
+    else:
+        chosen = GROUPS[group]()
+    if key_size not in (None, chosen.key_size):
+        raise ShapeError(
+            f"key_size: expected {chosen.key_size}, the size of the keys that the group "
+            f"{chosen.name} acts on, got {key_size}. Leave it out, or give group='translation'."
+        )
+    for size, numbers in (("action_size", "identity"), ("key_size", "origin")):
+        wanted, got = getattr(chosen, size), len(getattr(chosen, numbers))
+        if wanted != got:
+            raise ShapeError(
+                f"group {chosen.name}: expected {wanted} numbers in {numbers}, its {size}, got "
+                f"{got}."
+            )
+    return chosen

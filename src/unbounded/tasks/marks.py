@@ -1,0 +1,101 @@
+"""Tasks whose source counts with a mark, one for each: copying several times, sorting by priority.
+
+Source: Yang & Rush 2017, arXiv:1611.02854, and their program (which takes the symbol that begins a
+sequence for the mark; here the mark is a symbol of its own).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from unbounded.tasks.lengths import LengthRange
+from unbounded.tasks.randomness import Stream, bounded, whole_number
+from unbounded.tasks.transduction import Pairs, PairSource
+
+MARK: Final = "mark"
+#: Copies, and items to be sorted, at the most: a source of k items has k (k + 1) / 2 symbols.
+MOST_COPIES: Final = 10_000
+MOST_ITEMS: Final = 1000
+
+
+class RepeatedSymbols(PairSource):
+    """N marks, then symbols drawn independently and uniformly; these N times over.
+
+    Args:
+        symbols: number of symbols, at least 1; they are named s0, s1, ...
+        said: symbols of a sequence, at least 1.
+    Raises:
+        ConfigError: a number is no integer or out of range.
+    """
+
+    def __init__(self, symbols: int = 128, said: int = 20) -> None:
+        self.symbols = whole_number("symbols", symbols, 1, 2**31)
+        self.said = whole_number("said", said, 1, 100_000)
+        self.target_vocabulary = tuple(f"s{number}" for number in range(self.symbols))
+        self.source_vocabulary = (*self.target_vocabulary, MARK)
+
+    def draw(self, stream: Stream, start: int, size: int, lengths: LengthRange) -> Pairs:
+        """See `PairSource.draw`; a length is N."""
+        indices = start + np.arange(size)
+        length_words, words = stream.sequence_words(indices, self.said)
+        times = lengths.minimum + bounded(length_words, len(lengths))
+        symbols = bounded(words, self.symbols)
+        most = int(times.max())
+        source = np.full((size, most + self.said), self.symbols)
+        place = times[:, None] + np.arange(self.said)
+        np.put_along_axis(source, place, symbols, axis=1)
+        return Pairs(source, times + self.said, np.tile(symbols, (1, most)), times * self.said)
+
+    def range_faults(self, lengths: LengthRange) -> list[str]:
+        """See `PairSource.range_faults`."""
+        return most_fault(lengths, MOST_COPIES, "copies")
+
+
+class PrioritySort(PairSource):
+    """k items in random order, an item of priority p as p marks and a symbol; sorted symbols.
+
+    Priorities are 0 to k - 1, each once; the answer begins with the item without a mark. Symbols
+    are drawn independently and uniformly.
+
+    Args:
+        symbols: number of symbols, at least 1; they are named s0, s1, ...
+    Raises:
+        ConfigError: `symbols` is no integer or out of range.
+    """
+
+    def __init__(self, symbols: int = 128) -> None:
+        self.symbols = whole_number("symbols", symbols, 1, 2**31)
+        self.target_vocabulary = tuple(f"s{number}" for number in range(self.symbols))
+        self.source_vocabulary = (*self.target_vocabulary, MARK)
+
+    def draw(self, stream: Stream, start: int, size: int, lengths: LengthRange) -> Pairs:
+        """See `PairSource.draw`; a length is k, and the source has k (k + 1) / 2 symbols."""
+        indices = start + np.arange(size)
+        # Each item's symbol and place have words of their own, whatever the longest k is.
+        length_words, words = stream.sequence_words(indices, 2 * lengths.maximum)
+        count = lengths.minimum + bounded(length_words, len(lengths))
+        width = int(count.max())
+        target = bounded(words[:, 0 : 2 * width : 2], self.symbols)
+        own = np.arange(width) < count[:, None]
+        order = np.where(own, words[:, 1 : 2 * width : 2], np.uint64(2**64 - 1))
+        # shown[b, place]: the priority of the item that stands there.
+        shown = np.argsort(order, axis=1, kind="stable")
+        ends = np.cumsum(np.where(own, shown + 1, 0), axis=1)
+        source = np.full((size, int(ends[:, -1].max())), self.symbols)
+        symbols = np.take_along_axis(target, shown, axis=1)
+        rows, places = np.nonzero(own)
+        source[rows, ends[rows, places] - 1] = symbols[rows, places]
+        return Pairs(source, ends[:, -1], target, count)
+
+    def range_faults(self, lengths: LengthRange) -> list[str]:
+        """See `PairSource.range_faults`."""
+        return most_fault(lengths, MOST_ITEMS, "items")
+
+
+def most_fault(lengths: LengthRange, most: int, what: str) -> list[str]:
+    """What is wrong with a range that goes beyond `most`, a line or none."""
+    if lengths.maximum <= most:
+        return []
+    return [f"length range: expected k of at most {most} {what}, got {lengths}"]

@@ -1,0 +1,212 @@
+"""Small programs and what they print: six kinds of operators, one into the other.
+
+Source: Zaremba & Sutskever 2014, arXiv:1410.4615, "Learning to Execute", and their program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from unbounded.errors import ChoiceError, ConfigError
+from unbounded.tasks.lengths import LengthRange
+
+#: What stands between two lines, and behind the last one.
+LINE_END, PROGRAM_END = "#", "@"
+#: What ends an answer.
+ANSWER_END: Final = "."
+#: Digits, letters, then all else that a program or an answer has.
+CHARACTERS: Final = tuple("0123456789" + "abcdefghijlnoprstx" + "()+-*=;:<> " + "#@.")
+#: Names of variables; a program has at most as many operators.
+NAMES: Final = "abcdefghij"
+#: Random words that one operator uses at the most.
+WORDS_OF_AN_OPERATOR: Final = 24
+_FIXED_WORDS = 1 + len(NAMES)
+
+
+class Program(NamedTuple):
+    """A program and what it prints.
+
+    Fields:
+        text: lines with # between them, without the @ behind the last.
+        value: the integer that it prints.
+    """
+
+    text: str
+    value: int
+
+
+class Operand(NamedTuple):
+    """An expression that may stand in a line, and its value."""
+
+    text: str
+    value: int
+
+
+class Composer:
+    """Writes one program: what it has so far, and the random numbers that it draws.
+
+    An operand is the result of the operator before, or where there is none left a fresh integer of
+    1 to 10^L; each draw has its own L.
+
+    Args:
+        words: random words of 64 bits, `words_of(nesting)` of them.
+        lengths: range of L, the digits of a number.
+    """
+
+    def __init__(self, words: Iterator[int], lengths: LengthRange) -> None:
+        self._words, self._lengths = words, lengths
+        self._results: list[Operand] = []
+        self.lines: list[str] = []
+        self._names = self.shuffled(list(NAMES))
+
+    def below(self, count: int) -> int:
+        """A random integer of 0 to count - 1."""
+        return next(self._words) * count >> 64
+
+    def shuffled(self, items: list[str]) -> list[str]:
+        """The items in random order."""
+        keys = [next(self._words) for _ in items]
+        return [item for _, item in sorted(zip(keys, items, strict=True))]
+
+    def either(self, one: str, other: str) -> str:
+        """One of two texts, with equal chances."""
+        return other if self.below(2) else one
+
+    def digits(self) -> int:
+        """L: a length of the range, uniformly."""
+        return self._lengths.minimum + self.below(len(self._lengths))
+
+    def small(self) -> int:
+        """A factor or a number of rounds, 1 to 4L."""
+        return 1 + self.below(4 * self.digits())
+
+    def name(self) -> str:
+        """A variable that the program has not used yet."""
+        return self._names.pop()
+
+    def operands(self, count: int) -> list[Operand]:
+        """So many operands in random order, results of before among them."""
+        found = [self._results.pop() if self._results else self._integer() for _ in range(count)]
+        order = self.shuffled([str(place) for place in range(count)])
+        return [found[int(place)] for place in order]
+
+    def _integer(self) -> Operand:
+        value = 1 + self.below(10 ** self.digits())
+        return Operand(str(value), value)
+
+    def result(self, text: str, value: int) -> None:
+        """Keep what an operator comes to, for the next one."""
+        self._results.append(Operand(text, value))
+
+    def finished(self) -> Program:
+        """The program that prints the last result."""
+        text, value = self._results.pop()
+        return Program(LINE_END.join([*self.lines, f"print({text})"]), value)
+
+
+def _pair(program: Composer) -> None:
+    a, b = program.operands(2)
+    sign = program.either("+", "-")
+    value = a.value + b.value if sign == "+" else a.value - b.value
+    program.result(f"({a.text}{sign}{b.text})", value)
+
+
+def _small_multiplication(program: Composer) -> None:
+    (a,), factor = program.operands(1), program.small()
+    text = program.either(f"({a.text}*{factor})", f"({factor}*{a.text})")
+    program.result(text, a.value * factor)
+
+
+def _identity(program: Composer) -> None:
+    (a,) = program.operands(1)
+    program.result(*a)
+
+
+def _substitution(program: Composer) -> None:
+    a, b = program.operands(2)
+    name, sign = program.name(), program.either("+", "-")
+    program.lines.append(f"{name}={a.text};")
+    value = a.value + b.value if sign == "+" else a.value - b.value
+    program.result(f"({name}{sign}{b.text})", value)
+
+
+def _small_loop(program: Composer) -> None:
+    a, b = program.operands(2)
+    name, rounds, sign = program.name(), program.small(), program.either("+", "-")
+    program.lines.append(f"{name}={a.text}")
+    program.lines.append(f"for x in range({rounds}):{name}{sign}={b.text}")
+    value = a.value + rounds * b.value if sign == "+" else a.value - rounds * b.value
+    program.result(name, value)
+
+
+def _ternary(program: Composer) -> None:
+    a, b, c, d = program.operands(4)
+    sign = program.either(">", "<")
+    holds = a.value > b.value if sign == ">" else a.value < b.value
+    text = f"({c.text} if {a.text}{sign}{b.text} else {d.text})"
+    program.result(text, c.value if holds else d.value)
+
+
+#: The six kinds by name.
+OPERATORS: Final[dict[str, Callable[[Composer], None]]] = {
+    "pair": _pair,
+    "small_multiplication": _small_multiplication,
+    "identity": _identity,
+    "substitution": _substitution,
+    "small_loop": _small_loop,
+    "ternary": _ternary,
+}
+
+
+def words_of(nesting: int) -> int:
+    """Random words that a program of at most `nesting` operators uses at the most."""
+    return _FIXED_WORDS + WORDS_OF_AN_OPERATOR * nesting
+
+
+def compose(
+    words: Iterator[int], lengths: LengthRange, nesting: int, operators: tuple[str, ...]
+) -> Program:
+    """One program.
+
+    Args:
+        words: random words of 64 bits, `words_of(nesting)` of them.
+        lengths: range of L, the digits of a number.
+        nesting: operators at the most; how many is uniform in 1 .. `nesting`.
+        operators: those it is made of, each as likely as another.
+    """
+    program = Composer(words, lengths)
+    for _ in range(1 + program.below(nesting)):
+        OPERATORS[operators[program.below(len(operators))]](program)
+    return program.finished()
+
+
+def check_program(text: str) -> None:
+    """Check that a program has no character but those that programs have.
+
+    Raises:
+        ConfigError: it is empty, or a character is unknown, or ends a program or an answer.
+    """
+    if not text:
+        raise ConfigError(["program: expected at least one character, got none"])
+    known = [each for each in CHARACTERS if each not in (PROGRAM_END, ANSWER_END)]
+    for place, character in enumerate(text, start=1):
+        if character not in known:
+            raise ConfigError(
+                [
+                    f"program: character {place} is {character!r}, which no program has; "
+                    f"programs are written with {' '.join(known).strip()} and blanks, lines "
+                    f"have {LINE_END} between them"
+                ]
+            )
+
+
+def operator_faults(operators: tuple[str, ...]) -> list[str]:
+    """What is wrong with a choice of operators, a line each."""
+    if not operators:
+        return [f"operators: expected at least one of {', '.join(OPERATORS)}, got none"]
+    return [
+        f"operators: {ChoiceError('operator', each, OPERATORS)}"
+        for each in operators
+        if each not in OPERATORS
+    ]

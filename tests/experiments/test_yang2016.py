@@ -1,0 +1,147 @@
+"""The tiers of Yang 2016: cells without a fault, the paper's parameter counts, its sizes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from unbounded.experiments.config.check import faults
+from unbounded.experiments.config.compose import merged, preset_of
+from unbounded.experiments.config.presets import PRESETS
+from unbounded.experiments.config.schema import from_dict
+from unbounded.experiments.tables.published import published
+from unbounded.experiments.tables.reproduce import write_table
+from unbounded.experiments.trials.tiers import load_tier, select
+from unbounded.models.memory_model import MemoryModel
+from unbounded.tasks import TASKS
+
+FIVE = ["answer_copy", "answer_reverse", "answer_bigram_flip", "answer_double", "answer_addition"]
+EIGHT = [*FIVE, "answer_odd_first", "answer_repeat_copy", "answer_priority_sort"]
+WORDS = 10_000
+
+
+@pytest.mark.parametrize("name", ["laptop", "paper"])
+def test_no_cell_has_a_fault(name: str):
+    tier = load_tier("yang2016", name)
+    assert len({trial.name for trial in tier.trials}) == len(tier.trials)
+    for trial in select(tier, None):
+        assert faults(trial.config) == [], trial.key
+
+
+def test_the_laptop_tier_is_what_is_asked_for():
+    trials = load_tier("yang2016", "laptop").trials
+    for model in ("invnorm", "softmax", "lstm"):
+        own = [trial for trial in trials if trial.model == model]
+        assert [t.task for t in own if t.config.seed == 1] == [
+            *FIVE,
+            "programs",
+            "small_loops",
+            "penn_treebank",
+        ]
+        assert all(
+            {t.config.seed for t in own if t.task == task} == {1, 2, 3}
+            for task in (*FIVE, "programs", "small_loops")
+        )
+    second = [trial for trial in trials if trial.model == "lantm-2017"]
+    assert [t.task for t in second if t.config.seed == 2] == EIGHT
+    assert {t.config.model.memory["variant"] for t in second} == {"2017"}
+    lstms = [t.config for t in trials if t.model == "lstm" and t.task in FIVE]
+    assert {c.model.controller["num_layers"] for c in lstms} == {4}
+    assert {(c.model.hidden_size, c.training.learning_rate) for c in lstms} == {(256, 2e-4)}
+
+
+def parameters(config, inputs: int, outputs: int) -> int:
+    """Trainable parameters of a config's model."""
+    fields = {name: value for name, value in vars(config.model).items() if name != "answer_writes"}
+    model = MemoryModel(inputs=inputs, outputs=outputs, **fields)
+    return sum(each.numel() for each in model.parameters() if each.requires_grad)
+
+
+@pytest.mark.parametrize(
+    ("cell", "symbols", "count"),
+    [
+        ("programs/lstm", 42, 127_890),
+        ("programs/invnorm", 42, 212_149),
+        ("penn_treebank/lstm", WORDS, 4_047_632),
+    ],
+)
+@pytest.mark.parametrize("tier", ["laptop", "paper"])
+def test_the_published_parameter_counts(tier: str, cell: str, symbols: int, count: int):
+    trial = next(t for t in load_tier("yang2016", tier).trials if t.cell == cell)
+    assert parameters(trial.config, symbols, symbols) == count
+
+
+def test_a_softmax_has_a_temperature_more():
+    trials = {t.cell: t.config for t in load_tier("yang2016", "laptop").trials}
+    softmax = parameters(trials["programs/softmax"], 42, 42)
+    assert softmax == 212_149 + 128 + 1
+
+
+def test_the_fourth_count_is_not_met():
+    """4 323 329 of InvNorm on Penn Treebank: by no row of 100 or 128 numbers; see the notes."""
+    trials = {t.cell: t.config for t in load_tier("yang2016", "laptop").trials}
+    config = trials["penn_treebank/invnorm"]
+    counts = {}
+    for width in (100, 128):
+        config.model.memory["width"] = width
+        counts[width] = parameters(config, WORDS, WORDS)
+    assert counts == {100: 4_113_409, 128: 4_131_357}
+    notes = " ".join(published("yang2016").notes)
+    assert "4 323 329" in notes
+
+
+@pytest.mark.parametrize("task", EIGHT)
+def test_the_presets_are_the_papers_networks(task: str):
+    config = from_dict(preset_of(task))
+    assert task in TASKS
+    assert task in PRESETS
+    assert faults(config) == []
+    model, training = config.model, config.training
+    assert model.memory["name"] == "lie_access"
+    assert (model.memory["width"], model.answer_writes) == (20, None)
+    assert model.hidden_size in (50, 100)
+    assert training.optimizer == "rmsprop"
+    assert training.optimizer_options == {"momentum": 0.95}
+    assert (training.batch_size, training.curriculum) == (32, "one_length")
+    # Epochs of 10 batches: looked at every 10, held for 100, halved after 30 without a better one.
+    assert training.plateau_every == 100
+    assert (training.plateau_hold, training.plateau_patience) == (1000, 3)
+    assert training.plateau_factor == 0.5
+    other = from_dict(merged(preset_of(task), {"model": {"memory": "none"}}))
+    assert faults(other) == []
+
+
+@pytest.mark.parametrize("task", ["programs", "small_loops"])
+def test_the_presets_of_programs(task: str):
+    config = from_dict(preset_of(task))
+    assert faults(config) == []
+    training = config.training
+    assert (training.optimizer, training.learning_rate) == ("rmsprop", 0.002)
+    assert (training.plateau_factor, training.plateau_window) == (0.8, 4)
+    assert (training.curriculum, training.curriculum_first) == ("growing", 2)
+
+
+def test_words_have_the_papers_protocol():
+    trials = {t.cell: t.config for t in load_tier("yang2016", "paper").trials}
+    for model in ("invnorm", "softmax", "lstm"):
+        training = trials[f"penn_treebank/{model}"].training
+        assert (training.optimizer, training.learning_rate) == ("adagrad", 0.05)
+        assert (training.batch_size, training.piece_steps) == (32, 20)
+        assert (training.plateau_every, training.plateau_window) == (1, 1)
+    for model in ("invnorm", "softmax"):
+        memory = trials[f"penn_treebank/{model}"].model.memory
+        assert (memory["capacity"], memory["drop"]) == (100, 60)
+
+
+def test_published_values_stand_in_their_columns(tmp_path: Path):
+    text, _ = write_table(load_tier("yang2016", "laptop"), tmp_path)
+    lines = text.splitlines()
+    assert any(line.startswith("| task | model | published 2x | best run 1x |") for line in lines)
+    row = next(line for line in lines if line.startswith("| Interleaved add | LANTM of 2017 |"))
+    assert row.startswith("| Interleaved add | LANTM of 2017 | 0.93 / 0.99 / – |")
+    values = published("yang2016").values
+    assert set(values) == set(EIGHT)
+    assert values["answer_odd_first"]["invnorm"]["fine_2x"] == 0.54
+    assert values["answer_bigram_flip"]["softmax"]["coarse_2x"] == 0.17
+    assert values["answer_copy"]["lstm"]["coarse_1x"] is None

@@ -1,0 +1,93 @@
+"""Pictures of keys, gates and answers, and the animation of keys."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+
+import unbounded as ub
+from unbounded.errors import CheckpointError, ConfigError
+from unbounded.evaluation import Answer
+from unbounded.evaluation.answers import answers_from_json, answers_json
+from unbounded.figures import draw_answers, draw_key_course, draw_keys, read_keys
+from unbounded.figures.keys import key_bounds
+
+
+def trace_of(numbers: int, folder: Path) -> Path:
+    """A word of two symbols that is copied: written on a line, then read from its beginning."""
+    strength = torch.tensor([[0.5, 1.0, 1.0, 0.0, 0.0, 0.0]])
+    line = torch.arange(6.0).view(1, 6, 1).expand(1, 6, numbers)
+    arrays = {
+        "read_key": line - 3,
+        "write_key": line,
+        "strengths": strength.unsqueeze(-1).expand(1, 6, 6),
+        "instruction.strength": strength,
+        "instruction.read_key_gate": torch.full((1, 6), 0.25),
+    }
+    path = folder / f"keys{numbers}.safetensors"
+    symbols = [["<s>", "s1", "s2", "|||", "|||", "|||"]]
+    ub.save_trace(path, ub.Trace("LieAccessMemory", arrays, torch.tensor([6]), symbols))
+    return path
+
+
+@pytest.mark.parametrize("numbers", [1, 2, 3])
+def test_keys_are_read_and_drawn(numbers: int, tmp_path: Path):
+    path = trace_of(numbers, tmp_path)
+    trace = read_keys(path)
+    assert trace.answers == 3
+    assert set(trace.gates) == {"strength", "read_key_gate"}
+    assert trace.write.shape == (6, numbers)
+    png, svg = draw_keys(path, tmp_path / "out", title="a $ word")
+    assert png.read_bytes().startswith(b"\x89PNG")
+    text = svg.read_text()
+    for word in ("written", "read while answering", "read before", "strength", "read key", "s2"):
+        assert word in text
+    assert "write action" not in text
+
+
+def test_all_frames_have_the_same_axes(tmp_path: Path):
+    trace = read_keys(trace_of(2, tmp_path))
+    far = type(trace)(trace.symbols, trace.read - 10, trace.write, trace.gates, trace.answers)
+    left, right, bottom, top = key_bounds([trace, far])
+    assert left == bottom < -13
+    assert right == top > 5
+    path = draw_key_course({200: trace, 100: far}, tmp_path / "new" / "course.gif", frame_ms=50)
+    with Image.open(path) as animation:
+        assert animation.n_frames == 2
+    with pytest.raises(ConfigError, match=r"path: expected a name that ends in \.gif"):
+        draw_key_course({1: trace}, tmp_path / "course.mp4")
+
+
+def test_other_traces_are_refused(figure1a_trace: Path, tmp_path: Path):
+    with pytest.raises(CheckpointError, match="NeuralStack, which has no keys"):
+        draw_keys(figure1a_trace, tmp_path)
+    with pytest.raises(ConfigError, match="example is 1, but"):
+        read_keys(trace_of(2, tmp_path), 1)
+
+
+def test_answers_are_drawn_with_their_errors(tmp_path: Path):
+    right = Answer(("a",), tuple("abc") * 20, tuple("abc") * 20)
+    wrong = Answer(("a", "b"), ("s1", "s2", "</s>"), ("s1", "s1", "s3"))
+    assert (right.first_error, wrong.first_error) == (None, 1)
+    png, svg = draw_answers([right, wrong], tmp_path, title="a run")
+    assert png.exists()
+    text = svg.read_text()
+    assert "60 symbols, 0 wrong" in text
+    assert "3 symbols, 2 wrong, the first at 2" in text
+    with pytest.raises(ConfigError, match="answers: there is nothing to draw"):
+        draw_answers([], tmp_path)
+
+
+def test_answers_outlive_a_file():
+    answer = Answer(("a", "b"), ("s1", "</s>"), ("s1", "s3"))
+    data = json.loads(json.dumps(answers_json({"2:4": [answer]})))
+    assert answers_from_json(data) == [answer]
+    assert data["examples"][0]["lengths"] == "2:4"
+    broken = {**data, "examples": [{**data["examples"][0], "said": ["s1"]}]}
+    for bad in ({}, None, [], {**data, "version": 2}, broken, {**data, "examples": [3]}):
+        with pytest.raises(CheckpointError, match="these are no answers of a run"):
+            answers_from_json(bad)

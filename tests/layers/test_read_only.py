@@ -1,0 +1,137 @@
+"""A layer that writes nothing while it answers: against a plain loop, in values and gradients."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import unbounded as ub
+from unbounded.errors import ConfigError, ShapeError
+from unbounded.layers.read_only import check_read_only, run_phases, trace_phases
+from unbounded.layers.recurrence import run_recurrence
+from unbounded.models import MemoryModel
+from unbounded.models.generation import generate
+
+MEMORIES = {
+    "stack": ub.NeuralStack(width=3),
+    "queue": ub.NeuralQueue(width=3),
+    "deque": ub.NeuralDeque(width=3),
+}
+
+
+def layer_of(name, **options):
+    torch.manual_seed(1)
+    return ub.MemoryRNN(4, 5, MEMORIES[name], batch_first=True, **options).double()
+
+
+def by_hand(layer, x, first):
+    """Each sequence alone, step by step, with the strengths of its writes set to 0 by hand."""
+    outputs = []
+    for row, begin in zip(x, first, strict=True):
+        state = layer.initial_loop_state(1)
+        own = []
+        for step, vector in enumerate(row):
+
+            def heads(hidden, step=step, begin=begin):
+                told = list(layer.heads(hidden))
+                for place, head in enumerate(layer.heads.heads):
+                    if head.name in layer.memory.write_strengths and step >= begin:
+                        told[place] = torch.zeros_like(told[place])
+                return tuple(told)
+
+            output, state = run_recurrence(
+                layer.controller, heads, layer.memory, vector.view(1, 1, -1), state
+            )
+            own.append(output[0, 0])
+        outputs.append(torch.stack(own))
+    return torch.stack(outputs)
+
+
+@pytest.mark.parametrize("name", MEMORIES)
+@pytest.mark.parametrize("first", [[2, 4, 0], [3, 3, 3], [0, 0, 0], [6, 2, 6], [6, 6, 6]])
+def test_nothing_is_written_while_answering(name, first):
+    layer = layer_of(name, learn_initial_state=True)
+    x = torch.randn(3, 6, 4, dtype=torch.float64, requires_grad=True)
+    answers = torch.arange(6) >= torch.tensor(first).unsqueeze(1)
+    output, _ = run_phases(layer, x, answers)
+    expected = by_hand(layer, x, first)
+    torch.testing.assert_close(output, expected)
+    weights = [x, *layer.parameters()]
+    own = torch.autograd.grad(output.square().sum(), weights, allow_unused=True)
+    wanted = torch.autograd.grad(expected.square().sum(), weights, allow_unused=True)
+    for got, want in zip(own, wanted, strict=True):
+        if want is None:
+            assert got is None or not got.any()
+        else:
+            torch.testing.assert_close(got, want)
+
+
+@pytest.mark.parametrize("name", MEMORIES)
+def test_lengths_cut_and_the_state_goes_on(name):
+    layer = layer_of(name)
+    x = torch.randn(3, 6, 4, dtype=torch.float64)
+    answers = torch.arange(6) >= torch.tensor([2, 4, 5]).unsqueeze(1)
+    lengths = torch.tensor([5, 6, 3])
+    output, state = run_phases(layer, x, answers, None, lengths)
+    for row, steps in enumerate(lengths.tolist()):
+        alone, own = run_phases(layer, x[row : row + 1, :steps], answers[row : row + 1, :steps])
+        torch.testing.assert_close(output[row, :steps], alone[0])
+        assert not output[row, steps:].any()
+        torch.testing.assert_close(state.hidden[:, row], own.hidden[:, 0])
+    one = run_phases(layer, x[:, :5], answers[:, :5])[1]
+    last, _ = run_phases(layer, x[:, 5:], answers[:, 5:], one)
+    torch.testing.assert_close(last, run_phases(layer, x, answers)[0][:, 5:])
+
+
+@pytest.mark.parametrize("name", MEMORIES)
+def test_the_trace_has_no_write_in_the_answer(name):
+    layer = layer_of(name)
+    x = torch.randn(2, 6, 4, dtype=torch.float64)
+    answers = (torch.arange(6) >= 4).expand(2, 6)
+    output, trace = trace_phases(layer, x, answers)
+    torch.testing.assert_close(output, run_phases(layer, x, answers)[0])
+    for head in layer.memory.write_strengths:
+        pushed = trace.arrays[f"instruction.{head}"]
+        assert pushed.shape == (2, 6)
+        assert bool((pushed[:, :4] > 0).all())
+        assert not pushed[:, 4:].any()
+    whole = layer(x, return_trace=True)[2]
+    for array, like in zip(trace.arrays.values(), whole.arrays.values(), strict=True):
+        assert array.shape == like.shape
+        torch.testing.assert_close(array[:, :4], like[:, :4])
+    with pytest.raises(
+        ConfigError, match=r"answers: expected them to begin at one step .* \[4, 5\]"
+    ):
+        trace_phases(layer, x, torch.arange(6) >= torch.tensor([[4], [5]]))
+
+
+def test_a_model_answers_as_it_generates():
+    torch.manual_seed(2)
+    options = {"inputs": 6, "outputs": 5, "memory": {"name": "queue", "width": 4}}
+    model = MemoryModel(**options, hidden_size=7, embedding_size=3, read_only_token=1)
+    writing = MemoryModel(**options, hidden_size=7, embedding_size=3)
+    writing.load_state_dict(model.state_dict())
+    prompt, lengths = torch.tensor([[0, 2, 3, 1], [0, 4, 1, 0]]), torch.tensor([4, 3])
+    fed = torch.tensor([0, 1, 1, 1, 1])
+    said = generate(model.sequence, prompt, lengths, fed, end_token=0, max_length=6)
+    for row, steps in enumerate(lengths.tolist()):
+        inputs = torch.cat([prompt[row, :steps], torch.ones(5).long()]).unsqueeze(0)
+        taught = model(inputs)[0].argmax(dim=-1)[0, steps - 1 :]
+        count = min(6, int((said[row] == 0).nonzero()[0]) + 1 if (said[row] == 0).any() else 6)
+        assert said[row, :count].tolist() == taught[:count].tolist()
+    inputs = torch.tensor([[0, 2, 3, 1, 1, 1]])
+    assert torch.equal(model(inputs)[0][:, :3], writing(inputs)[0][:, :3])
+    assert not torch.allclose(model(inputs)[0][:, 4:], writing(inputs)[0][:, 4:])
+
+
+@pytest.mark.parametrize("memory", ["superposition_stack", "turing_tape", "none"])
+def test_a_memory_that_always_writes(memory):
+    options = {"memory": {"name": memory, "slots": 4} if memory == "turing_tape" else memory}
+    with pytest.raises(ConfigError, match=r"read_only_token: .* cannot be kept from writing"):
+        MemoryModel(inputs=4, outputs=3, **options, read_only_token=1)
+
+
+def test_a_token_that_is_none():
+    with pytest.raises(ShapeError, match=r"read_only_token: expected a symbol of 0\.\.3, got 4"):
+        MemoryModel(inputs=4, outputs=3, memory="stack", read_only_token=4)
+    check_read_only(layer_of("stack"))

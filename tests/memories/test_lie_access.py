@@ -1,0 +1,497 @@
+"""The Lie-access memory against the plain-Python oracle, and what always holds of it."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import unbounded as ub
+from tests.memories import lie_oracle
+from tests.memories.toy import told
+from tests.tolerances import assert_close
+from unbounded.errors import ChoiceError, ConfigError, NonFiniteError, ShapeError
+from unbounded.memories.lie_groups import GROUPS, Group
+from unbounded.memories.lie_rows import Rows, appended
+from unbounded.memories.lie_weights import WEIGHTINGS, inverse_square, softmax
+
+DOUBLE = torch.float64
+STEPS = ("free", "normalised", "bounded")
+every_kind = pytest.mark.parametrize(
+    ("group", "weighting"), list(itertools.product(GROUPS, WEIGHTINGS))
+)
+
+
+def random_state(memory, batch, rows, seed):
+    generator = torch.Generator().manual_seed(seed)
+    state = memory.initial_state(batch, DOUBLE)
+    fields = []
+    for field, tensor in zip(memory.state_fields, state, strict=True):
+        shape = field.padded_to(tensor, rows).shape
+        fields.append(torch.randn(shape, generator=generator, dtype=DOUBLE))
+    state = memory.State(*fields)
+    holes = torch.rand(state.strengths.shape, generator=generator) < 0.2
+    group = memory.group
+    return state._replace(
+        strengths=torch.where(holes, 0, state.strengths.sigmoid()),
+        keys=group.place(state.keys),
+        read_action=group.normalise(state.read_action),
+        write_action=group.normalise(state.write_action),
+    )
+
+
+def orders_with_holes(memory, batch, steps, seed):
+    """Instructions of which some write nothing."""
+    orders = told(memory, batch, steps, seed)
+    generator = torch.Generator().manual_seed(seed)
+    holes = torch.rand(orders.strength.shape, generator=generator) < 0.3
+    return orders._replace(strength=torch.where(holes, 0, orders.strength))
+
+
+def at(orders, t):
+    return type(orders)(*(field[:, t] for field in orders))
+
+
+def as_lists(state, b):
+    """Rows, read head and write head of the oracle."""
+    rows = zip(state.keys[b], state.values[b], state.strengths[b], strict=True)
+    return (
+        [[key.tolist(), value.tolist(), float(strength)] for key, value, strength in rows],
+        [state.read_key[b].tolist(), state.read_action[b].tolist()],
+        [state.write_key[b].tolist(), state.write_action[b].tolist()],
+    )
+
+
+@every_kind
+@given(
+    seed=st.integers(0, 10_000),
+    steps=st.integers(1, 8),
+    rows=st.integers(0, 4),
+    width=st.integers(1, 3),
+    step=st.sampled_from(STEPS),
+    gates=st.tuples(st.booleans(), st.booleans()),
+    capacity=st.none() | st.integers(1, 6),
+    data=st.data(),
+)
+@settings(max_examples=25, deadline=None)
+def test_agrees_with_the_oracle(
+    group, weighting, seed, steps, rows, width, step, gates, capacity, data
+):
+    drop = data.draw(st.integers(1, capacity)) if capacity else None
+    size = data.draw(st.integers(1, 4)) if group == "translation" else None
+    memory = ub.LieAccessMemory(
+        *(width, group, weighting, step), key_size=size, key_gate=gates[0], action_gate=gates[1],
+        capacity=capacity, drop=drop,
+    )  # fmt: skip
+    state = random_state(memory, 2, min(rows, capacity or rows), seed)
+    orders = orders_with_holes(memory, 2, steps, seed)
+    readings, final = memory.unroll(orders, state, "reference")
+    assert readings.shape == (2, steps, width)
+    for b in range(2):
+        held = as_lists(state, b)
+        for t in range(steps):
+            order = {name: field[b].tolist() for name, field in at(orders, t)._asdict().items()}
+            want, *held = lie_oracle.step(group, step, *held, order, capacity, drop)
+            assert_close(readings[b, t], torch.tensor(want, dtype=DOUBLE), "reading")
+        for got, wanted in zip(as_lists(final, b), held, strict=True):
+            assert len(got) == len(wanted)
+            for one, other in zip(got, wanted, strict=True):
+                assert flat(one) == pytest.approx(flat(other), rel=1e-9, abs=1e-11)
+
+
+def flat(value):
+    return [x for part in value for x in flat(part)] if isinstance(value, list) else [value]
+
+
+@every_kind
+@pytest.mark.parametrize("step", STEPS)
+def test_gradcheck(group, weighting, step):
+    memory = ub.LieAccessMemory(2, group, weighting, step)
+    state = random_state(memory, 1, 2, 1)
+    state = state._replace(strengths=torch.full_like(state.strengths, 0.4))
+    orders = told(memory, 1, 2, 3)
+
+    def run(*tensors):
+        order, start = memory.Instruction(*tensors[:-7]), memory.State(*tensors[-7:])
+        readings, final = memory.unroll(order, start, "reference")
+        return readings, *final
+
+    tensors = [tensor.clone().requires_grad_() for tensor in (*orders, *state)]
+    assert torch.autograd.gradcheck(run, tensors)
+
+
+def test_gradcheck_with_a_cap():
+    memory = ub.LieAccessMemory(2, capacity=3, drop=2)
+    orders, state = told(memory, 1, 5, 2), random_state(memory, 1, 2, 1)
+    state = state._replace(strengths=torch.full_like(state.strengths, 0.4))
+
+    def run(*tensors):
+        order, start = memory.Instruction(*tensors[:-7]), memory.State(*tensors[-7:])
+        readings, final = memory.unroll(order, start, "reference")
+        return readings, *final
+
+    tensors = [tensor.clone().requires_grad_() for tensor in (*orders, *state)]
+    assert torch.autograd.gradcheck(run, tensors)
+
+
+numbers = st.floats(-3, 3, allow_nan=False).map(lambda x: 0.0 if abs(x) < 1e-3 else x)
+
+
+def element(group, draw):
+    drawn = torch.tensor([[draw(numbers) for _ in range(group.action_size)]], dtype=DOUBLE)
+    identity = torch.tensor([group.identity], dtype=DOUBLE)
+    near_nothing = float(drawn.norm()) < 0.1 and group.name != "translation"
+    if group.name == "sphere":
+        near_nothing = min(float(drawn[:, :3].norm()), float(drawn[:, 3:].norm())) < 0.1
+    return group.normalise(identity if near_nothing else drawn)
+
+
+def product(group, first, then):
+    """What moves as one action and then the other do."""
+    if group.name == "translation":
+        return first + then
+    return group.act(first, then)
+
+
+def inverse(group, action):
+    if group.name == "translation":
+        return -action
+    if group.name == "sphere":
+        return torch.cat([action[:, :4], -action[:, 4:]], dim=1)
+    square = action.square().sum(-1, keepdim=True)
+    return action * torch.tensor([1.0, -1.0], dtype=DOUBLE) / square
+
+
+@pytest.mark.parametrize("name", GROUPS)
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_axioms_of_the_groups(name, data):
+    """Identity, inverse, associativity, and that an action is undone by its inverse."""
+    group = GROUPS[name]()
+    key = torch.tensor([[data.draw(numbers) for _ in range(group.key_size)]], dtype=DOUBLE)
+    if name == "sphere" and float(key.norm()) < 0.1:
+        key = torch.tensor([group.origin], dtype=DOUBLE)
+    key = group.place(key)
+    g, h = (element(group, data.draw) for _ in range(2))
+    identity = torch.tensor([group.identity], dtype=DOUBLE)
+    close = {"rtol": 1e-7, "atol": 1e-9}
+    torch.testing.assert_close(group.act(identity, key), key, **close)
+    torch.testing.assert_close(group.normalise(g), g, **close)
+    if name != "sphere":
+        torch.testing.assert_close(
+            group.act(h, group.act(g, key)), group.act(product(group, g, h), key), **close
+        )
+        both = group.act(product(group, g, h), group.act(h, key))
+        torch.testing.assert_close(
+            both, group.act(g, group.act(product(group, h, h), key)), **close
+        )
+    if name == "translation" or float(g.square().sum()) > 0.01:
+        torch.testing.assert_close(group.act(inverse(group, g), group.act(g, key)), key, **close)
+
+
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_turns_of_the_sphere_are_matrices_of_so3(data):
+    """Orthogonal, of determinant 1, and what one does after the other is such a matrix again."""
+    group = GROUPS["sphere"]()
+    eye = torch.eye(3, dtype=DOUBLE)
+
+    def matrix(action):
+        return group.act(action.expand(3, -1), eye).T
+
+    g, h = (element(group, data.draw) for _ in range(2))
+    for turn in (matrix(g), matrix(h), matrix(h) @ matrix(g)):
+        torch.testing.assert_close(turn @ turn.T, eye, rtol=1e-8, atol=1e-9)
+        assert float(torch.det(turn)) == pytest.approx(1.0, abs=1e-8)
+    torch.testing.assert_close(g[:, :3] @ matrix(g).T, g[:, :3], rtol=1e-8, atol=1e-9)
+    key = group.place(torch.tensor([[0.3, -1.2, 0.5]], dtype=DOUBLE))
+    both = group.act(h, group.act(g, key))
+    torch.testing.assert_close(both, key @ (matrix(h) @ matrix(g)).T, rtol=1e-8, atol=1e-9)
+
+
+@given(gate=st.floats(0, 1), data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_mixtures_of_turns_are_turns(gate, data):
+    for name in ("rotation", "sphere"):
+        group = GROUPS[name]()
+        g, h = (element(group, data.draw) for _ in range(2))
+        mixed = group.mix(torch.tensor([[gate]], dtype=DOUBLE), g, h)
+        parts = (mixed[:, :3], mixed[:, 3:]) if name == "sphere" else (mixed,)
+        if min(float(part.norm()) for part in parts) < 1e-3:
+            continue  # of opposite ones half of each is nothing
+        turn = group.normalise(mixed)
+        for part in (turn[:, :3], turn[:, 3:]) if name == "sphere" else (turn,):
+            assert float(part.norm()) == pytest.approx(1.0, abs=1e-5)
+        key = group.place(torch.ones(1, group.key_size, dtype=DOUBLE))
+        assert float(group.act(turn, key).norm()) == pytest.approx(float(key.norm()), abs=1e-5)
+
+
+@every_kind
+def test_strength_0_is_exactly_no_row(group, weighting):
+    memory = ub.LieAccessMemory(3, group, weighting)
+    orders, state = orders_with_holes(memory, 3, 12, 1), random_state(memory, 3, 5, 2)
+    _, final = memory.unroll(orders, state, "reference")
+    written = memory.trim(final)
+    assert written.strengths.shape[1] < final.strengths.shape[1]
+    onward = told(memory, 3, 4, 3)
+    want, got = (memory.unroll(onward, s, "reference")[0] for s in (final, written))
+    assert_close(got, want, "readings")
+    alone = ub.index_state(final, [0])
+    rows = alone.strengths[0] > 0
+    alone = alone._replace(
+        keys=alone.keys[:, rows], values=alone.values[:, rows], strengths=alone.strengths[:, rows]
+    )
+    first = memory.Instruction(*(field[:1] for field in onward))
+    assert_close(memory.unroll(first, alone, "reference")[0], want[:1], "readings")
+
+
+@every_kind
+def test_what_is_no_row_has_no_gradient_wherever_it_is(group, weighting):
+    """Also exactly at the read head, nearer than all rows there are."""
+    memory = ub.LieAccessMemory(2, group, weighting)
+    orders = at(told(memory, 1, 1, 0), 0)
+    start = memory.initial_state(1, DOUBLE)
+    _, moved = memory.step(start, orders)
+    there = torch.cat([moved.read_key.unsqueeze(1), moved.read_key.unsqueeze(1) + 0.5], dim=1)
+    state = start._replace(
+        keys=there,
+        values=torch.ones(1, 2, 2, dtype=DOUBLE),
+        strengths=torch.zeros(1, 2, dtype=DOUBLE),
+    )
+    for strengths in ([0.0, 0.3], [0.0, 0.0]):
+        held = torch.tensor([strengths], dtype=DOUBLE, requires_grad=True)
+        keys = there.clone().requires_grad_()
+        reading, _ = memory.step(state._replace(strengths=held, keys=keys), orders)
+        reading.sum().backward()
+        assert torch.equal(reading.detach(), torch.full((1, 2), float(max(strengths) > 0)).double())
+        assert held.grad[0, 0] == 0
+        assert held.grad.isfinite().all()
+        assert (keys.grad[0, 0] == 0).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, DOUBLE])
+def test_at_distance_0_values_and_gradients_are_finite(dtype):
+    key = torch.zeros(1, 3, 2, dtype=dtype)
+    key[0, 1] = 1.0
+    for offset in (0.0, 1e-30, 1e-12, 1e-5):
+        query = torch.full((1, 2), offset, dtype=dtype, requires_grad=True)
+        distances = (query.unsqueeze(1) - key).square().sum(-1)
+        weights = inverse_square(distances, torch.ones(1, 3, dtype=dtype), None)
+        assert weights[0, [0, 2]].tolist() == pytest.approx([0.5, 0.5], abs=1e-4)
+        (grad,) = torch.autograd.grad(weights[0, 0] - 0.3 * weights[0, 1], query)
+        assert grad.isfinite().all()
+        assert float(grad.abs().max()) <= 1e5
+    weights = softmax(torch.zeros(1, 2, dtype=dtype), torch.ones(1, 2, dtype=dtype),
+                      torch.zeros(1, dtype=dtype))  # fmt: skip
+    assert weights.tolist() == [[0.5, 0.5]]
+
+
+def test_a_colder_softmax_is_sharper_and_the_hottest_is_flat():
+    distances, ones = torch.tensor([[0.5, 1.0, 4.0]], dtype=DOUBLE), torch.ones(1, 3, dtype=DOUBLE)
+    cold, warm, hot = (
+        softmax(distances, ones, torch.tensor([t], dtype=DOUBLE))[0] for t in (1e-3, 1.0, 1e6)
+    )
+    assert cold.tolist() == pytest.approx([1, 0, 0], abs=1e-9)
+    assert warm[0] > warm[1] > warm[2]
+    assert hot.tolist() == pytest.approx([1 / 3] * 3, abs=1e-5)
+
+
+@every_kind
+def test_ten_thousand_steps_in_float32(group, weighting):
+    memory = ub.LieAccessMemory(3, group, weighting, capacity=100, drop=60)
+    orders = told(memory, 1, 10_000, 0, torch.float32)
+    readings, state = memory.unroll(orders, None, "reference")
+    assert readings.isfinite().all()
+    assert (readings.abs() <= 1.001).all()
+    assert all(field.isfinite().all() for field in state)
+    assert state.strengths.shape == (1, 100)
+    if group == "sphere":
+        assert_close(state.keys.norm(dim=-1), torch.ones(1, 100), "keys")
+
+
+@pytest.mark.parametrize("backend", ["reference", "auto"])
+def test_keys_that_grow_without_bound_are_an_error(backend):
+    memory = ub.LieAccessMemory(3, "scaling_rotation", step="free")
+    orders = told(memory, 2, 200, 0, torch.float32)
+    orders = orders._replace(read_action=orders.read_action + 9, read_key_gate=orders.strength / 9)
+    message = r"expected coordinates up to 1e\+18, got larger .* step='normalised' or 'bounded'"
+    with pytest.raises(NonFiniteError, match=message):
+        memory.unroll(orders, None, backend)
+
+
+def test_a_straight_line_is_read_back_in_the_order_it_was_written():
+    """Write a line with steps of 1; put the read head at its beginning and walk likewise."""
+    memory = ub.LieAccessMemory(3, step="normalised")
+    state, written = memory.initial_state(1, DOUBLE), []
+    one, zero = torch.ones(1, dtype=DOUBLE), torch.zeros(1, dtype=DOUBLE)
+    origin, right = torch.zeros(1, 2, dtype=DOUBLE), torch.tensor([[7.0, 0.0]], dtype=DOUBLE)
+    for _ in range(10):
+        value = torch.randn(1, 3, dtype=DOUBLE).tanh()
+        written.append(value)
+        order = memory.Instruction(origin, one, right, one, origin, zero, right, one, value, one)
+        _, state = memory.step(state, order)
+    assert_close(state.keys[0, :, 0], torch.arange(1.0, 11, dtype=DOUBLE), "keys")
+    for t in range(10):
+        gate = one if t == 0 else zero
+        order = memory.Instruction(
+            origin, gate, right, gate, origin, zero, right, zero, value, zero
+        )
+        reading, state = memory.step(state, order)
+        assert (reading - written[t]).abs().max() < 1e-8
+
+
+@given(
+    strengths=st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=1, max_size=40),
+    capacity=st.integers(1, 7),
+    data=st.data(),
+)
+@settings(max_examples=80, deadline=None)
+def test_a_cap_is_a_list_that_drops_its_oldest(strengths, capacity, data):
+    drop = data.draw(st.integers(1, capacity))
+    rows = Rows(torch.zeros(1, 0, 1), torch.zeros(1, 0, 1), torch.zeros(1, 0))
+    held = []
+    for t, strength in enumerate(strengths):
+        mark = torch.full((1, 1, 1), float(t))
+        rows = appended(rows, Rows(mark, -mark, torch.tensor([[strength]])), capacity, drop)
+        if strength > 0:
+            held = held[drop:] if len(held) == capacity else held
+            held.append(t)
+        live = rows.strengths[0] > 0
+        assert rows.keys[0, live, 0].tolist() == held
+        assert rows.values[0, live, 0].tolist() == [-t for t in held]
+        assert rows.strengths.shape[1] == min(t + 1, capacity)
+
+
+class Shear(Group):
+    """A group that the library does not have: (x, y) to (x + a y, y)."""
+
+    name = "shear"
+    key_size, action_size = 2, 1
+    identity, origin = (0.0,), (0.0, 1.0)
+
+    def act(self, action, key):
+        x, y = key.unbind(-1)
+        return torch.stack([x + action[:, 0] * y, y], dim=-1)
+
+
+def test_a_group_of_ones_own():
+    memory = ub.LieAccessMemory(3, Shear(), "softmax", capacity=4, drop=2)
+    layer = ub.MemoryRNN(2, 5, memory, learn_initial_state=True)
+    assert layer.heads.weight.shape[0] == 2 * (2 + 1 + 1 + 1) + 3 + 1 + 1
+    with pytest.warns(ub.errors.BackendWarning, match="no kernel knows the group shear"):
+        output, state = layer(torch.randn(9, 2, 2))
+    output.sum().backward()
+    assert state.memory.keys.shape == (2, 4, 2)
+    assert layer.initial_state(1).memory.read_key.tolist() == [[0.0, 1.0]]
+    with pytest.raises(ub.errors.BackendError, match="no kernel knows the group shear"):
+        memory.unroll(told(memory, 1, 2), backend="cpu")
+
+
+def test_a_group_that_says_sizes_that_disagree():
+    class Wrong(Shear):
+        origin = (0.0,)
+
+    with pytest.raises(ShapeError, match="group shear: expected 2 numbers in origin, its key_size"):
+        ub.LieAccessMemory(3, Wrong())
+
+
+def test_how_it_begins():
+    state = ub.LieAccessMemory(3).initial_state(2)
+    assert [tuple(field.shape) for field in state] == [
+        (2, 0, 2), (2, 0, 3), (2, 0), (2, 2), (2, 2), (2, 2), (2, 2)
+    ]  # fmt: skip
+    assert all((field == 0).all() for field in state)
+    turning = ub.LieAccessMemory(3, "rotation").initial_state(1)
+    assert turning.read_action.tolist() == turning.write_action.tolist() == [[1.0, 0.0]]
+    sphere = ub.LieAccessMemory(3, "sphere").initial_state(1)
+    assert sphere.write_action.tolist() == [[1.0, 0.0, 0.0, 1.0, 0.0]]
+    assert sphere.read_key.tolist() == [[1.0, 0.0, 0.0]]
+
+
+def test_a_learned_beginning_has_a_first_row_and_heads_and_a_reading():
+    memory = ub.LieAccessMemory(4, initial="learned")
+    layer = ub.MemoryRNN(3, 5, memory)
+    begun = dict(layer.initial_memory.named_parameters())
+    assert {name: tuple(p.shape) for name, p in begun.items()} == {
+        "keys": (1, 2), "values": (1, 4), "strengths": (1,), "read_key": (2,), "read_action": (2,),
+        "write_key": (2,), "write_action": (2,), "reading": (4,),
+    }  # fmt: skip
+    state = layer.initial_state(2)
+    assert torch.equal(state.memory.values[1], begun["values"].tanh())
+    assert torch.equal(state.memory.strengths[0], (begun["strengths"] - 10).sigmoid())
+    assert torch.equal(state.reading[0], begun["reading"].tanh())
+    sphere = ub.LieAccessMemory(4, "sphere", initial="learned").initial_state(1)
+    assert float(sphere.keys.norm()) == pytest.approx(1, abs=1e-6)
+    output, _ = layer(torch.randn(4, 2, 3))
+    output.sum().backward()
+    assert all(p.grad.isfinite().all() for p in layer.parameters())
+
+
+def test_variants_choose_steps_and_gates_and_each_can_be_chosen():
+    first, second = ub.LieAccessMemory(3), ub.LieAccessMemory(3, variant=2017)
+    assert [head.name for head in first.heads] == list(ub.memories.LieAccessInstruction._fields)
+    assert (first.step_length, second.step_length) == ("normalised", "bounded")
+    missing = {"read_action_gate", "write_action_gate"}
+    assert {head.name for head in first.heads} - {head.name for head in second.heads} == missing
+    assert ub.LieAccessMemory(3, step="free", variant="2017").step_length == "free"
+    gated = ub.LieAccessMemory(3, variant="2017", action_gate=True, key_gate=False)
+    assert gated.Instruction._fields[1:3] == ("read_action", "read_action_gate")
+    biases = {head.name: head.bias for head in first.heads}
+    assert biases["write_key_gate"] == biases["write_action_gate"] == -10
+    assert biases["read_key_gate"] is biases["read_action_gate"] is biases["strength"] is None
+    drawn = {head.bias for head in ub.LieAccessMemory(3, write_gate_bias=None).heads}
+    assert drawn == {None}
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"width": 0}, ShapeError, "width: expected an integer >= 1, got 0"),
+        ({"key_size": -1}, ShapeError, "key_size: expected an integer >= 1, got -1"),
+        ({"capacity": 0}, ShapeError, "capacity: expected an integer >= 1, got 0"),
+        ({"capacity": 3, "drop": -2}, ShapeError, "drop: expected an integer >= 1, got -2"),
+        ({"capacity": 3, "drop": 4}, ConfigError, "drop: expected at most the capacity 3.* got 4"),
+        ({"drop": 4}, ConfigError, "drop: 4 has no effect without a capacity"),
+        ({"group": "rotation", "key_size": 3}, ShapeError, "key_size: expected 2.*rotation.*got 3"),
+        ({"group": "sphere", "key_size": 2}, ShapeError, "key_size: expected 3.*sphere.*got 2"),
+        ({"group": "translations"}, ChoiceError, "unknown group 'translations'. Did you mean"),
+        ({"group": 3}, ChoiceError, "unknown group 3"),
+        (
+            {"weighting": "softmx"},
+            ChoiceError,
+            "unknown weighting 'softmx'. Did you mean 'softmax'",
+        ),
+        ({"step": "normal"}, ChoiceError, "unknown step 'normal'. Did you mean 'normalised'"),
+        ({"variant": "2018"}, ChoiceError, "unknown variant '2018'"),
+        ({"initial": "learnt"}, ChoiceError, "unknown initial 'learnt'. Did you mean 'learned'"),
+        ({"write_gate_bias": "x"}, ConfigError, "write_gate_bias: expected a finite number, got"),
+    ],
+)
+def test_options_that_are_none(options, error, message):
+    with pytest.raises(error, match=message):
+        ub.LieAccessMemory(**options)
+
+
+def test_states_that_do_not_fit():
+    memory = ub.LieAccessMemory(3, capacity=4)
+    orders, state = told(memory, 2, 3), random_state(memory, 2, 4, 0)
+    with pytest.raises(
+        ShapeError, match=r"state.keys: expected shape \[2, N, 2\], got \[2, 4, 3\]"
+    ):
+        memory.unroll(orders, state._replace(keys=torch.zeros(2, 4, 3, dtype=DOUBLE)))
+    with pytest.raises(ShapeError, match="expected at most 4 rows N, the capacity of Lie"):
+        memory.unroll(orders, random_state(ub.LieAccessMemory(3), 2, 5, 0))
+    with pytest.raises(ShapeError, match="keys has 4, values has 4, strengths has 3"):
+        memory.unroll(orders, state._replace(strengths=state.strengths[:, :3]))
+
+
+def test_repr_says_what_was_chosen():
+    assert repr(ub.LieAccessMemory()) == (
+        "LieAccessMemory(width=20, group='translation', weighting='inverse_square', "
+        "step='normalised', key_size=2, key_gate=True, action_gate=True, initial='constant')"
+    )
+    capped = ub.LieAccessMemory(5, "sphere", "softmax", capacity=100, drop=60)
+    assert repr(capped).endswith("initial='constant', capacity=100, drop=60)")

@@ -1,0 +1,88 @@
+"""The rules of Yang 2016 for the learning rate: patience, windows, and what is restored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from unbounded.training import HalveOnPlateau, LoopState, make_optimizer, make_schedule
+
+
+class Looks:
+    """A rule before a list of measurements; each look changes the weights."""
+
+    def __init__(self, values: list[float], **options: Any) -> None:
+        self.model = nn.Linear(1, 1)
+        optimizer = make_optimizer(self.model.parameters(), name="sgd", learning_rate=1.0)
+        self.schedule = make_schedule(optimizer, name="constant", batches=100)
+        self.optimizer, self.values = optimizer, values
+        self.rule = HalveOnPlateau(
+            self.model, optimizer, self.schedule, iter(values).__next__, **options
+        )
+        self.lines: list[dict[str, Any]] = []
+
+    def rates(self, first: int = 1, last: int | None = None) -> list[float]:
+        """The rate after each look."""
+        found = []
+        for batch in range(first, (last or len(self.values)) + 1):
+            with torch.no_grad():
+                self.model.weight.fill_(batch)
+            self.rule(LoopState(batch=batch), None, self.lines.append)  # type: ignore[arg-type]
+            found.append(self.optimizer.param_groups[0]["lr"])
+        return found
+
+
+def test_the_rate_falls_after_so_many_looks_without_a_better_one():
+    values = [3.0, 3.0, 3.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0]
+    assert Looks(values, patience=3).rates() == [1, 1, 1, 1, 1, 1, 0.5, 0.5, 0.5, 0.25]
+    assert Looks(values, patience=3, hold=8).rates()[6:] == [1, 1, 0.5, 0.5]
+    assert Looks(values[:3], patience=1).rates() == [1, 0.5, 0.25]
+
+
+def test_a_look_is_compared_with_the_one_before():
+    values = [5.0, 6.0, 5.5, 5.5, 5.6, 4.0]
+    assert Looks(values, window=1).rates() == [1, 0.5, 0.5, 0.5, 0.25, 0.25]
+
+
+def test_a_look_is_compared_with_the_best_of_the_last_four():
+    values = [0.5, 0.2, 0.3, 0.4, 0.3, 0.25, 0.2, 0.3]
+    factor = {"factor": 0.8, "window": 4}
+    expected = [1, 1, 0.8, 0.64, 0.512, 0.512 * 0.8, 0.512 * 0.8, 0.512 * 0.64]
+    # The sixth is worse than 0.2, four looks before; the seventh is better than the best since.
+    assert Looks(values, **factor).rates() == pytest.approx(expected)
+
+
+def test_weights_go_back_only_where_they_shall():
+    for restoring, weight in ((True, 1.0), (False, 2.0)):
+        looks = Looks([1.0, 2.0], restoring=restoring)
+        looks.rates()
+        assert looks.model.weight.item() == weight
+        looks.rule.restore()
+        assert looks.model.weight.item() == 1.0
+
+
+@pytest.mark.parametrize("options", [{"patience": 3}, {"window": 2}, {}])
+def test_a_rule_that_was_interrupted_goes_on(options: dict[str, Any]):
+    values = [3.0, 2.0, 2.5, 2.4, 2.3, 2.9, 2.8, 2.7]
+    whole = Looks(values, **options)
+    rates = whole.rates()
+    cut = Looks(values[:4], **options)
+    first = cut.rates()
+    again = Looks(values[4:], **options)
+    for group in again.optimizer.param_groups:
+        group["lr"] = first[-1]
+    again.rule.load(cut.rule.tensors())
+    assert first + again.rates(5, len(values)) == rates
+    assert set(again.rule.tensors()) == set(whole.rule.tensors())
+
+
+def test_errors_are_recorded_by_their_name():
+    looks = Looks([0.5, 0.25], measure="errors")
+    looks.rates()
+    assert [line["validation_errors"] for line in looks.lines] == [0.5, 0.25]
+    from unbounded.training.progress import describe
+
+    assert "validation errors 0.2500, the best so far" in describe(looks.lines[1])
