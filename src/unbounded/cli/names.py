@@ -49,6 +49,8 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "middle and the list moves.",
         "turing_tape": "N locations of M numbers with R read heads and W write heads, all of "
         "them soft.",
+        "lie_access": "Rows of a key, a value and a strength; heads move over the keys by "
+        "actions of a Lie group.",
     },
     "controllers": {
         "lstm": "An LSTM cell with one bias a gate, which is what the paper's "

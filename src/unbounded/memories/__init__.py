@@ -41,6 +41,7 @@ MEMORIES: dict[str, Callable[..., Memory[Any, Any]]] = {
     "superposition_stack": SuperpositionStack,
     "superposition_list": SuperpositionList,
     "turing_tape": TuringTape,
+    "lie_access": LieAccessMemory,
 }
 
 __all__ = [
