@@ -16,6 +16,8 @@ MEMORIES = {
     "stack": ub.NeuralStack(width=3),
     "queue": ub.NeuralQueue(width=3),
     "deque": ub.NeuralDeque(width=3),
+    "lie_access": ub.LieAccessMemory(width=3, initial="learned"),
+    "softmax": ub.LieAccessMemory(width=3, weighting="softmax"),
 }
 
 

@@ -152,7 +152,7 @@ LIBRARY = {
     "learned_lie_access": functools.partial(
         ub.LieAccessMemory, 2, "sphere", initial="learned", key_gate=False
     ),
-    "full_lie_access": functools.partial(
+    "full_learned_lie_access": functools.partial(
         ub.LieAccessMemory, 2, "rotation", "softmax", initial="learned", capacity=4, drop=2
     ),
 }
