@@ -34,6 +34,14 @@ def test_no_cell_has_a_fault_and_each_is_scored_at_twice_the_training_lengths():
         assert int(longer.split(":")[1]) == 2 * int(trained.split(":")[1])
 
 
+def test_reports_of_before_are_still_those_of_its_trials():
+    """What was added to the tier renamed no run."""
+    folder = Path(__file__).resolve().parents[2] / "results" / "matrix" / "reports"
+    names = {path.stem for path in folder.glob("*.json")}
+    assert len(names) > 20
+    assert names <= {trial.name for trial in TIER.trials}
+
+
 def test_the_table_and_the_picture(tmp_path: Path):
     reports = tmp_path / "reports"
     reports.mkdir()
@@ -71,6 +79,6 @@ def test_the_table_and_the_picture(tmp_path: Path):
     assert "| Copy | 0.50 / 0.25 |  |" in text
     row = next(line for line in text.splitlines() if line.startswith("| a^n b^n |"))
     assert row.count("1.00 / 0.12") == 1
-    assert "2 of 200 runs are finished" in text
+    assert "2 of 319 runs are finished" in text
     names = {path.name for path in draw_tasks(TIER, tmp_path)}
     assert {"matrix.png", "matrix.svg"} <= names

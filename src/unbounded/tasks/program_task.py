@@ -105,6 +105,10 @@ class ProgramTask(Task):
             for program in self.programs(seed, split, start, size, lengths)
         ]
 
+    def range_faults(self, lengths: LengthRange) -> list[str]:
+        """See `Task.range_faults`."""
+        return [f"{self.name}: {fault}" for fault in _range_faults(lengths)]
+
     def asked(self, symbols: Sequence[str]) -> Tensor:
         """See `Task.asked`; the characters of a program."""
         text = "".join(symbols)
@@ -122,9 +126,9 @@ class ProgramTask(Task):
         start = whole_number("start", start, 0, LAST_INDEX)
         size = whole_number("size", size, 1, LAST_INDEX + 1 - start)
         chosen = self.split_lengths(split) if lengths is None else LengthRange.of(lengths)
-        faults = _range_faults(chosen)
+        faults = self.range_faults(chosen)
         if faults:
-            raise ConfigError([f"lengths: {self.name}: {fault}" for fault in faults])
+            raise ConfigError([f"lengths: {fault}" for fault in faults])
         blocks = (words_of(self.nesting) + 1) // 2
         found: dict[int, Program] = {}
         waiting, attempt = list(range(size)), 0

@@ -137,6 +137,10 @@ class Task(ABC):
         """
         raise ConfigError([f"task {self.name!r} is not fed one symbol while it answers"])
 
+    def range_faults(self, lengths: LengthRange) -> list[str]:
+        """What is wrong with a range of lengths before anything is drawn, a line each."""
+        return []
+
     def available(self, split: str, lengths: LengthRange) -> int | None:
         """How many different examples there are; None where they are drawn without end."""
         return None

@@ -177,6 +177,10 @@ class TransductionTask(Task):
         targets[rows, places] = pairs.target[rows, places] + 1
         return Prompt(*(torch.from_numpy(a) for a in (inputs, steps, targets, target_lengths)))
 
+    def range_faults(self, lengths: LengthRange) -> list[str]:
+        """See `Task.range_faults`."""
+        return [f"{self.name}: {fault}" for fault in self.pairs.range_faults(lengths)]
+
     def available(self, split: str, lengths: LengthRange) -> int | None:
         """See `Task.available`."""
         return self.pairs.available(split, lengths)
@@ -214,9 +218,9 @@ class TransductionTask(Task):
         start = whole_number("start", start, 0, LAST_INDEX)
         size = whole_number("size", size, 1, LAST_INDEX + 1 - start)
         chosen = self.split_lengths(split) if lengths is None else LengthRange.of(lengths)
-        faults = self.pairs.range_faults(chosen)
+        faults = self.range_faults(chosen)
         if faults:
-            raise ConfigError([f"lengths: {self.name}: {fault}" for fault in faults])
+            raise ConfigError([f"lengths: {fault}" for fault in faults])
         return self.pairs.draw(stream, start, size, chosen)
 
     def _prompts(self, pairs: Pairs, width: int) -> Integers:

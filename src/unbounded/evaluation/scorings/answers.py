@@ -221,7 +221,8 @@ at those up to twice, four and eight times the longest of training."""
         train, test = exam.train_lengths, exam.task.test_lengths
         longest = max(train.maximum, test.maximum)
         further = [LengthRange(k * longest + 1, 2 * k * longest) for k in (1, 2)]
-        return tuple(dict.fromkeys((train, test, *further)))
+        possible = [each for each in further if not exam.task.range_faults(each)]
+        return tuple(dict.fromkeys((train, test, *possible)))
 
     def rows_of(self, rows: Sequence[Row]) -> Mapping[str, Row | None]:
         """See `Answers.rows_of`."""

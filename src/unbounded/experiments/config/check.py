@@ -196,6 +196,10 @@ def _range_faults(config: RunConfig, task: Task) -> list[str]:
         except ConfigError:
             continue
         if lengths is not None:
+            beyond = [f"{name}: {fault}" for fault in task.range_faults(lengths)]
+            if beyond:
+                found += beyond
+                continue
             # Its beginning is enough: tasks have a shortest length, and some have even ones alone.
             first = LengthRange(lengths.minimum, min(lengths.minimum + 1, lengths.maximum))
             check_builds(found, name, partial(task.batch, 0, "train", 0, 1, first))

@@ -1,0 +1,140 @@
+"""Runs on tasks of answers: what they say is kept and drawn, and they can be asked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from unbounded.cli.main import main
+from unbounded.evaluation import Answer, answers_of
+from unbounded.evaluation.answers import answers_from_json
+from unbounded.experiments.config.check import faults
+from unbounded.experiments.config.compose import merged, preset_of
+from unbounded.experiments.config.schema import RunConfig, from_dict
+from unbounded.experiments.run.evaluate import load_model
+from unbounded.experiments.run.run import train_run
+from unbounded.figures import draw_run
+from unbounded.layers import load_trace
+from unbounded.tasks import LengthRange, make_task
+
+
+def config(task: str, model: dict[str, Any], **changes: Any) -> RunConfig:
+    small: dict[str, Any] = {
+        "model": {**model, "hidden_size": 5, "embedding_size": 3},
+        "training": {
+            "batches": 2, "batch_size": 3, "validation_count": 4, "report_every": 1,
+            "checkpoint_every": 1, "keep_checkpoints": 9, "accuracy_every": 0, "plateau_every": 1,
+            "plateau_hold": 0,
+        },
+        "task_options": {"train_lengths": "2:3", "test_lengths": "4:5"},
+        "evaluation": {"count": 5},
+    }  # fmt: skip
+    data = merged(preset_of(task), small, changes)
+    data["machine"] = {"device": "cpu", "threads": 1, "backend": "auto", "data": None}
+    return from_dict(data)
+
+
+@pytest.fixture(scope="module")
+def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    options = {"task_options": {"symbols": 4}}
+    own = config("answer_copy", {"memory": {"width": 3}}, **options)
+    return train_run(own, root=tmp_path_factory.mktemp("runs"), quiet=True).folder
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    own = config("programs", {"memory": "stack"})
+    return train_run(own, root=tmp_path_factory.mktemp("runs"), quiet=True).folder
+
+
+def test_a_report_has_one_two_four_and_eight_times_the_lengths(copies: Path):
+    report = json.loads((copies / "report.json").read_text())
+    assert [row["lengths"] for row in report["rows"]] == ["2:3", "4:5", "6:10", "11:20"]
+    assert {"accuracy_fine", "accuracy_prefix", "times"} <= set(report["rows"][0])
+    assert report["validation"]["lengths"] == "4:5"
+
+
+def test_what_a_run_says_is_kept_and_drawn(copies: Path):
+    answers = answers_from_json(json.loads((copies / "answers.json").read_text()))
+    task = make_task("answer_copy", symbols=4)
+    drawn = [
+        example
+        for lengths in ("2:3", "4:5")
+        for example in task.examples(1, "test", 0, 2, LengthRange.parse(lengths))
+    ]
+    assert [answer.source[1:] for answer in answers] == [source for source, _ in drawn]
+    assert [answer.wanted[:-1] for answer in answers] == [target for _, target in drawn]
+    model, _ = load_model(copies)
+    batch = task.batch(1, "test", 0, 2, LengthRange(2, 3))
+    assert answers_of(model, task, batch) == answers[:2]
+    assert all(isinstance(answer, Answer) and answer.wanted[-1] == "</s>" for answer in answers)
+    written = {path.name for path in draw_run(copies)}
+    assert {"answers.png", "example.svg"} <= written
+
+
+def test_nothing_is_written_while_it_answers(copies: Path):
+    trace = load_trace(copies / "traces" / "example.safetensors")
+    strengths = trace.arrays["instruction.strength"][0]
+    first = trace.symbols[0].index("|||")
+    assert bool((strengths[:first] > 0).all())
+    assert not strengths[first:].any()
+
+
+def test_a_run_is_asked(copies: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    course = tmp_path / "course.gif"
+    command = ["actions", str(copies), "s1 s0 s3", "--out", str(tmp_path), "--course", str(course)]
+    assert main(command) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["step", "read", "said", "read", "at", "written", "at", "strength"]
+    assert [line.split()[1] for line in lines[2:7]] == ["<s>", "s1", "s0", "s3", "|||"]
+    assert any(line.startswith("answer: ") for line in lines)
+    with Image.open(course) as animation:
+        assert animation.n_frames == 2
+    assert (tmp_path / "keys.png").exists()
+    assert main(["actions", str(copies), "s1", "--out", str(tmp_path)]) == 2
+    assert "exists; --overwrite replaces it" in capsys.readouterr().err
+
+
+def test_a_program_is_asked(programs: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["actions", str(programs), "a=7;#print((a if 3<4 else 1))"]) == 0
+    out = capsys.readouterr().out
+    assert "answer: " in out
+    assert main(["actions", str(programs), "print((2%3))"]) == 2
+    assert "program: character 9 is '%', which no program has" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("s1 s9", "s9"),
+        ("", "source: expected at least one symbol, got none"),
+        ("s1 |||", "source: symbol 2 is '|||', which is not among the 4 of task answer_copy: s0, "),
+    ],
+)
+def test_a_source_with_an_unknown_symbol(
+    copies: Path, text: str, message: str, capsys: pytest.CaptureFixture[str]
+):
+    assert main(["actions", str(copies), text]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_k_beyond_what_a_task_has_is_said_before_anything_is_scored(
+    programs: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert main(["evaluate", str(programs), "--lengths", "4:99"]) == 2
+    assert "expected numbers of at most 15 digits, got 4:99" in capsys.readouterr().err
+    own = config("answer_priority_sort", {}, evaluation={"lengths": ["2:5", "900:2000"]})
+    (fault,) = faults(own)
+    assert fault == (
+        "evaluation.lengths: answer_priority_sort: length range: expected k of at most 1000 items, "
+        "got 900:2000"
+    )
+
+
+def test_other_tasks_are_not_asked(copies: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["actions", str(copies), "s1", "--discretize"]) == 2
+    assert "--discretize: has no meaning on task 'answer_copy'" in capsys.readouterr().err
