@@ -2,6 +2,7 @@
 #include <cstring>
 #include <new>
 
+#include "lie_access.h"
 #include "push_pop.h"
 #include "recurrence.h"
 #include "register.h"
@@ -28,6 +29,7 @@ int with_memory(const char* memory, Work& work) {
     return work.template go<T, Controller, Superposition<SuperpositionList>>();
   if (is(memory, "register")) return work.template go<T, Controller, Register>();
   if (is(memory, "turing_tape")) return work.template go<T, Controller, TuringTape>();
+  if (is(memory, "lie_access")) return work.template go<T, Controller, LieAccess>();
   return unknown_choice;
 }
 

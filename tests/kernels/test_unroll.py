@@ -18,7 +18,13 @@ from test_recurrence import some_memory
 
 from unbounded.errors import BackendError, BackendWarning, MemoryOverflowError, ShapeError, say_once
 from unbounded.kernels import unroll
-from unbounded.memories import NeuralStack, SuperpositionList, SuperpositionStack, TuringTape
+from unbounded.memories import (
+    LieAccessMemory,
+    NeuralStack,
+    SuperpositionList,
+    SuperpositionStack,
+    TuringTape,
+)
 
 
 def make(memory, steps, batch, before, kind, seed, dtype=torch.float64):
@@ -29,6 +35,10 @@ def make(memory, steps, batch, before, kind, seed, dtype=torch.float64):
         drawn = torch.rand(batch, steps, *head.shape, generator=random, dtype=torch.float64)
         if head.activation == "tanh":
             drawn = 2 * drawn - 1
+        elif head.activation == "identity":
+            drawn = 4 * drawn - 2  # of keys that meet rounding would be all there is of gradients
+        elif head.name == "temperature":
+            drawn = 0.5 + drawn
         elif head.activation == "softmax":
             one_hot = torch.nn.functional.one_hot(drawn.argmax(-1), drawn.shape[-1]).double()
             # Sums above 1 grow exponentially with the steps.
@@ -63,7 +73,9 @@ def assert_unroll_parity(memory, instruction, state, chosen=slice(None)):
         return run(memory, "reference", *wide, chosen)
 
     got, wanted = (run(memory, b, instruction, state, chosen) for b in ("cpu", "reference"))
-    assert_equal_up_to_rounding(got, wanted, again, cancels=isinstance(memory, TuringTape))
+    # The gate of an action that is brought to length 1 has none where it only makes it longer.
+    cancels = isinstance(memory, (TuringTape, LieAccessMemory))
+    assert_equal_up_to_rounding(got, wanted, again, cancels=cancels)
 
 
 @settings(max_examples=200, deadline=None)
@@ -83,6 +95,8 @@ def test_parity(steps, batch, rows, kind, chosen, seed, dtype, data):
         # Sharpening makes much of little, rounding included, in step after step, and most where
         # a shift has lost all weight over an end.
         steps, rows, dtype = min(steps, 12), rows + 1, torch.float64
+    if isinstance(memory, LieAccessMemory):
+        dtype = torch.float64  # in 32 bits rounding decides what is read where two keys nearly meet
     instruction, state = make(memory, steps, batch, rows, kind, seed, dtype)
     assert_unroll_parity(memory, instruction, state, chosen)
 

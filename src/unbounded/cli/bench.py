@@ -40,7 +40,7 @@ def bench(
     """Measure a suite or one case, print the table, write JSON if asked.
 
     Args:
-        suite: paper, sizes, controllers, superposition, tape or all; None measures the one case.
+        suite: paper, sizes, controllers, superposition, tape, lie or all; None measures one case.
         case: fields of the case; those left out are the paper's sizes.
         repeats: rounds of the interleaved measurement, at least 1.
         out: JSON file to write.
@@ -69,7 +69,7 @@ def parser(arguments: Sequence[str]) -> Parser:
     """The parser of this verb."""
     made = Parser(prog="unbounded bench", description=_DESCRIPTION)
     made.add_argument(
-        "--suite", type=str, help="paper, sizes, controllers, superposition, tape or all."
+        "--suite", type=str, help="paper, sizes, controllers, superposition, tape, lie or all."
     )
     for name, value in vars(_defaults()).items():
         made.add_argument(

@@ -9,12 +9,16 @@ from typing import Any, Final, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from unbounded import kernels
 from unbounded.checks import check_number, check_positive
 from unbounded.errors import ChoiceError, ConfigError, NonFiniteError
+from unbounded.kernels.structures.lie_access import GROUPS as KERNEL_GROUPS
+from unbounded.kernels.structures.lie_access import MOST, growth_message
+from unbounded.kernels.structures.lie_access import STEPS as KERNEL_STEPS
 from unbounded.memories.base import Memory
 from unbounded.memories.beginnings import Beginning, Constant, Fixed, Learned
 from unbounded.memories.head import Head
-from unbounded.memories.lie_groups import GROUPS, MOST, Group, chosen_group, shortened
+from unbounded.memories.lie_groups import GROUPS, Group, chosen_group, shortened
 from unbounded.memories.lie_instructions import INSTRUCTIONS, LieAccessState
 from unbounded.memories.lie_rows import Rows, appended
 from unbounded.memories.lie_weights import WEIGHTINGS, squared_distances
@@ -134,6 +138,23 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
             f"weighting={self.weighting!r}, step={self.step_length!r}{size}, "
             f"key_gate={self.key_gate}, action_gate={self.action_gate}, "
             f"initial={self.initial!r}{cap})"
+        )
+
+    @property
+    def kernel(self) -> kernels.Structure | None:
+        """The memory of the fused kernels; None with a group of your own."""
+        if type(self.group) not in GROUPS.values():
+            return None
+        return kernels.structures.LieAccess(
+            self.width,
+            self.group.key_size,
+            KERNEL_GROUPS.index(self.group.name),
+            self.weighting == "softmax",
+            KERNEL_STEPS.index(self.step_length),
+            self.key_gate,
+            self.action_gate,
+            self.capacity or 0,
+            self.drop,
         )
 
     @property
@@ -289,12 +310,3 @@ def _check_cap(capacity: int | None, drop: int | None) -> None:
 def _check_growth(name: str, key: Tensor, group: Group) -> None:
     if bool((key.abs() > MOST).any()):
         raise NonFiniteError(growth_message(name, group.name))
-
-
-def growth_message(name: str, group: str) -> str:
-    """What is said of a key that grew too large."""
-    return (
-        f"{name}: expected coordinates up to {MOST:g}, got larger ones: with group={group!r} and "
-        "step='free' a head multiplies its key by the scale of its action in each step, without "
-        "bound. Give step='normalised' or 'bounded', or group='translation'."
-    )

@@ -19,8 +19,6 @@ from unbounded.errors import ChoiceError, ShapeError
 
 #: Added to the square of a length before something is divided by the length.
 LENGTH_FLOOR: Final = 1e-12
-#: A coordinate beyond which its square is no number of 32 bits.
-MOST: Final = 1e18
 
 
 def shortened(vector: Tensor, floor: float = LENGTH_FLOOR) -> Tensor:

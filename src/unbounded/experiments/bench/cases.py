@@ -21,7 +21,8 @@ class Case:
     """One size of one model.
 
     Args:
-        memory: stack, queue, deque, superposition_stack, superposition_list or turing_tape.
+        memory: stack, queue, deque, superposition_stack, superposition_list, turing_tape or
+            lie_access.
         controller: lstm, gru or elman.
         steps: T.
         batch: B.
@@ -142,6 +143,14 @@ def _tape() -> list[Case]:
     ]
 
 
+def _lie() -> list[Case]:
+    sizes = Case("lie_access", batch=32, input=14, hidden=50, width=20, output=131, threads=1)
+    return [
+        *(replace(sizes, hidden=hidden) for hidden in (50, 100)),
+        *(replace(sizes, steps=steps) for steps in (260, 520, 1000)),
+    ]
+
+
 #: Lists of cases by name; "all" is every one of them.
 SUITES = {
     "paper": _paper,
@@ -149,6 +158,7 @@ SUITES = {
     "controllers": _controllers,
     "superposition": _superposition,
     "tape": _tape,
+    "lie": _lie,
 }
 
 

@@ -5,6 +5,7 @@ from functools import lru_cache
 from typing import Final
 
 from unbounded.errors import ChoiceError, ShapeError
+from unbounded.kernels.structures.lie_access import LieAccess
 from unbounded.kernels.structures.push_pop import Deque, Queue, Stack
 from unbounded.kernels.structures.register import Register
 from unbounded.kernels.structures.structure import ACTIVATIONS, Field, Structure
@@ -20,6 +21,7 @@ STRUCTURES: Final[dict[str, type[Structure]]] = {
     "superposition_list": SuperpositionList,
     "register": Register,
     "turing_tape": TuringTape,
+    "lie_access": LieAccess,
 }
 
 
@@ -44,6 +46,7 @@ __all__ = [
     "STRUCTURES",
     "Deque",
     "Field",
+    "LieAccess",
     "Queue",
     "Register",
     "Stack",

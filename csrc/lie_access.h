@@ -1,0 +1,303 @@
+// The memory of a Lie-access neural Turing machine (Yang 2016): heads that move, read and append.
+//
+// Options: width, size of keys, group, softmax, step, key gates, action gates, capacity, drop. Heads:
+// key, key gate, action, action gate of the reader, of the writer, as there are gates; value, strength,
+// with softmax the temperature. State: keys [N, n], values [N, M], strengths [N]; key and action of
+// the reader, of the writer. Saved: instructions [T, B, K]; places of both heads after each step
+// [T, B, 2 (n + A)]; all rows in the order of their steps, that are never moved: keys [B, n, rows],
+// strengths [B, rows], padded to whole registers, values [B, rows M and a register]; with a capacity
+// how many steps' rows were let go before each step [B, T] and at last which rows the state has
+// [B, capacity + 1]. Faults: 1, 2 where the reader's, the writer's key grew too large.
+#pragma once
+
+#include "lie_heads.h"
+#include "lie_reading.h"
+#include "memory.h"
+
+namespace unbounded {
+
+// A coordinate beyond which its square is no number of 32 bits.
+template <class T>
+constexpr T most_coordinate = T(1e18);
+
+// Where everything lies, for both directions.
+template <class T>
+struct LieLayout {
+  const Frame<T>& f;
+  const LieSizes<T> s;
+  const int64_t rows, stride, width, key_size;
+
+  explicit LieLayout(const Frame<T>& frame)
+      : f(frame),
+        s(frame),
+        rows(f.c.rows + f.c.room),
+        stride((rows + lanes<T> - 1) / lanes<T> * lanes<T>),
+        width(s.width),
+        key_size(s.key_size) {}
+
+  T* told(int64_t t, int64_t b) const {
+    return as<T>(f.c.saved[0]) + (t * f.c.batch + b) * s.told;
+  }
+  T* places(int64_t t, int64_t b) const {
+    return as<T>(f.c.saved[1]) + (t * f.c.batch + b) * 2 * s.place;
+  }
+  int64_t value_room() const { return rows * width + lanes<T>; }
+  int64_t slot_room() const { return s.capacity + 1; }
+  int32_t* firsts(int64_t b) const { return as<int32_t>(f.c.saved[5]) + b * f.c.steps; }
+  int64_t row_of(int64_t t) const { return f.c.rows + f.c.first_step + t; }
+  // Rows of a state after so many steps.
+  int64_t rows_after(int64_t steps) const {
+    const int64_t all = f.c.rows + steps;
+    return s.capacity ? std::min(all, s.capacity) : all;
+  }
+
+  // The heads' fields of a state, [B, n] and [B, A] each, to [2][n + A] and back.
+  void spread_places(T* to, const void* const* fields, int64_t b) const {
+    for (int64_t k = 0; k < 4; ++k) {
+      const int64_t size = k % 2 ? s.action_size : key_size;
+      T* at = to + k / 2 * s.place + (k % 2 ? key_size : 0);
+      const T* field = as<T>(fields[3 + k]);
+      field ? copy_values(at, field + b * size, size) : clear_values(at, size);
+    }
+  }
+  void gather_places(void* const* fields, const T* from, int64_t b) const {
+    for (int64_t k = 0; k < 4; ++k) {
+      const int64_t size = k % 2 ? s.action_size : key_size;
+      const T* at = from + k / 2 * s.place + (k % 2 ? key_size : 0);
+      copy_values(as<T>(fields[3 + k]) + b * size, at, size);
+    }
+  }
+};
+
+template <class T>
+class LieAccessForward final : public MemoryForward<T> {
+ public:
+  explicit LieAccessForward(const Frame<T>& frame) : f(frame), at(frame), s(at.s), heads_(s) {}
+
+  void take_scratch(Workspace& space) override {
+    const int64_t batch = f.c.batch;
+    space.take(entries_, batch);
+    space.take(places_, batch * 2 * s.place);
+    space.take(scratch_, batch * LieReading<T>::scratch_size(at.stride));
+    if (f.c.saves) return;
+    space.take(told_, batch * s.told);
+    space.take(keys_, batch * at.key_size * at.stride);
+    space.take(strengths_, batch * at.stride);
+    space.take(values_, batch * at.value_room());
+    if (s.capacity) space.take(slots_, batch * at.slot_room());
+  }
+
+  void begin(int64_t b) override {
+    const int64_t N = f.c.rows, M = at.width, n = at.key_size;
+    Entry& entry = entries_[b] = Entry{0, 0};
+    clear_values(keys(b), n * at.stride);
+    clear_values(strengths(b), at.stride);
+    copy_values(values(b), as<T>(f.c.state0[1]) + b * N * M, N * M);
+    clear_values(values(b) + at.rows * M, lanes<T>);
+    const T *from = as<T>(f.c.state0[0]) + b * N * n, *held = as<T>(f.c.state0[2]) + b * N;
+    for (int64_t i = 0; i < N; ++i)
+      for (int64_t j = 0; j < n; ++j) keys(b)[j * at.stride + i] = from[i * n + j];
+    copy_values(strengths(b), held, N);
+    at.spread_places(places_ + b * 2 * s.place, f.c.state0, b);
+    if (!s.capacity) return;
+    for (int64_t i = 0; i < N; ++i) slots(b)[entry.slots++] = int32_t(i);
+  }
+
+  void take(int64_t t, int64_t b, const Instruction<T>& in) override {
+    in.take(0, int(f.c.head_count), told(t, b));
+  }
+
+  void step(int64_t t, int64_t b, T* reading) override {
+    const T* in = told(t, b);
+    T* place = places_ + b * 2 * s.place;
+    for (int64_t head = 0; head < 2; ++head)
+      heads_.move(head, in, place + head * s.place, place + head * s.place);
+    if (f.c.saves) copy_values(at.places(t, b), place, 2 * s.place);
+    if (f.c.fault) look_for_growth(b, place);
+    if (f.c.saves && s.capacity) at.firsts(b)[t] = int32_t(entries_[b].first);
+    const LieRows<T> rows{keys(b), strengths(b), at.stride, entries_[b].first, at.row_of(t)};
+    LieReading<T> all(at.key_size, at.width, s.is_softmax, rows,
+                      scratch_ + b * LieReading<T>::scratch_size(at.stride));
+    all.read(place, s.is_softmax ? in[s.temperature()] : T(0), values(b), reading);
+    append(t, b, place + s.place, in[s.strength()], in + s.value());
+  }
+
+  void skip(int64_t t, int64_t b) override {
+    const int64_t row = at.row_of(t);
+    clear_values(values(b) + row * at.width, at.width);
+    if (s.capacity && entries_[b].slots < s.capacity)
+      slots(b)[entries_[b].slots++] = int32_t(row);
+  }
+
+  void finish(int64_t b) override {
+    const int64_t N = at.rows_after(f.c.first_step + f.c.steps), M = at.width, n = at.key_size;
+    T *to_keys = as<T>(f.c.state_last[0]) + b * N * n, *to = as<T>(f.c.state_last[1]) + b * N * M;
+    T* held = as<T>(f.c.state_last[2]) + b * N;
+    for (int64_t i = 0; i < N; ++i) {
+      const int64_t row = s.capacity ? slots(b)[i] : i;
+      for (int64_t j = 0; j < n; ++j) to_keys[i * n + j] = keys(b)[j * at.stride + row];
+      copy_values(to + i * M, values(b) + row * M, M);
+      held[i] = row < entries_[b].first ? T(0) : strengths(b)[row];
+    }
+    at.gather_places(f.c.state_last, places_ + b * 2 * s.place, b);
+    if (f.c.saves && s.capacity) slots(b)[s.capacity] = int32_t(entries_[b].first);
+  }
+
+ private:
+  // First row that was not let go; rows of the state, with a capacity.
+  struct Entry {
+    int64_t first, slots;
+  };
+
+  const Frame<T>& f;
+  const LieLayout<T> at;
+  const LieSizes<T>& s;
+  const LieHeads<T> heads_;
+  Entry* entries_ = nullptr;
+  T *places_ = nullptr, *scratch_ = nullptr, *told_ = nullptr;
+  T *keys_ = nullptr, *strengths_ = nullptr, *values_ = nullptr;
+  int32_t* slots_ = nullptr;  // which rows the state has, in order
+
+  T* told(int64_t t, int64_t b) const { return f.c.saves ? at.told(t, b) : told_ + b * s.told; }
+  T* keys(int64_t b) const { return of(keys_, 2) + b * at.key_size * at.stride; }
+  T* strengths(int64_t b) const { return of(strengths_, 3) + b * at.stride; }
+  T* values(int64_t b) const { return of(values_, 4) + b * at.value_room(); }
+  int32_t* slots(int64_t b) const {
+    return (f.c.saves ? as<int32_t>(f.c.saved[6]) : slots_) + b * at.slot_room();
+  }
+  T* of(T* own, int saved) const { return f.c.saves ? as<T>(f.c.saved[saved]) : own; }
+
+  void look_for_growth(int64_t b, const T* place) const {
+    for (int head = 0; head < 2; ++head)
+      for (int64_t j = 0; j < at.key_size; ++j)
+        if (std::abs(place[head * s.place + j]) > most_coordinate<T>) f.c.fault[b] |= 1 + head;
+  }
+
+  void append(int64_t t, int64_t b, const T* key, T strength, const T* value) {
+    const int64_t row = at.row_of(t);
+    for (int64_t j = 0; j < at.key_size; ++j) keys(b)[j * at.stride + row] = key[j];
+    strengths(b)[row] = strength;
+    copy_values(values(b) + row * at.width, value, at.width);
+    if (s.capacity) make_room(b, row, strength <= 0);
+  }
+  // A place for the row among those of the state. At the capacity that of the oldest without a row, and
+  // where there is none the oldest rows are let go first.
+  void make_room(int64_t b, int64_t row, bool is_none) {
+    Entry& entry = entries_[b];
+    int32_t* held = slots(b);
+    if (entry.slots == s.capacity) {
+      if (is_none) return;
+      int64_t free = 0;
+      const T* strength = strengths(b);
+      while (free < s.capacity && held[free] >= entry.first && !(strength[held[free]] <= 0)) ++free;
+      if (free == s.capacity) {
+        entry.first = s.drop < s.capacity ? held[s.drop] : row;
+        free = 0;
+      }
+      --entry.slots;
+      std::memmove(held + free, held + free + 1, size_t(entry.slots - free) * sizeof(int32_t));
+    }
+    held[entry.slots++] = int32_t(row);
+  }
+};
+
+template <class T>
+class LieAccessBackward final : public MemoryBackward<T> {
+ public:
+  explicit LieAccessBackward(const Frame<T>& frame)
+      : f(frame), at(frame), s(at.s), heads_(s) {}
+
+  void take_scratch(Workspace& space) override {
+    const int64_t batch = f.c.batch;
+    space.take(columns_, batch * at.width * at.stride);
+    space.take(grad_keys_, batch * at.key_size * at.stride);
+    space.take(grad_columns_, batch * at.width * at.stride);
+    space.take(grad_strengths_, batch * at.stride);
+    space.take(first_places_, batch * 2 * s.place);
+    space.take(grad_places_, batch * 2 * s.place);
+    space.take(of_told_, batch * s.told);
+    space.take(scratch_, batch * LieReading<T>::scratch_size(at.stride));
+  }
+
+  void begin(int64_t b) override {
+    const int64_t N = at.rows_after(f.c.steps), M = at.width, n = at.key_size, stride = at.stride;
+    T *columns = columns_ + b * M * stride, *of_columns = grad_columns_ + b * M * stride;
+    T *of_keys = grad_keys_ + b * n * stride, *of_strengths = grad_strengths_ + b * stride;
+    clear_values(columns, M * stride);
+    clear_values(of_columns, M * stride);
+    clear_values(of_keys, n * stride);
+    clear_values(of_strengths, stride);
+    const T* values = as<T>(f.c.saved[4]) + b * at.value_room();
+    for (int64_t i = 0; i < at.rows; ++i)
+      for (int64_t m = 0; m < M; ++m) columns[m * stride + i] = values[i * M + m];
+    at.spread_places(first_places_ + b * 2 * s.place, f.c.state0, b);
+    at.spread_places(grad_places_ + b * 2 * s.place, f.c.grad_state_last, b);
+    const int32_t* slots = as<int32_t>(f.c.saved[6]) + b * at.slot_room();
+    const T *keys = as<T>(f.c.grad_state_last[0]), *held = as<T>(f.c.grad_state_last[2]);
+    values = as<T>(f.c.grad_state_last[1]);
+    for (int64_t i = 0; i < N; ++i) {
+      const int64_t row = s.capacity ? slots[i] : i, from = b * N + i;
+      for (int64_t j = 0; j < n && keys; ++j) of_keys[j * stride + row] = keys[from * n + j];
+      for (int64_t m = 0; m < M && values; ++m) of_columns[m * stride + row] = values[from * M + m];
+      if (held && !(s.capacity && row < slots[s.capacity])) of_strengths[row] = held[from];
+    }
+  }
+
+  void step(int64_t t, int64_t b, const T* grad_reading) override {
+    const int64_t M = at.width, n = at.key_size, stride = at.stride, row = at.row_of(t);
+    const T *told = at.told(t, b), *place = at.places(t, b);
+    const T* before = t > 0 ? at.places(t - 1, b) : first_places_ + b * 2 * s.place;
+    T *of_told = of_told_ + b * s.told, *of_place = grad_places_ + b * 2 * s.place;
+    T *of_keys = grad_keys_ + b * n * stride, *of_columns = grad_columns_ + b * M * stride;
+    T* of_strengths = grad_strengths_ + b * stride;
+    for (int64_t j = 0; j < n; ++j) of_place[s.place + j] += of_keys[j * stride + row];
+    for (int64_t m = 0; m < M; ++m) of_told[s.value() + m] = of_columns[m * stride + row];
+    of_told[s.strength()] = of_strengths[row];
+
+    const int64_t first = s.capacity ? at.firsts(b)[t] : 0;
+    const LieRows<T> rows{as<T>(f.c.saved[2]) + b * n * stride, as<T>(f.c.saved[3]) + b * stride,
+                          stride, first, row};
+    LieReading<T> all(n, M, s.is_softmax, rows,
+                      scratch_ + b * LieReading<T>::scratch_size(stride));
+    const T of_temperature =
+        all.backward(place, s.is_softmax ? told[s.temperature()] : T(0), columns_ + b * M * stride,
+                     grad_reading, of_keys, of_strengths, of_columns, of_place);
+    if (s.is_softmax) of_told[s.temperature()] = of_temperature;
+    for (int64_t head = 0; head < 2; ++head) {
+      const int64_t k = head * s.place;
+      heads_.backward(head, told, before + k, place + k, of_place + k, of_told);
+    }
+  }
+
+  void give(int64_t t, int64_t b, const InstructionGradient<T>& out) override {
+    out.give(0, int(f.c.head_count), at.told(t, b), of_told_ + b * s.told);
+  }
+
+  void end(int64_t b) override {
+    if (!f.c.grad_state0[3]) return;  // those of rows are empty where there are none
+    const int64_t N = f.c.rows, M = at.width, n = at.key_size, stride = at.stride;
+    T *keys = as<T>(f.c.grad_state0[0]) + b * N * n, *values = as<T>(f.c.grad_state0[1]) + b * N * M;
+    for (int64_t i = 0; i < N; ++i) {
+      for (int64_t j = 0; j < n; ++j) keys[i * n + j] = grad_keys_[(b * n + j) * stride + i];
+      for (int64_t m = 0; m < M; ++m) values[i * M + m] = grad_columns_[(b * M + m) * stride + i];
+    }
+    copy_values(as<T>(f.c.grad_state0[2]) + b * N, grad_strengths_ + b * stride, N);
+    at.gather_places(f.c.grad_state0, grad_places_ + b * 2 * s.place, b);
+  }
+
+ private:
+  const Frame<T>& f;
+  const LieLayout<T> at;
+  const LieSizes<T>& s;
+  const LieHeads<T> heads_;
+  T *columns_ = nullptr, *grad_columns_ = nullptr;  // values and their gradients, [B][M][stride]
+  T *grad_keys_ = nullptr, *grad_strengths_ = nullptr;
+  T *first_places_ = nullptr, *grad_places_ = nullptr, *of_told_ = nullptr, *scratch_ = nullptr;
+};
+
+struct LieAccess {
+  template <class T> using Forward = LieAccessForward<T>;
+  template <class T> using Backward = LieAccessBackward<T>;
+};
+
+}  // namespace unbounded

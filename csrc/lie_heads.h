@@ -1,0 +1,236 @@
+// How the heads of a Lie-access memory move, and backwards (Yang 2016; Yang & Rush 2017).
+//
+// A head is at a place: its key [n] and behind that the action [A] that brought it there. There are
+// few numbers in it, so that nothing here is worth a register of its own.
+#pragma once
+
+#include <cmath>
+
+#include "frame.h"
+
+namespace unbounded {
+
+// In the order of GROUPS and STEPS in kernels/structures/lie_access.py.
+enum class LieGroup : int64_t { translation, scaling_rotation, rotation, sphere };
+enum class LieStep : int64_t { free, normalised, bounded };
+
+// Sizes, and where the parts of an instruction lie among its values; head 0 reads, head 1 writes.
+template <class T>
+struct LieSizes {
+  int64_t width, key_size;
+  LieGroup group;
+  bool is_softmax;
+  LieStep step;
+  bool has_key_gates, has_action_gates;
+  int64_t capacity, drop;  // capacity 0 for no limit
+  int64_t action_size, place, head_told, told;
+
+  explicit LieSizes(const Frame<T>& f)
+      : width(f.c.options[0]),
+        key_size(f.c.options[1]),
+        group(LieGroup(f.c.options[2])),
+        is_softmax(f.c.options[3] != 0),
+        step(LieStep(f.c.options[4])),
+        has_key_gates(f.c.options[5] != 0),
+        has_action_gates(f.c.options[6] != 0),
+        capacity(f.c.options[7]),
+        drop(f.c.options[8]),
+        action_size(group == LieGroup::translation ? key_size : group == LieGroup::sphere ? 5 : 2),
+        place(key_size + action_size),
+        head_told(place + has_key_gates + has_action_gates),
+        told(2 * head_told + width + 1 + is_softmax) {}
+
+  int64_t key(int64_t head) const { return head * head_told; }
+  int64_t key_gate(int64_t head) const { return key(head) + key_size; }
+  int64_t action(int64_t head) const { return key_gate(head) + has_key_gates; }
+  int64_t action_gate(int64_t head) const { return action(head) + action_size; }
+  int64_t value() const { return 2 * head_told; }
+  int64_t strength() const { return value() + width; }
+  int64_t temperature() const { return strength() + 1; }
+};
+
+// What is added to the square of a length before something is divided by the length.
+template <class T>
+constexpr T length_floor = T(1e-12);
+
+template <class T>
+T shortening(int64_t size, const T* x, T floor) {
+  T square = floor;
+  for (int64_t j = 0; j < size; ++j) square += x[j] * x[j];
+  return 1 / std::sqrt(square);
+}
+template <class T>
+void shorten(int64_t size, T* x, T floor) {
+  const T factor = shortening(size, x, floor);
+  for (int64_t j = 0; j < size; ++j) x[j] *= factor;
+}
+// From the gradient of y = factor x to that of x.
+template <class T>
+void shorten_backward(int64_t size, const T* y, T factor, T* grad) {
+  T along = 0;
+  for (int64_t j = 0; j < size; ++j) along += y[j] * grad[j];
+  for (int64_t j = 0; j < size; ++j) grad[j] = factor * (grad[j] - y[j] * along);
+}
+
+// q cos + (u x q) sin + u <u, q> (1 - cos), and its gradients, which are added to.
+template <class T>
+struct Turn {
+  const T *u, *q;
+  T cos, sin;
+
+  static void cross(const T* a, const T* b, T* to) {
+    for (int j = 0; j < 3; ++j) to[j] = a[(j + 1) % 3] * b[(j + 2) % 3] - a[(j + 2) % 3] * b[(j + 1) % 3];
+  }
+  static T inner(const T* a, const T* b) { return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]; }
+
+  void value(T* to) const {
+    T across[3];
+    cross(u, q, across);
+    const T along = inner(u, q) * (1 - cos);
+    for (int j = 0; j < 3; ++j) to[j] = q[j] * cos + across[j] * sin + u[j] * along;
+  }
+  // Of u into action[0..2], of cos and sin into action[3..4].
+  void gradient(const T* grad, T* of_q, T* action) const {
+    T across[3], to_q[3], to_u[3];
+    cross(u, q, across);
+    cross(grad, u, to_q);
+    cross(q, grad, to_u);
+    const T along = inner(u, q), of_along = inner(u, grad), rest = 1 - cos;
+    for (int j = 0; j < 3; ++j) {
+      of_q[j] = cos * grad[j] + sin * to_q[j] + rest * of_along * u[j];
+      action[j] += sin * to_u[j] + rest * (along * grad[j] + of_along * q[j]);
+    }
+    action[3] += inner(q, grad) - along * of_along;
+    action[4] += inner(across, grad);
+  }
+};
+
+template <class T>
+class LieHeads {
+ public:
+  explicit LieHeads(const LieSizes<T>& sizes) : s(sizes) {}
+
+  // From one place to the next, which may lie in the same memory.
+  void move(int64_t head, const T* told, const T* before, T* after) const {
+    const int64_t n = s.key_size, A = s.action_size;
+    const Mixture new_key = key(head, told, before), new_action = action(head, told, before);
+    for (int64_t j = 0; j < n; ++j) after[j] = new_key[j];
+    T* a = after + n;
+    for (int64_t j = 0; j < A; ++j) a[j] = new_action[j];
+    switch (s.group) {
+      case LieGroup::translation:
+        if (s.step != LieStep::free) shorten(A, a, floor());
+        for (int64_t j = 0; j < n; ++j) after[j] += a[j];
+        break;
+      case LieGroup::scaling_rotation:
+        if (s.step != LieStep::free) shorten(A, a, floor());
+        multiply(a, after);
+        break;
+      case LieGroup::rotation:
+        shorten(A, a, length_floor<T>);
+        multiply(a, after);
+        break;
+      case LieGroup::sphere: {
+        shorten(3, a, length_floor<T>);
+        shorten(2, a + 3, length_floor<T>);
+        shorten(3, after, length_floor<T>);
+        const T key[3] = {after[0], after[1], after[2]};
+        Turn<T>{a, key, a[3], a[4]}.value(after);
+        shorten(3, after, length_floor<T>);
+      }
+    }
+  }
+
+  // `grad` of the place after becomes that of the place before.
+  void backward(int64_t head, const T* told, const T* before, const T* after, T* grad,
+                T* of_told) const {
+    const int64_t n = s.key_size, A = s.action_size;
+    const Mixture old_key = key(head, told, before), old_action = action(head, told, before);
+    const T* a = after + n;
+    T* of_action = grad + n;
+    switch (s.group) {
+      case LieGroup::translation:
+        for (int64_t j = 0; j < n; ++j) of_action[j] += grad[j];
+        if (s.step != LieStep::free)
+          shorten_backward(A, a, old_action.shortening(A, floor()), of_action);
+        break;
+      case LieGroup::scaling_rotation:
+      case LieGroup::rotation: {
+        const T x = old_key[0], y = old_key[1], of_x = grad[0], of_y = grad[1];
+        of_action[0] += x * of_x + y * of_y;
+        of_action[1] += x * of_y - y * of_x;
+        grad[0] = a[0] * of_x + a[1] * of_y;
+        grad[1] = a[0] * of_y - a[1] * of_x;
+        const bool turns = s.group == LieGroup::rotation;
+        if (turns || s.step != LieStep::free)
+          shorten_backward(A, a, old_action.shortening(A, turns ? length_floor<T> : floor()),
+                           of_action);
+        break;
+      }
+      case LieGroup::sphere: {
+        T placed[3] = {old_key[0], old_key[1], old_key[2]}, turned[3], of_turned[3];
+        const T of_placing = shortening(3, placed, length_floor<T>);
+        for (T& x : placed) x *= of_placing;
+        const Turn<T> turn{a, placed, a[3], a[4]};
+        turn.value(turned);
+        copy_values(of_turned, grad, 3);
+        shorten_backward(3, after, shortening(3, turned, length_floor<T>), of_turned);
+        turn.gradient(of_turned, grad, of_action);
+        shorten_backward(3, placed, of_placing, grad);
+        T mixed[5];
+        for (int j = 0; j < 5; ++j) mixed[j] = old_action[j];
+        shorten_backward(3, a, shortening(3, mixed, length_floor<T>), of_action);
+        shorten_backward(2, a + 3, shortening(2, mixed + 3, length_floor<T>), of_action + 3);
+      }
+    }
+    old_key.backward(n, grad, of_told + s.key(head), of_told + s.key_gate(head));
+    old_action.backward(A, of_action, of_told + s.action(head), of_told + s.action_gate(head));
+  }
+
+ private:
+  // gate x fresh + (1 - gate) x before, or the fresh one alone.
+  struct Mixture {
+    const T *fresh, *before;
+    bool has_gate;
+    T gate;
+
+    T operator[](int64_t j) const {
+      return has_gate ? gate * fresh[j] + (1 - gate) * before[j] : fresh[j];
+    }
+    T shortening(int64_t size, T floor) const {
+      T square = floor;
+      for (int64_t j = 0; j < size; ++j) square += (*this)[j] * (*this)[j];
+      return 1 / std::sqrt(square);
+    }
+    // `grad` of the mixture becomes that of what was before.
+    void backward(int64_t size, T* grad, T* of_fresh, T* of_gate) const {
+      T sum = 0;
+      for (int64_t j = 0; j < size; ++j) {
+        of_fresh[j] = has_gate ? gate * grad[j] : grad[j];
+        if (has_gate) sum += (fresh[j] - before[j]) * grad[j];
+        grad[j] = has_gate ? (1 - gate) * grad[j] : T(0);
+      }
+      if (has_gate) *of_gate = sum;
+    }
+  };
+
+  const LieSizes<T>& s;
+
+  T floor() const { return s.step == LieStep::bounded ? T(1) : length_floor<T>; }
+  Mixture key(int64_t head, const T* told, const T* before) const {
+    const bool gated = s.has_key_gates;
+    return {told + s.key(head), before, gated, gated ? told[s.key_gate(head)] : T(1)};
+  }
+  Mixture action(int64_t head, const T* told, const T* before) const {
+    const bool gated = s.has_action_gates;
+    return {told + s.action(head), before + s.key_size, gated,
+            gated ? told[s.action_gate(head)] : T(1)};
+  }
+  static void multiply(const T* a, T* key) {
+    const T x = key[0], y = key[1];
+    key[0] = a[0] * x - a[1] * y;
+    key[1] = a[1] * x + a[0] * y;
+  }
+};
+
+}  // namespace unbounded
