@@ -25,6 +25,9 @@ from unbounded.memories.state import state_tensors
 #: Both sides of a float32 case round sums of a thousand terms in their own order, which is worth
 #: about 1e-5 here; that the mathematics agrees is held in float64.
 PARITY = {"float32": 1e-4, "float64": 1e-10}
+#: In float32 beside a memory that weighs by inverse distances, which makes more of rounding where a
+#: head comes near a key; in float64 its bound is that of all.
+PARITY_OF_INVERSES = {"lie_access": 1e-3}
 
 
 #: Timed in turns of their own, with the fused pass beside them.
@@ -155,10 +158,13 @@ def jax_error(case: Case) -> float:
 
 
 def _must_agree(case: Case, name: str, dtype: str, error: float) -> None:
-    if not error <= PARITY[dtype]:
+    bound = PARITY[dtype]
+    if dtype == "float32":
+        bound = PARITY_OF_INVERSES.get(case.memory, bound)
+    if not error <= bound:
         raise BackendError(
             f"{case.name}: fused and {name} differ by {error:.1e} (relative, {dtype}), bound "
-            f"{PARITY[dtype]:.0e}; what is wrong is not timed."
+            f"{bound:.0e}; what is wrong is not timed."
         )
 
 

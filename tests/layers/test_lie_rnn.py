@@ -1,0 +1,139 @@
+"""The Lie-access memory as a layer: published sizes, forbidden writes, kernel and reference."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import unbounded as ub
+from tests.memories.toy import told
+from tests.tolerances import assert_close
+from unbounded.memories.lie_groups import GROUPS
+
+
+def count(module):
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "embedding", "hidden", "width", "published"), [(42, 100, 128, 128, 212_149)]
+)
+def test_the_layers_share_of_the_published_parameters(
+    vocabulary, embedding, hidden, width, published
+):
+    """The formula of papers.md D6: a second bias of the LSTM, and 2 numbers where one is learned.
+
+    Published are also 127 890 and 4 047 632 of LSTMs, and 4 323 329, which no formula gives.
+    """
+    memory = ub.LieAccessMemory(width, initial="learned")
+    layer = ub.MemoryRNN(embedding, hidden, memory, learn_initial_state=True)
+    assert count(layer.heads) == (hidden + 1) * (4 * 2 + width + 5)
+    assert count(layer.initial_memory) == 2 * width + 2 + 1 + 4 * 2
+    assert count(layer.initial_controller) == 2 * hidden
+    assert count(layer.controller) == 4 * hidden * (embedding + width + hidden + 1)
+    beginning = count(layer.initial_memory) + count(layer.initial_controller)
+    around = vocabulary * embedding + (hidden + 1) * vocabulary
+    second_bias = 4 * hidden
+    assert count(layer) + beginning + second_bias + around == published
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "embedding", "hidden", "is_learned", "published"),
+    [(42, 100, 128, True, 127_890), (10_000, 256, 128, False, 4_047_632)],
+)
+def test_the_lstms_share_of_the_published_parameters(
+    vocabulary, embedding, hidden, is_learned, published
+):
+    beginning = 4 * hidden if is_learned else 0
+    around = vocabulary * embedding + (hidden + 1) * vocabulary
+    assert count(torch.nn.LSTM(embedding, hidden)) + beginning + around == published
+
+
+@pytest.mark.parametrize("variant", ["2016", "2017"])
+@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("weighting", ["inverse_square", "softmax"])
+def test_kernel_and_reference_agree(group, weighting, variant):
+    torch.manual_seed(0)
+    step = "normalised" if group == "scaling_rotation" else None
+    memory = ub.LieAccessMemory(
+        4, group, weighting, step, variant=variant, initial="learned", capacity=6, drop=3
+    )
+    layers = [ub.MemoryRNN(2, 6, memory, backend=b).double() for b in ("cpu", "reference")]
+    layers[1].load_state_dict(layers[0].state_dict())
+    x, lengths = torch.randn(12, 3, 2, dtype=torch.float64), torch.tensor([12, 5, 0])
+    results = []
+    for layer in layers:
+        output, state = layer(x, lengths=lengths)
+        loss = output.square().sum() + state.memory.values.square().sum()
+        wanted = list(layer.parameters())
+        grads = torch.autograd.grad(loss, wanted, allow_unused=True, materialize_grads=True)
+        results.append([output, *state.memory, *grads])
+    for got, want in zip(*results, strict=True):
+        assert_close(got, want)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_writes_that_are_forbidden_leave_no_row(backend):
+    """As in the answer phase: strength times mask, and `trim` takes away what is no row."""
+    memory = ub.LieAccessMemory(3)
+    orders = told(memory, 2, 10, 0)
+    mask = torch.arange(10) < 6
+    readings, state = memory.unroll(orders._replace(strength=orders.strength * mask), None, backend)
+    begun, after = (
+        memory.Instruction(*(field[:, part] for field in orders))
+        for part in (slice(6), slice(6, 10))
+    )
+    _, written = memory.unroll(begun, None, backend)
+    trimmed = memory.trim(state)
+    for name in ("keys", "values", "strengths"):
+        assert_close(getattr(trimmed, name), getattr(written, name), name)
+    silent = after._replace(strength=torch.zeros_like(after.strength))
+    assert_close(memory.unroll(silent, written, backend)[0], readings[:, 6:], "readings")
+
+
+def test_a_state_carried_from_call_to_call_stays_within_the_cap():
+    torch.manual_seed(0)
+    layer = ub.MemoryRNN(2, 5, ub.LieAccessMemory(3, capacity=100, drop=60))
+    x = torch.randn(700, 2, 2)
+    with torch.no_grad():
+        want, _ = layer(x)
+        state, outputs = None, []
+        for chunk in x.split(35):
+            output, state = layer(chunk, state)
+            outputs.append(output)
+            assert state.memory.keys.shape[1] <= 100
+    torch.testing.assert_close(torch.cat(outputs), want, rtol=1e-3, atol=1e-4)
+
+
+def test_a_trace_shows_where_the_heads_are():
+    layer = ub.MemoryRNN(2, 5, ub.LieAccessMemory(3, weighting="softmax"))
+    _, state, trace = layer(torch.randn(6, 2, 2), return_trace=True)
+    assert trace.arrays["read_key"].shape == trace.arrays["write_action"].shape == (2, 6, 2)
+    assert trace.arrays["strengths"].shape == (2, 6, 6)
+    assert trace.arrays["instruction.temperature"].shape == (2, 6)
+    assert torch.equal(trace.arrays["write_key"][:, -1], state.memory.write_key)
+    assert torch.equal(trace.arrays["write_key"], state.memory.keys)
+
+
+def test_learns_to_read_back_what_was_first_written():
+    """And does not where the gradient of the heads is cut off."""
+
+    def loss_after(trains_heads):
+        torch.manual_seed(0)
+        memory = ub.LieAccessMemory(4)
+        layer = ub.MemoryRNN(3, 16, memory, output_size=2)
+        layer.heads.requires_grad_(trains_heads)
+        if not trains_heads:
+            torch.nn.init.zeros_(layer.heads.weight)
+        optimizer = torch.optim.Adam([p for p in layer.parameters() if p.requires_grad], 1e-2)
+        for _ in range(250):
+            bits = (torch.rand(6, 16, 2) < 0.5).float() * 2 - 1
+            x = torch.cat([torch.cat([bits, torch.zeros(6, 16, 1)], -1), torch.ones(6, 16, 3)])
+            output, _ = layer(x)
+            loss = (output[6:] - bits * 0.8).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        return float(loss.detach())
+
+    assert loss_after(True) < 0.6 * loss_after(False)
