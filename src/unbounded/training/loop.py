@@ -168,7 +168,7 @@ class Phase:
                 f"after batch {state.batch} the learning rate falls for {self._tail.batches} "
                 f"batches: {why}"
             )
-            reason = None
+            reason = self._tail.over(state.batch)
         state.finished = reason
         state.actions_due = False
         if reason or state.batch % options.checkpoint_every == 0 or self._clock.overdue():

@@ -50,7 +50,7 @@ def _linear(batches: int, tail_batches: int) -> Schedule:
 
 
 def _tail(batches: int, tail_batches: int) -> Schedule:
-    return Tail(tail_batches)
+    return Tail(min(tail_batches, batches // 2))
 
 
 #: Made from the budget in batches and the length of a tail.
@@ -131,7 +131,7 @@ def make_schedule(
         name: one of `SCHEDULES`; "linear" falls to 0 at the end of the budget, "tail" stays until
             the phase that it is of would be over, and then falls to 0.
         batches: the budget.
-        tail_batches: batches that a tail takes, at least 1.
+        tail_batches: batches that a tail takes, at least 1; half of the budget at most.
     Raises:
         ChoiceError: no schedule has that name.
     """

@@ -97,11 +97,6 @@ def training_faults(training: TrainingConfig) -> list[str]:
             )
     if training.schedule != "tail":
         check_idle(found, "training", training, ("tail_batches",), "without schedule tail")
-    elif training.tail_batches >= training.batches:
-        found.append(
-            f"training.tail_batches: expected fewer than training.batches ({training.batches}), "
-            f"got {training.tail_batches}"
-        )
     elif training.plateau_every:
         found.append(
             "training.plateau_every: beside schedule tail two rules would lower the learning rate; "

@@ -65,7 +65,7 @@ class TrainingConfig:
         epsilon: added to the denominator of a step; null for 1e-4 (rmsprop) or torch's own.
         schedule: constant; linear to fall to 0 at the end of the budget; or tail to stay until the
             run would be over (learned, stalled, or the budget all but used up), and then fall to 0.
-        tail_batches: batches over which a tail falls.
+        tail_batches: batches over which a tail falls; half of the budget at most.
         batch_size: sequences a batch, over all processes; of streams and texts, how many run in
             parallel.
         deal: batches whose examples are sorted by length and dealt again, so that little is
