@@ -12,6 +12,7 @@ Data enters at the top of this list and leaves at the bottom; a folder imports o
     evaluation/   metrics, length sweeps, reports (JSON); scorings/: one file a scoring
     figures/      draws saved reports, traces and tables; runs no model
     experiments/  config/, run/, trials/, tables/, and one preset a row of a published table
+    explorer/     a trained network in one HTML file, in which it is watched at work
     cli/          one file a verb
 
 What is named here is imported when it is first used, so that `import unbounded` takes no time;
@@ -84,7 +85,7 @@ __all__ = [
 
 _FOLDERS = (
     "tasks", "kernels", "memories", "layers", "models", "machines", "training", "evaluation",
-    "figures", "experiments", "cli", "errors",
+    "figures", "experiments", "explorer", "cli", "errors",
 )  # fmt: skip
 
 

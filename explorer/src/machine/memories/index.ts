@@ -1,0 +1,16 @@
+// The memories by the name that a page gives.
+
+import { deque } from './deque.ts'
+import type { MemoryMaker } from './memory.ts'
+import { queue } from './queue.ts'
+import { stack } from './stack.ts'
+import { superpositionList } from './superposition_list.ts'
+import { superpositionStack } from './superposition_stack.ts'
+
+export const MEMORIES: Record<string, MemoryMaker> = {
+  stack,
+  queue,
+  deque,
+  superposition_stack: superpositionStack,
+  superposition_list: superpositionList,
+}

@@ -1,0 +1,44 @@
+// The current step as a table: for those who do not see the picture, and for exact numbers.
+
+import { sayingText } from '../machine/run.ts'
+import { el, short } from './dom.ts'
+import type { Session } from './session.ts'
+
+/** Heads with more numbers than these are summed up. */
+const MOST_NUMBERS = 6
+
+export class StepTable {
+  readonly element: HTMLElement
+  private readonly caption = el('caption')
+  private readonly body = el('tbody')
+  private readonly session: Session
+
+  constructor(session: Session) {
+    this.session = session
+    this.element = el('table', { class: 'step' }, this.caption, this.body)
+  }
+
+  show(place: number): void {
+    const { steps, task } = this.session
+    const step = steps[place]
+    if (!step) return
+    const rows: [string, string][] = [
+      ['reads', task.inputs[step.token]],
+      ['says', `${sayingText(task, step.said)} (${task.objective === 'binary' ? 'chance of yes' : 'chance'} ${short(step.chance)})`],
+    ]
+    if (step.wanted !== null) rows.push(['right', sayingText(task, step.wanted)])
+    for (const [name, numbers] of Object.entries(step.told ?? {})) {
+      rows.push([name.replaceAll('_', ' '), numbersText(numbers)])
+    }
+    if (step.told) rows.push(['reading', numbersText(step.state.reading)])
+    this.caption.textContent = `Step ${place + 1} of ${steps.length}`
+    this.body.replaceChildren(
+      ...rows.map(([name, value]) => el('tr', {}, el('th', { scope: 'row' }, name), el('td', {}, value))),
+    )
+  }
+}
+
+function numbersText(numbers: Float64Array): string {
+  const some = [...numbers.subarray(0, MOST_NUMBERS)].map(short).join(' ')
+  return numbers.length > MOST_NUMBERS ? `${some} … (${numbers.length} numbers)` : some
+}
