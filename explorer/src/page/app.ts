@@ -5,6 +5,7 @@ import { Model } from '../machine/model.ts'
 import { type Plan, planOf, planOfSample, readSymbols, sourceOf, writeSymbols } from '../machine/plan.ts'
 import { drawn } from '../machine/rules.ts'
 import { type Moment, readAddress, writeAddress } from './address.ts'
+import { onSchemeChange } from './colours.ts'
 import { el, shown } from './dom.ts'
 import { Player } from './player.ts'
 import { Session } from './session.ts'
@@ -42,6 +43,10 @@ export class App {
     document.addEventListener('keydown', (event) => this.pressed(event))
     window.addEventListener('hashchange', () => {
       if (location.hash !== this.address()) this.start(readAddress(location.hash))
+    })
+    onSchemeChange(() => {
+      for (const stage of this.shownStages) stage.redraw()
+      this.player.seek(this.player.step)
     })
     const fresh = this.moment.step === null
     this.start(this.moment)
@@ -93,7 +98,7 @@ export class App {
   private stage(sessions: Session[]): void {
     const seek = (step: number): void => { this.player.pause(); this.player.seek(step) }
     const edited = (): void => this.lengthen()
-    this.shownStages = sessions.map((session) => new Stage(session, seek, edited))
+    this.shownStages = sessions.map((session) => new Stage(session, this.data.runs.length > 1, seek, edited))
     this.stages.replaceChildren(...this.shownStages.map((stage) => stage.element))
     this.stages.classList.toggle('two', sessions.length > 1)
     this.player.restart(this.longest(), this.moment.step ?? 0)

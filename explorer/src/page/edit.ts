@@ -3,13 +3,10 @@
 import type { Head } from '../data.ts'
 import { el, short } from './dom.ts'
 import type { Session } from './session.ts'
+import { ACTIONS } from './views/superposition.ts'
 
 /** Heads of a single number in 0..1 that a reader may change. */
 const STRENGTHS = new Set(['push', 'pop', 'top_push', 'top_pop', 'bottom_push', 'bottom_pop', 'strength'])
-const ACTIONS: Record<string, string[]> = {
-  superposition_stack: ['PUSH', 'POP', 'NO-OP'],
-  superposition_list: ['RIGHT', 'LEFT', 'INSERT', 'NO-OP'],
-}
 
 export class Editor {
   readonly element: HTMLElement
@@ -24,11 +21,11 @@ export class Editor {
     const memory = session.run.model.memory
     for (const head of memory?.heads ?? []) {
       if (STRENGTHS.has(head.name)) controls.push(this.slider(head.name, changed))
-      if (head.name === 'action') controls.push(...this.choices(head, ACTIONS[memory!.kind] ?? [], changed))
+      if (head.name === 'action') controls.push(...this.choices(head, (ACTIONS[memory!.kind] ?? []).map((style) => style.name), changed))
     }
     this.forget = el('button', { type: 'button', click: () => { session.forget(); changed() } }, 'Undo the changes')
     this.element = el(
-      'fieldset', { class: 'edit' }, el('legend', {}, 'Change this step by hand'), ...controls, this.forget,
+      'fieldset', { class: controls.length > 6 ? 'edit many' : 'edit' }, el('legend', {}, 'Change this step by hand'), ...controls, this.forget,
     )
     this.element.hidden = controls.length === 0
   }
@@ -57,6 +54,7 @@ export class Editor {
   /** Of each stack or list the action that is taken to its full weight. */
   private choices(head: Head, names: string[], changed: () => void): HTMLElement[] {
     const [count, actions] = head.shape
+    const memoryWord = names.includes('INSERT') ? 'list' : 'stack'
     return Array.from({ length: count }, (_, place) => {
       const options = names.slice(0, actions).map((name, action) => el('option', { value: action }, name))
       const select = el('select', {}, el('option', { value: '' }, 'as it says'), ...options)
@@ -73,7 +71,7 @@ export class Editor {
         const chosen = names.findIndex((_, action) => own?.[place * actions + action] === 1)
         select.value = chosen < 0 ? '' : String(chosen)
       })
-      return el('label', {}, count > 1 ? `${place + 1}` : 'action', select)
+      return el('label', {}, count > 1 ? `${memoryWord} ${place + 1}` : 'action', select)
     })
   }
 }

@@ -19,7 +19,7 @@ export class Stage {
   private readonly table: StepTable
   private readonly editor: Editor
 
-  constructor(session: Session, seek: (step: number) => void, edited: () => void) {
+  constructor(session: Session, titled: boolean, seek: (step: number) => void, edited: () => void) {
     this.session = session
     const inspected = el('p', { class: 'inspect', 'aria-live': 'polite' }, 'Point at a cell, or move to it with Tab, to read it.')
     const inspect = (text: string): void => {
@@ -28,14 +28,14 @@ export class Stage {
     this.ribbon = new Ribbon(session, seek)
     const kind = session.run.model.memory?.kind ?? 'none'
     this.view = (VIEWS[kind] ?? noView)(session, inspect, seek)
-    this.table = new StepTable(session)
+    this.table = new StepTable(session, this.view)
     this.editor = new Editor(session, () => {
       this.changed()
       edited()
     })
     this.element = el(
       'article', { class: 'stage' },
-      el('h2', {}, session.run.title),
+      titled ? el('h2', {}, session.run.title) : null,
       this.ribbon.element, this.verdict, this.view.element, inspected,
       el('div', { class: 'details' }, this.editor.element, this.table.element),
       el('p', { class: 'faint' }, session.run.note),
@@ -49,6 +49,11 @@ export class Stage {
     this.view.show(place)
     this.table.show(place)
     this.editor.show(place)
+  }
+
+  /** Draw again, as after a change between light and dark. */
+  redraw(): void {
+    this.view.changed()
   }
 
   changed(): void {

@@ -3,6 +3,7 @@
 import { sayingText } from '../machine/run.ts'
 import { el, short } from './dom.ts'
 import type { Session } from './session.ts'
+import type { View } from './views/view.ts'
 
 /** Heads with more numbers than these are summed up. */
 const MOST_NUMBERS = 6
@@ -12,9 +13,11 @@ export class StepTable {
   private readonly caption = el('caption')
   private readonly body = el('tbody')
   private readonly session: Session
+  private readonly view: View
 
-  constructor(session: Session) {
+  constructor(session: Session, view: View) {
     this.session = session
+    this.view = view
     this.element = el('table', { class: 'step' }, this.caption, this.body)
   }
 
@@ -27,6 +30,7 @@ export class StepTable {
       ['says', `${sayingText(task, step.said)} (${task.objective === 'binary' ? 'chance of yes' : 'chance'} ${short(step.chance)})`],
     ]
     if (step.wanted !== null) rows.push(['right', sayingText(task, step.wanted)])
+    if (step.told) rows.push(...this.view.words(place))
     for (const [name, numbers] of Object.entries(step.told ?? {})) {
       rows.push([name.replaceAll('_', ' '), numbersText(numbers)])
     }

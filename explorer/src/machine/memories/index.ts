@@ -1,11 +1,13 @@
 // The memories by the name that a page gives.
 
 import { deque } from './deque.ts'
+import { lieAccess } from './lie_access.ts'
 import type { MemoryMaker } from './memory.ts'
 import { queue } from './queue.ts'
 import { stack } from './stack.ts'
 import { superpositionList } from './superposition_list.ts'
 import { superpositionStack } from './superposition_stack.ts'
+import { turingTape } from './turing_tape.ts'
 
 export const MEMORIES: Record<string, MemoryMaker> = {
   stack,
@@ -13,4 +15,6 @@ export const MEMORIES: Record<string, MemoryMaker> = {
   deque,
   superposition_stack: superpositionStack,
   superposition_list: superpositionList,
+  turing_tape: turingTape,
+  lie_access: lieAccess,
 }

@@ -10,6 +10,8 @@ export interface MemoryState {
   fields: Record<string, Vector>
   /** The step that each row or cell came from, -1 where it was there before the first. */
   origins: Int32Array
+  /** What was read of each row, where the state alone does not tell. */
+  weights?: Record<string, Vector>
 }
 
 export interface Memory {

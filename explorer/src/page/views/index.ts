@@ -1,7 +1,10 @@
 // The views by the name of the memory.
 
 import { noView } from './none.ts'
+import { planeView } from './plane.ts'
 import { rowsView } from './rows.ts'
+import { superpositionView } from './superposition.ts'
+import { tapeView } from './tape.ts'
 import type { ViewMaker } from './view.ts'
 
 export const VIEWS: Record<string, ViewMaker> = {
@@ -9,4 +12,8 @@ export const VIEWS: Record<string, ViewMaker> = {
   stack: rowsView,
   queue: rowsView,
   deque: rowsView,
+  superposition_stack: superpositionView,
+  superposition_list: superpositionView,
+  turing_tape: tapeView,
+  lie_access: planeView,
 }

@@ -1,7 +1,7 @@
 // A map of steps × rows, drawn once and scrolled over by a cursor.
 
 import { el } from '../dom.ts'
-import { shade } from '../colours.ts'
+import { type Hue, shade } from '../colours.ts'
 
 export interface MapData {
   title: string
@@ -10,7 +10,7 @@ export interface MapData {
   /** In 0..1, or NaN where there is nothing. */
   value(step: number, row: number): number
   says(step: number, row: number): string
-  hue: 'blue' | 'orange'
+  hue: Hue | ((row: number) => Hue)
 }
 
 export class StepMap {
@@ -48,7 +48,7 @@ export class StepMap {
         const value = data.value(step, row)
         if (Number.isNaN(value)) continue
         const at = 4 * (row * steps + step)
-        const [red, green, blue, opacity] = shade(value, data.hue)
+        const [red, green, blue, opacity] = shade(value, typeof data.hue === 'string' ? data.hue : data.hue(row))
         image.data.set([red, green, blue, opacity], at)
       }
     }

@@ -7,4 +7,5 @@ export const noView: ViewMaker = (): View => ({
   element: el('p', { class: 'memory faint' }, 'No memory: all that this network keeps is in its hidden units.'),
   show: () => {},
   changed: () => {},
+  words: () => [],
 })

@@ -9,6 +9,7 @@ import type { View, ViewMaker } from './view.ts'
 /** Rows of less strength are not drawn, and no more rows than these. */
 const FAINT = 0.005
 const MOST_ROWS = 40
+const MOST_WORDS = 12
 
 /** Which end of the rows stands on top of the column. */
 const ENDS: Record<string, { first: string; last: string; newestFirst: boolean }> = {
@@ -104,8 +105,16 @@ export const rowsView: ViewMaker = (session, inspect, seek): View => {
       },
     })
   }
+  const words = (step: number): [string, string][] => {
+    const state = session.steps[step]?.state.memory
+    if (!state) return []
+    const rows = strongRows(state, ends.newestFirst)
+    const some = rows.slice(0, MOST_WORDS).map((row) => `${session.symbolAt(state.origins[row])} ${short(state.fields.strengths[row])}`)
+    const rest = rows.length > some.length ? `, and ${rows.length - some.length} more` : ''
+    return [[`items, ${ends.first} first`, rows.length ? some.join(', ') + rest : 'none']]
+  }
   changed()
-  return { element, show, changed }
+  return { element, show, changed, words }
 }
 
 function strongRows(state: MemoryState, newestFirst: boolean): number[] {

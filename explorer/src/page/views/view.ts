@@ -8,6 +8,8 @@ export interface View {
   show(step: number): void
   /** The steps have changed from `from` on. */
   changed(): void
+  /** The state after a step in words, for the table. */
+  words(step: number): [string, string][]
 }
 
 /** Says what stands in a cell that a reader points at, or nothing. */
