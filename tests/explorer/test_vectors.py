@@ -31,7 +31,9 @@ def test_memories(case: dict[str, Any]) -> None:
         np.testing.assert_allclose(case["last"][name], numbers, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize(("seed", "case"), list(enumerate(MODELS)), ids=[case["name"] for case in MODELS])
+@pytest.mark.parametrize(
+    ("seed", "case"), list(enumerate(MODELS)), ids=[case["name"] for case in MODELS]
+)
 def test_models(seed: int, case: dict[str, Any]) -> None:
     assert case["options"] == vectors.MODELS[case["name"]]
     model = vectors.model_of(case["options"], seed)

@@ -95,8 +95,8 @@ class NeuralDeque(Memory[DequeState, TwoEndedPushPop]):
             for end, push_bias in (("top", None), ("bottom", self.bottom_push_bias))
             for head in (
                 Head(f"{end}_value", (self.width,), "tanh"),
-                Head(f"{end}_push", (), "sigmoid", push_bias),
-                Head(f"{end}_pop", (), "sigmoid", self.pop_bias),
+                Head(f"{end}_push", (), "sigmoid", push_bias, decision=True),
+                Head(f"{end}_pop", (), "sigmoid", self.pop_bias, decision=True),
             )
         )
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from unbounded.checks import check_like, check_shape
-from unbounded.errors import ShapeError
+from unbounded.errors import ChoiceError, ShapeError
 
 #: What maps a head's products to its field, by name. Softmax goes over the last axis. The kernels
 #: have the same (csrc/heads.h).
@@ -28,6 +28,14 @@ ACTIVATIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
 }
 
 
+#: What each activation that can decide makes of its field: the weight of the likelier choice.
+_CERTAINTY: Final[dict[str, Callable[[Tensor], Tensor]]] = {
+    "sigmoid": lambda field: torch.maximum(field, 1 - field),
+    "hard_sigmoid": lambda field: torch.maximum(field, 1 - field),
+    "softmax": lambda field: field.amax(dim=-1),
+}
+
+
 class Head(NamedTuple):
     """One part of an instruction, as the controller's linear map has to produce it.
 
@@ -36,12 +44,34 @@ class Head(NamedTuple):
         shape: axes of that field after the batch; () for a scalar.
         activation: one of ACTIVATIONS.
         bias: initial value of every bias of the head; None keeps the ordinary random draw.
+        decision: whether it is a choice that a memory used as a data structure makes wholly or not
+            at all, such as to push: hardening drives it to 0 or 1, or a softmax to one choice.
     """
 
     name: str
     shape: tuple[int, ...]
     activation: str
     bias: float | None = None
+    decision: bool = False
+
+    @property
+    def can_harden(self) -> bool:
+        """Whether it is a decision, and larger products make it a surer one."""
+        return self.decision and self.activation in _CERTAINTY
+
+    def certainty(self, field: Tensor) -> Tensor:
+        """How sure each decision is: the weight of its likelier choice, from 1/choices to 1.
+
+        Args:
+            field: of instructions, [..., *shape].
+        Returns:
+            [..., *shape], or without the last axis, the choices, of a softmax.
+        Raises:
+            ChoiceError: the activation cannot decide.
+        """
+        if self.activation not in _CERTAINTY:
+            raise ChoiceError("activation that decides", self.activation, _CERTAINTY)
+        return _CERTAINTY[self.activation](field)
 
     @property
     def size(self) -> int:

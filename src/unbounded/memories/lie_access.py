@@ -172,13 +172,13 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         for who, bias in (("read", None), ("write", self.write_gate_bias)):
             heads += [
                 Head(f"{who}_key", key, "identity"),
-                Head(f"{who}_key_gate", (), "sigmoid", bias),
+                Head(f"{who}_key_gate", (), "sigmoid", bias, decision=True),
                 Head(f"{who}_action", action, "identity"),
-                Head(f"{who}_action_gate", (), "sigmoid", bias),
+                Head(f"{who}_action_gate", (), "sigmoid", bias, decision=True),
             ]
         heads += [
             Head("value", (self.width,), "tanh"),
-            Head("strength", (), "sigmoid"),
+            Head("strength", (), "sigmoid", decision=True),
             Head("temperature", (), "softplus"),
         ]
         return tuple(head for head in heads if head.name in self.Instruction._fields)

@@ -41,8 +41,8 @@ class PushPopMemory(Memory[StateT, PushPop]):
         """Value v_t (tanh), push strength d_t and pop strength u_t (sigmoid)."""
         return (
             Head("value", (self.width,), "tanh"),
-            Head("push", (), "sigmoid"),
-            Head("pop", (), "sigmoid", self.pop_bias),
+            Head("push", (), "sigmoid", decision=True),
+            Head("pop", (), "sigmoid", self.pop_bias, decision=True),
         )
 
     @property

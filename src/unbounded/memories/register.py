@@ -46,7 +46,7 @@ class Register(Memory[Held, Write]):
     @property
     def heads(self) -> tuple[Head, ...]:
         """Value (tanh) and write (sigmoid)."""
-        return Head("value", (self.width,), "tanh"), Head("write", (), "sigmoid")
+        return Head("value", (self.width,), "tanh"), Head("write", (), "sigmoid", decision=True)
 
     @property
     def reading_size(self) -> int:

@@ -112,7 +112,7 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
     def heads(self) -> tuple[Head, ...]:
         """Actions A h_t (softmax) and values D h_t (sigmoid) of each structure; no biases."""
         return (
-            Head("action", (self.count, len(self.actions)), "softmax"),
+            Head("action", (self.count, len(self.actions)), "softmax", decision=True),
             Head("value", (self.count,), "sigmoid"),
         )
 

@@ -25,6 +25,8 @@ SHIFTS: Final = ("circular", "zero")
 READS: Final = ("after", "before")
 #: What every cell holds at first.
 SMALL: Final = 1e-6
+#: The kinds of head that choose; what a key or a sharpening says is a quantity.
+_DECISIONS: Final = ("gate", "shift", "erase")
 
 
 @portable
@@ -187,7 +189,10 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
             for kind, shape in shapes.items()
         ]
         kinds += [(kind, kind, (self.write_heads, self.width)) for kind in ("erase", "add")]
-        return tuple(Head(name, shape, self.activations[kind], bias) for name, kind, shape in kinds)
+        return tuple(
+            Head(name, shape, self.activations[kind], bias, decision=kind in _DECISIONS)
+            for name, kind, shape in kinds
+        )
 
     @property
     def reading_size(self) -> int:

@@ -1,0 +1,73 @@
+"""What a head's declaration says of decisions."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import unbounded as ub
+from unbounded.errors import ChoiceError
+from unbounded.memories import MEMORIES, Head
+from unbounded.memories.head import ACTIVATIONS
+
+DECISIONS = {
+    "stack": {"push", "pop"},
+    "queue": {"push", "pop"},
+    "deque": {"top_push", "top_pop", "bottom_push", "bottom_pop"},
+    "quiet_deque": {"top_push", "top_pop", "bottom_push", "bottom_pop"},
+    "superposition_stack": {"action"},
+    "superposition_list": {"action"},
+    "turing_tape": {"read_gate", "read_shift", "write_gate", "write_shift", "erase"},
+    "lie_access": {
+        "read_key_gate",
+        "read_action_gate",
+        "write_key_gate",
+        "write_action_gate",
+        "strength",
+    },
+}
+
+
+#: What a memory must be told.
+SIZES = {name: {"width": 3} for name in ("stack", "queue", "deque", "quiet_deque")}
+SIZES |= {name: {"count": 2, "depth": 2} for name in ("superposition_stack", "superposition_list")}
+
+
+@pytest.mark.parametrize("name", MEMORIES)
+def test_every_memory_says_which_of_its_heads_decide(name):
+    heads = MEMORIES[name](**SIZES.get(name, {})).heads
+    assert {head.name for head in heads if head.decision} == DECISIONS[name]
+    assert all(head.can_harden for head in heads if head.decision)
+
+
+def test_an_activation_that_cannot_decide_does_not_harden():
+    tape = ub.TuringTape(slots=4, width=3, activations={"erase": "tanh"})
+    erase = next(head for head in tape.heads if head.name == "erase")
+    assert erase.decision
+    assert not erase.can_harden
+    with pytest.raises(ChoiceError, match="activation that decides"):
+        erase.certainty(torch.zeros(1, 3))
+
+
+@pytest.mark.parametrize("activation", ["sigmoid", "hard_sigmoid"])
+def test_the_certainty_of_a_gate_is_its_distance_from_the_other_choice(activation):
+    head = Head("push", (), activation, decision=True)
+    torch.testing.assert_close(
+        head.certainty(torch.tensor([0.0, 0.2, 0.5, 0.9])), torch.tensor([1.0, 0.8, 0.5, 0.9])
+    )
+
+
+def test_that_of_a_choice_is_its_largest_weight():
+    head = Head("action", (2, 3), "softmax", decision=True)
+    field = torch.tensor([[[0.2, 0.7, 0.1], [0.0, 0.0, 1.0]]])
+    torch.testing.assert_close(head.certainty(field), torch.tensor([[0.7, 1.0]]))
+
+
+@pytest.mark.parametrize("activation", ["sigmoid", "hard_sigmoid", "softmax"])
+def test_larger_products_make_it_surer(activation):
+    head = Head("choice", (3,), activation, decision=True)
+    products = torch.randn(20, 3, generator=torch.Generator().manual_seed(1))
+    before, after = (
+        head.certainty(ACTIVATIONS[activation](factor * products)) for factor in (1.0, 1.5)
+    )
+    assert bool((after >= before).all())
