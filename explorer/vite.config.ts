@@ -3,7 +3,8 @@
 import { createHash } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { defineConfig, type Plugin } from 'vite'
+import type { Plugin } from 'vite'
+import { defineConfig } from 'vitest/config'
 
 const TEMPLATE = resolve(import.meta.dirname, '../src/unbounded/explorer/template.html')
 
@@ -46,4 +47,6 @@ export default defineConfig({
   base: './',
   build: { target: 'es2022', modulePreload: false, cssCodeSplit: false, assetsInlineLimit: 1e9, reportCompressedSize: false },
   plugins: [oneFile()],
+  // The tests in browser/ are node's own.
+  test: { include: ['tests/*.test.ts'] },
 })

@@ -8,6 +8,8 @@ export interface Head {
   name: string
   shape: number[]
   activation: string
+  /** Whether it is a choice that is made wholly or not at all, such as to push. */
+  decision: boolean
 }
 
 export interface MemoryData {

@@ -1,12 +1,11 @@
 // Editing the thought: the strengths of a step, changed by hand; the rest of the run follows.
 
 import type { Head } from '../data.ts'
+import { sizeOf } from '../machine/heads.ts'
 import { el, short } from './dom.ts'
 import type { Session } from './session.ts'
 import { ACTIONS } from './views/superposition.ts'
 
-/** Heads of a single number in 0..1 that a reader may change. */
-const STRENGTHS = new Set(['push', 'pop', 'top_push', 'top_pop', 'bottom_push', 'bottom_pop', 'strength'])
 
 export class Editor {
   readonly element: HTMLElement
@@ -20,8 +19,9 @@ export class Editor {
     const controls: HTMLElement[] = []
     const memory = session.run.model.memory
     for (const head of memory?.heads ?? []) {
-      if (STRENGTHS.has(head.name)) controls.push(this.slider(head.name, changed))
-      if (head.name === 'action') controls.push(...this.choices(head, (ACTIONS[memory!.kind] ?? []).map((style) => style.name), changed))
+      // Decisions of a single number in 0..1, and the actions of stacks and lists.
+      if (head.decision && sizeOf(head) === 1) controls.push(this.slider(head.name, changed))
+      if (head.decision && head.name === 'action') controls.push(...this.choices(head, (ACTIONS[memory!.kind] ?? []).map((style) => style.name), changed))
     }
     this.forget = el('button', { type: 'button', click: () => { session.forget(); changed() } }, 'Undo the changes')
     this.element = el(

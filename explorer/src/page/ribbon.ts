@@ -5,7 +5,9 @@ import { el } from './dom.ts'
 import type { Session } from './session.ts'
 
 export class Ribbon {
-  readonly element = el('div', { class: 'ribbon', 'aria-hidden': true })
+  readonly element = el('div', {
+    class: 'ribbon', tabindex: 0, role: 'group', 'aria-label': 'steps: what is read, said and right',
+  })
   private readonly session: Session
   private columns: HTMLElement[] = []
   private current = -1

@@ -39,7 +39,7 @@ def parser(arguments: Sequence[str]) -> Parser:
     )
     made.add_argument("--export", type=str | None, default=None, help="The file to write.")
     made.add_argument("--no_open", action="store_true", help="Do not open it in a browser.")
-    made.add_argument("--rounded", action="store_true", help="Of the machine that rounding made.")
+    made.add_argument("--rounded", action="store_true", help="Of the machine that hardening made.")
     made.add_argument(
         "--data", type=str | None, default=None, help="Folder of the corpus, if it has moved."
     )

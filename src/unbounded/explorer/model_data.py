@@ -104,7 +104,12 @@ def memory_data(memory: Memory[Any, Any]) -> dict[str, Any]:
         )
     name, options = KINDS[type(memory)]
     heads = [
-        {"name": head.name, "shape": list(head.shape), "activation": head.activation}
+        {
+            "name": head.name,
+            "shape": list(head.shape),
+            "activation": head.activation,
+            "decision": head.decision,
+        }
         for head in memory.heads
     ]
     return {

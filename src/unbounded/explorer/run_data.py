@@ -129,7 +129,7 @@ def run_of_folder(
 
     Args:
         folder: of a run, finished or with a checkpoint.
-        rounded: take the machine that rounding made.
+        rounded: take the machine that hardening made.
         data: folder of the corpus, if it has moved.
     Raises:
         CheckpointError: the folder is no run, or holds no model that can be used.
