@@ -31,6 +31,17 @@ export function shown(element: HTMLElement, is: boolean): void {
   element.hidden = !is
 }
 
+/** Let a parent have just these children, of which it has a beginning already. */
+export function resized(parent: Element, children: Element[]): void {
+  while (parent.childElementCount > children.length) parent.lastElementChild!.remove()
+  if (parent.childElementCount < children.length) parent.append(...children.slice(parent.childElementCount))
+}
+
+/** Set a text only where it is another: a browser lays out again what is set. */
+export function write(element: Element, text: string): void {
+  if (element.textContent !== text) element.textContent = text
+}
+
 /** A number as a reader wants it. */
 export function short(value: number): string {
   if (Number.isInteger(value)) return String(value)

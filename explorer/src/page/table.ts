@@ -1,7 +1,7 @@
 // The current step as a table: for those who do not see the picture, and for exact numbers.
 
 import { sayingText } from '../machine/run.ts'
-import { el, short } from './dom.ts'
+import { el, resized, short, write } from './dom.ts'
 import type { Session } from './session.ts'
 import type { View } from './views/view.ts'
 
@@ -12,6 +12,7 @@ export class StepTable {
   readonly element: HTMLElement
   private readonly caption = el('caption')
   private readonly body = el('tbody')
+  private readonly lines: HTMLTableRowElement[] = []
   private readonly session: Session
   private readonly view: View
 
@@ -36,9 +37,14 @@ export class StepTable {
     }
     if (step.told) rows.push(['reading', numbersText(step.state.reading)])
     this.caption.textContent = `Step ${place + 1} of ${steps.length}`
-    this.body.replaceChildren(
-      ...rows.map(([name, value]) => el('tr', {}, el('th', { scope: 'row' }, name), el('td', {}, value))),
-    )
+    while (this.lines.length < rows.length) {
+      this.lines.push(el('tr', {}, el('th', { scope: 'row' }), el('td')))
+    }
+    resized(this.body, this.lines.slice(0, rows.length))
+    rows.forEach(([name, value], line) => {
+      write(this.lines[line].cells[0], name)
+      write(this.lines[line].cells[1], value)
+    })
   }
 }
 

@@ -1,6 +1,6 @@
 // Lie access: the plane of keys, with the line that the read head went and the points of the rows.
 
-import { el, short, svg } from '../dom.ts'
+import { el, resized, short, svg } from '../dom.ts'
 import { StepMap } from './map.ts'
 import type { View, ViewMaker } from './view.ts'
 
@@ -27,13 +27,18 @@ export const planeView: ViewMaker = (session, inspect, seek): View => {
     map.element,
   )
   let scale = (key: Float64Array): [number, number] => [key[0], key[1] ?? 0]
+  let trailPoints: string[] = []
   const dots: SVGCircleElement[] = []
-  const says: string[] = []
+  const says: (() => string)[] = []
+  const drawnAs: string[] = []
 
   const dotAt = (place: number): SVGCircleElement => {
     if (!dots[place]) {
-      const say = (): void => inspect(says[place])
-      dots[place] = svg('circle', { class: 'row', tabindex: 0, role: 'img', pointerenter: say, focus: say })
+      const say = (): void => {
+        dots[place].setAttribute('aria-label', says[place]())
+        inspect(says[place]())
+      }
+      dots[place] = svg('circle', { class: 'row', tabindex: 0, role: 'img', 'aria-label': `row ${place + 1}`, pointerenter: say, focus: say })
     }
     return dots[place]
   }
@@ -48,28 +53,32 @@ export const planeView: ViewMaker = (session, inspect, seek): View => {
     const at = scale(readKey)
     reader.setAttribute('transform', place(at))
     writer.setAttribute('transform', place(scale(writeKey)))
-    trail.setAttribute('points', steps.slice(0, step + 1).map((each) => scale(each.state.memory!.fields.read_key).map((number) => number.toFixed(1)).join()).join(' '))
-    const shown: SVGElement[] = []
+    trail.setAttribute('points', trailPoints.slice(0, step + 1).join(' '))
     const joining: SVGElement[] = []
     strengths.forEach((strength, row) => {
       const [x, y] = scale(keys.subarray(row * keySize, (row + 1) * keySize))
       const dot = dotAt(row)
-      dot.setAttribute('cx', x.toFixed(1))
-      dot.setAttribute('cy', y.toFixed(1))
-      dot.setAttribute('r', String(2 + 4 * Math.min(1, strength)))
-      dot.setAttribute('fill-opacity', String(0.15 + 0.85 * Math.min(1, strength)))
+      // A row stays where it is, but for one that takes the place of another.
+      const looks = `${x.toFixed(1)} ${y.toFixed(1)} ${strength}`
+      if (drawnAs[row] !== looks) {
+        drawnAs[row] = looks
+        dot.setAttribute('cx', x.toFixed(1))
+        dot.setAttribute('cy', y.toFixed(1))
+        dot.setAttribute('r', String(2 + 4 * Math.min(1, strength)))
+        dot.setAttribute('fill-opacity', String(0.15 + 0.85 * Math.min(1, strength)))
+      }
       const origin = state.origins[row]
       const weight = weights[row] ?? 0
-      const from = origin < 0 ? 'there from the beginning' : `${session.symbolAt(origin)}, written at step ${origin + 1}`
-      const key = [...keys.subarray(row * keySize, (row + 1) * keySize)].map(short).join(', ')
-      says[row] = `Row ${row + 1}: ${from}, at (${key}), strength ${short(strength)}, read with weight ${short(weight)}`
-      dot.setAttribute('aria-label', says[row])
-      shown.push(dot)
+      says[row] = () => {
+        const from = origin < 0 ? 'there from the beginning' : `${session.symbolAt(origin)}, written at step ${origin + 1}`
+        const key = [...keys.subarray(row * keySize, (row + 1) * keySize)].map(short).join(', ')
+        return `Row ${row + 1}: ${from}, at (${key}), strength ${short(strength)}, read with weight ${short(weight)}`
+      }
       if (weight >= READ) {
         joining.push(svg('line', { x1: at[0], y1: at[1], x2: x, y2: y, 'stroke-opacity': weight }))
       }
     })
-    if (points.childElementCount !== shown.length) points.replaceChildren(...shown)
+    resized(points, dots.slice(0, strengths.length))
     lines.replaceChildren(...joining)
     map.show(step)
   }
@@ -89,6 +98,7 @@ export const planeView: ViewMaker = (session, inspect, seek): View => {
       SIZE / 2 + unit * (key[0] - (left + right) / 2),
       SIZE / 2 - unit * ((key[1] ?? 0) - (low + high) / 2),
     ]
+    trailPoints = steps.map((each) => scale(each.state.memory!.fields.read_key).map((number) => number.toFixed(1)).join())
     const rows = steps.length
     const weightAt = (step: number, row: number): number => {
       const state = steps[step].state.memory!

@@ -1,14 +1,14 @@
 // Stack, queue and deque: a column of items with their strengths, and the strengths over time.
 
 import type { MemoryState } from '../../machine/memories/memory.ts'
-import { el, short } from '../dom.ts'
+import { el, resized, short, write } from '../dom.ts'
 import type { Session } from '../session.ts'
 import { StepMap } from './map.ts'
 import type { View, ViewMaker } from './view.ts'
 
 /** Rows of less strength are not drawn, and no more rows than these. */
 const FAINT = 0.005
-const MOST_ROWS = 40
+const MOST_ROWS = 24
 const MOST_WORDS = 12
 
 /** Which end of the rows stands on top of the column. */
@@ -24,7 +24,7 @@ interface Item {
   bar: HTMLElement
   read: HTMLElement
   value: HTMLElement
-  says: string
+  says: () => string
 }
 
 export const rowsView: ViewMaker = (session, inspect, seek): View => {
@@ -43,9 +43,12 @@ export const rowsView: ViewMaker = (session, inspect, seek): View => {
   const itemAt = (place: number): Item => {
     if (!items[place]) {
       const parts = { symbol: el('span', { class: 'symbol' }), bar: el('span', { class: 'bar' }), read: el('span', { class: 'read' }), value: el('span', { class: 'value' }) }
-      const item: Item = { element: el('li', { tabindex: 0 }), ...parts, says: '' }
+      const item: Item = { element: el('li', { tabindex: 0 }), ...parts, says: () => '' }
       item.element.append(parts.symbol, el('span', { class: 'track' }, parts.bar, parts.read), parts.value)
-      const say = (): void => inspect(item.says)
+      const say = (): void => {
+        item.element.setAttribute('aria-label', item.says())
+        inspect(item.says())
+      }
       item.element.addEventListener('pointerenter', say)
       item.element.addEventListener('focus', say)
       items[place] = item
@@ -63,16 +66,14 @@ export const rowsView: ViewMaker = (session, inspect, seek): View => {
       const item = itemAt(place)
       const strength = state.fields.strengths[row]
       const read = Math.max(...weights.map((each) => each[row]))
-      item.symbol.textContent = session.symbolAt(state.origins[row])
+      write(item.symbol, session.symbolAt(state.origins[row]))
       item.bar.style.transform = `scaleX(${Math.min(1, strength)})`
       item.read.style.transform = `scaleX(${Math.min(1, read)})`
-      item.value.textContent = short(strength)
-      item.says = rowText(session, state, row, weights)
-      item.element.setAttribute('aria-label', item.says)
+      write(item.value, short(strength))
+      item.says = () => rowText(session, state, row, weights)
     })
-    const now = items.slice(0, visible.length).map((item) => item.element)
-    if (list.childElementCount !== now.length) list.replaceChildren(...now)
-    more.textContent = rows.length > visible.length ? `and ${rows.length - visible.length} more` : rows.length ? '' : 'empty'
+    resized(list, items.slice(0, visible.length).map((item) => item.element))
+    write(more, rows.length > visible.length ? `and ${rows.length - visible.length} more` : rows.length ? '' : 'empty')
     map.show(step)
   }
 

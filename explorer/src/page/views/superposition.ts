@@ -1,6 +1,6 @@
 // Superposition stacks and lists: what each does, coloured by its action, and its cells.
 
-import { el, short } from '../dom.ts'
+import { el, resized, short, write } from '../dom.ts'
 import type { Hue } from '../colours.ts'
 import type { Session } from '../session.ts'
 import { StepMap } from './map.ts'
@@ -106,7 +106,7 @@ class Column {
     const style = this.styles[best]
     this.action.className = `action ${style.hue}`
     const weight = weights[best] >= 0.995 ? '' : ` ${short(weights[best])}`
-    this.action.textContent = `${style.mark} ${style.name}${weight}`
+    write(this.action, `${style.mark} ${style.name}${weight}`)
     const size = state.memory.fields.cells.length / count
     const cells = state.memory.fields.cells.subarray(this.place * size, (this.place + 1) * size)
     const origins = state.memory.origins.subarray(this.place * size, (this.place + 1) * size)
@@ -114,7 +114,7 @@ class Column {
     const first = this.isList ? Math.max(0, head - MOST_CELLS / 2) : 0
     const places = Array.from({ length: Math.min(this.isList ? MOST_CELLS + 1 : MOST_CELLS, size - first) }, (_, k) => first + k)
     const drawn = places.map((i, k) => this.cell(k, cells[i], origins[i], i, this.isList && i === head))
-    if (this.list.childElementCount !== drawn.length) this.list.replaceChildren(...drawn)
+    resized(this.list, drawn)
   }
 
   /** Its action, and its cells from the top or HEAD on. */
@@ -142,7 +142,7 @@ class Column {
     }
     const cell = this.cells[k]
     const isEmpty = Math.abs(value - EMPTY) < 1e-9
-    cell.textContent = isEmpty ? '·' : short(value)
+    write(cell, isEmpty ? '·' : short(value))
     cell.style.setProperty('--share', String(isEmpty ? 0 : Math.max(0, Math.min(1, value))))
     cell.classList.toggle('head', isHead)
     const from = origin < 0 ? 'there from the beginning' : `for the most part of step ${origin + 1}, which read ${this.session.symbolAt(origin)}`
