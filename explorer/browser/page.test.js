@@ -237,3 +237,24 @@ test('the numbers of Python are those of the browser', { skip }, async () => {
   }
   await page.close()
 })
+
+test('in a notebook the page runs in its iframe, and takes the picture away', { skip }, async () => {
+  const shown = pageOf(machines())
+  const html = readFileSync(new URL(shown), 'utf8').replaceAll('&', '&amp;').replaceAll('"', '&quot;')
+  const page = await browser.newPage({ reducedMotion: 'reduce' })
+  const faults = []
+  page.on('pageerror', (error) => faults.push(error.message))
+  // As explorer/notebook.py lays it out.
+  await page.setContent(
+    `<div><iframe srcdoc="${html}" sandbox="allow-scripts" width="100%" height="860"></iframe>` +
+      '<img alt="at work" src="data:,"><script>document.currentScript.previousElementSibling.remove()</script></div>',
+  )
+  const frame = page.frameLocator('iframe')
+  assert.match(await frame.locator('.verdict').textContent(), /are right/)
+  await frame.getByRole('button', { name: 'a step on' }).click()
+  assert.match(await frame.locator('.counter').textContent(), /^2 \//)
+  assert.equal(await page.locator('img').count(), 0)
+  await page.waitForTimeout(500)
+  assert.deepEqual(faults, [])
+  await page.close()
+})
