@@ -251,6 +251,7 @@ test('in a notebook the page runs in its iframe, and takes the picture away', { 
   )
   const frame = page.frameLocator('iframe')
   assert.match(await frame.locator('.verdict').textContent(), /are right/)
+  await frame.getByRole('button', { name: 'to the beginning' }).click()
   await frame.getByRole('button', { name: 'a step on' }).click()
   assert.match(await frame.locator('.counter').textContent(), /^2 \//)
   assert.equal(await page.locator('img').count(), 0)
