@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -17,14 +18,23 @@ from tests.experiments.tiny import tiny
 from tests.experiments.tiny_streams import tiny_streams
 from unbounded.errors import CheckpointError, ConfigError, RunExistsError
 from unbounded.experiments.config.check import checked
+from unbounded.experiments.config.compose import merged, preset_of
 from unbounded.experiments.config.harden import with_hardening
-from unbounded.experiments.config.schema import ModelConfig, RoundingConfig, RunConfig
+from unbounded.experiments.config.schema import (
+    ModelConfig,
+    RoundingConfig,
+    RunConfig,
+    config_hash,
+    from_dict,
+    to_dict,
+)
 from unbounded.experiments.run.evaluate import evaluate_run, load_model
 from unbounded.experiments.run.folder import read_report
 from unbounded.experiments.run.harden import harden_run
 from unbounded.experiments.run.run import train_run
 from unbounded.memories import MEMORIES
 from unbounded.models import certainties
+from unbounded.tasks import LengthRange
 from unbounded.training import Interrupted
 from unbounded.training.steps import BatchTrainer
 
@@ -37,8 +47,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def copied(folder: Path, root: Path) -> Path:
-    import shutil
-
     return Path(shutil.copytree(folder, root / folder.name))
 
 
@@ -171,11 +179,58 @@ def test_the_usual_hardening_leaves_what_is_said() -> None:
 
 
 def test_a_run_of_before_has_the_same_name() -> None:
-    from unbounded.experiments.config.schema import config_hash, from_dict, to_dict
-
     config = RunConfig()
     config.rounding = RoundingConfig(batches=60, every=1)
     old = to_dict(config)
     for name in ("settle", "tolerance", "validation_count"):
         del old["rounding"][name]
     assert config_hash(from_dict(old)) == config_hash(config)
+
+
+def test_another_memory_than_the_presets_has_not_its_hardening() -> None:
+    assert preset_of("copy")["rounding"]["batches"] > 0
+    for memory in ("none", "stack", "turing_tape"):
+        config = from_dict(merged(preset_of("copy"), {"model": {"memory": memory}}))
+        assert config.rounding == RoundingConfig()
+        checked(config)
+    asked = {"model": {"memory": "stack"}, "rounding": {"batches": 3}}
+    assert merged(preset_of("copy"), asked)["rounding"]["batches"] == 3
+    published = from_dict(preset_of("copy", "paper"))
+    assert published.rounding == RoundingConfig()
+    assert published.training.schedule == "constant"
+
+
+def test_a_hardening_is_called_off_with_one_option() -> None:
+    config = from_dict(merged(preset_of("copy"), {"rounding": {"batches": 0}}))
+    checked(config)
+    config.rounding.every = 7
+    with pytest.raises(ConfigError, match=r"rounding.every: .*without rounding.batches"):
+        checked(config)
+
+
+def test_far_lengths_are_multiples_of_training_and_fewer(tmp_path: Path) -> None:
+    config = tiny(batches=1)
+    config.evaluation.multiples, config.evaluation.symbols = [10, 100], 320
+    report = train_run(config, root=tmp_path, quiet=True)
+    rows = [(row["lengths"], row["count"], row["role"]) for row in report.report["rows"]]
+    assert rows == [
+        ("1:3", 20, "train"),
+        ("4:6", 20, "test"),
+        ("7:12", 20, "longer"),
+        ("30:30", 10, "longer"),
+        ("300:300", 1, "longer"),
+    ]
+    assert evaluate_run(report.folder)["rows"] == report.report["rows"]
+    asked = evaluate_run(report.folder, lengths=[LengthRange(4, 6)])
+    assert [row["lengths"] for row in asked["rows"]] == ["4:6"]
+    config.evaluation.multiples, config.evaluation.symbols = [0], 0
+    with pytest.raises(ConfigError) as error:
+        checked(config)
+    assert [fault.partition(":")[0] for fault in error.value.faults] == [
+        "evaluation.symbols",
+        "evaluation.multiples",
+    ]
+    streams = tiny_streams()
+    streams.evaluation.multiples = [10]
+    with pytest.raises(ConfigError, match=r"evaluation.multiples"):
+        checked(streams)

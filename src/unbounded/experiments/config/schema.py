@@ -203,8 +203,12 @@ class EvaluationConfig:
 
     Args:
         count: sequences a range, or of streams for each n, or of Dyck words for each band.
+        symbols: of pairs, most symbols of a range, counted at its greatest length: a range of long
+            sequences has fewer than `count`; null for no such limit.
         lengths: ranges such as 65:128; null for the training range, the test range and 129:256,
             or on streams for the test range.
+        multiples: of pairs, beside these ranges, single lengths that are so many times the longest
+            of training; null for none.
         every: of streams, the step from one n of a range to the next; of Dyck words, lengths of
             a band.
         streams: parallel streams that share the sequences of one n; of a text, parallel strips.
@@ -212,7 +216,9 @@ class EvaluationConfig:
     """
 
     count: int = 1000
+    symbols: int | None = None
     lengths: list[str] | None = None
+    multiples: list[int] | None = None
     every: int = 1
     streams: int = 1
     carry: bool = False
