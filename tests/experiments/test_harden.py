@@ -17,6 +17,7 @@ from tests.experiments.test_every_cell import data, small  # noqa: F401
 from tests.experiments.tiny import tiny
 from tests.experiments.tiny_streams import tiny_streams
 from unbounded.errors import CheckpointError, ConfigError, RunExistsError
+from unbounded.evaluation.scorings import Place
 from unbounded.experiments.config.check import checked
 from unbounded.experiments.config.compose import merged, preset_of
 from unbounded.experiments.config.harden import with_hardening
@@ -31,9 +32,11 @@ from unbounded.experiments.config.schema import (
 from unbounded.experiments.run.evaluate import evaluate_run, load_model
 from unbounded.experiments.run.folder import read_report
 from unbounded.experiments.run.harden import harden_run
+from unbounded.experiments.run.hardening import far_exams
+from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.run import train_run
 from unbounded.memories import MEMORIES
-from unbounded.models import certainties
+from unbounded.models import MemoryModel, certainties
 from unbounded.tasks import LengthRange
 from unbounded.training import Interrupted
 from unbounded.training.steps import BatchTrainer
@@ -166,23 +169,34 @@ def test_what_cannot_be_hardened_says_why(
 
 
 def test_the_usual_hardening_leaves_what_is_said() -> None:
-    config = with_hardening(tiny(learning_rate=0.01))
-    assert config.rounding == RoundingConfig(
-        batches=600, every=15, settle=5, validation_count=100, learning_rate=0.001
-    )
-    config = tiny_streams()
-    config.training.learning_rate = 0.5
-    config.rounding = RoundingConfig(factor=2.0, batches=7)
-    assert with_hardening(config).rounding == RoundingConfig(
-        batches=7, every=1, factor=2.0, learning_rate=0.1
-    )
+    usual = from_dict(preset_of("copy")).rounding
+    assert usual.batches == 600
+    assert with_hardening(tiny()).rounding == usual
+    streams = tiny_streams()
+    assert with_hardening(streams).rounding == RoundingConfig(batches=60, every=1)
+    streams.rounding = RoundingConfig(factor=2.0, batches=7)
+    assert with_hardening(streams).rounding == RoundingConfig(batches=7, every=1, factor=2.0)
+    words = from_dict(merged(preset_of("dyck"), {}))
+    assert with_hardening(words).rounding.every == 15
+
+
+def test_a_machine_must_hold_far_beyond_training_where_that_is_asked_for(tmp_path: Path) -> None:
+    config = tiny(batches=1)
+    config.rounding = RoundingConfig(batches=2, every=1, validation_count=20, far=7)
+    planned = plan(config, checked(config))
+    exam = planned.exam(MemoryModel(inputs=2, outputs=2), Place(torch.device("cpu")))
+    (far,) = far_exams(planned, replace(exam, validation_count=20))
+    assert (str(far.validation_lengths), far.validation_count) == ("21:21", 2)
+    assert train_run(config, root=tmp_path, quiet=True).report["rounded"]["batches"] == 2
+    config.rounding.far = 0
+    assert far_exams(plan(config, checked(config)), exam) == []
 
 
 def test_a_run_of_before_has_the_same_name() -> None:
     config = RunConfig()
     config.rounding = RoundingConfig(batches=60, every=1)
     old = to_dict(config)
-    for name in ("settle", "tolerance", "validation_count"):
+    for name in ("settle", "tolerance", "validation_count", "far"):
         del old["rounding"][name]
     assert config_hash(from_dict(old)) == config_hash(config)
 
