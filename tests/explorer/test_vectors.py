@@ -10,7 +10,8 @@ import pytest
 
 from tests.explorer import vectors
 from tests.explorer.test_pages import unpacked
-from unbounded.explorer.model_data import CONTROLLERS, KINDS, memory_data, model_data, model_tensors
+from unbounded.explorer.model_data import CONTROLLERS, model_data, model_tensors
+from unbounded.memories.as_data import KINDS, memory_data
 
 MEMORIES: list[dict[str, Any]] = json.loads((vectors.FOLDER / "memories.json").read_text())
 MODELS: list[dict[str, Any]] = json.loads((vectors.FOLDER / "models.json").read_text())
@@ -47,7 +48,7 @@ def test_models(seed: int, case: dict[str, Any]) -> None:
 
 
 def test_none_is_left_out() -> None:
-    assert {case["memory"]["kind"] for case in MEMORIES} == {name for name, _ in KINDS.values()}
+    assert {case["memory"]["kind"] for case in MEMORIES} == set(KINDS)
     controllers = {case["model"]["controller"]["kind"] for case in MODELS}
     assert controllers == {*CONTROLLERS.values(), "deep_lstm"}
     assert {case["model"]["input"] for case in MODELS} == {"embedding", "one_hot", "bits"}

@@ -13,9 +13,10 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from unbounded.explorer.model_data import memory_data, model_data, model_tensors
+from unbounded.explorer.model_data import model_data, model_tensors
 from unbounded.explorer.weights import packed
 from unbounded.memories import Memory
+from unbounded.memories.as_data import memory_data
 from unbounded.memories.head import ACTIVATIONS
 from unbounded.models.memory_model import MemoryModel
 from unbounded.models.model_parts import make_memory

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
 import torch
@@ -11,54 +10,8 @@ from torch import Tensor, nn
 from unbounded.errors import ConfigError
 from unbounded.layers import ControllerRNN, DeepLSTM, ElmanController, MemoryRNN
 from unbounded.layers.controllers import Controller, GRUController, LSTMController
-from unbounded.memories import (
-    LieAccessMemory,
-    Memory,
-    NeuralDeque,
-    NeuralQueue,
-    NeuralStack,
-    SuperpositionList,
-    SuperpositionStack,
-    TuringTape,
-)
-from unbounded.memories.lie_access import STEPS
-from unbounded.memories.tape_variants import VARIANTS
+from unbounded.memories.as_data import memory_data
 from unbounded.models.memory_model import MemoryModel
-
-Options = dict[str, float | str | bool | None]
-
-#: The memories that the page runs, each with its name there and the options that it needs.
-KINDS: Final[dict[type[Memory[Any, Any]], tuple[str, Callable[[Any], Options]]]] = {
-    NeuralStack: ("stack", lambda memory: {"width": memory.width}),
-    NeuralQueue: ("queue", lambda memory: {"width": memory.width}),
-    NeuralDeque: ("deque", lambda memory: {"width": memory.width}),
-    SuperpositionStack: ("superposition_stack", lambda memory: _cells(memory)),
-    SuperpositionList: ("superposition_list", lambda memory: _cells(memory)),
-    TuringTape: (
-        "turing_tape",
-        lambda memory: {
-            "slots": memory.slots,
-            "width": memory.width,
-            "read_heads": memory.read_heads,
-            "write_heads": memory.write_heads,
-            "circular": memory.shift == "circular",
-            "reads_before": memory.reads == "before",
-            "floor": VARIANTS[memory.variant].floor,
-        },
-    ),
-    LieAccessMemory: (
-        "lie_access",
-        lambda memory: {
-            "width": memory.width,
-            "group": memory.group.name,
-            "key_size": memory.group.key_size,
-            "weighting": memory.weighting,
-            "length_floor": STEPS[memory.step_length],
-            "capacity": memory.capacity,
-            "drop": memory.drop,
-        },
-    ),
-}
 
 #: The controllers that the page runs.
 CONTROLLERS: Final[dict[type[Controller], str]] = {
@@ -86,37 +39,6 @@ def model_data(model: MemoryModel) -> dict[str, Any]:
         "read_only_token": sequence.read_only_token,
         "controller": _controller_data(layer),
         "memory": memory_data(layer.memory) if isinstance(layer, MemoryRNN) else None,
-    }
-
-
-def memory_data(memory: Memory[Any, Any]) -> dict[str, Any]:
-    """What a memory declares and its options, as plain data.
-
-    Raises:
-        ConfigError: the page does not know it.
-    """
-    if type(memory) not in KINDS:
-        raise ConfigError(
-            [
-                f"memory: the page has no {type(memory).__name__}; it has "
-                f"{', '.join(name for name, _ in KINDS.values())}"
-            ]
-        )
-    name, options = KINDS[type(memory)]
-    heads = [
-        {
-            "name": head.name,
-            "shape": list(head.shape),
-            "activation": head.activation,
-            "decision": head.decision,
-        }
-        for head in memory.heads
-    ]
-    return {
-        "kind": name,
-        "options": options(memory),
-        "heads": heads,
-        "write_strengths": list(memory.write_strengths),
     }
 
 
@@ -170,7 +92,3 @@ def _controller_data(layer: nn.Module) -> dict[str, Any]:
         )
     activation = controller.activation if isinstance(controller, ElmanController) else ""
     return {"kind": name, "activation": activation, "layers": 1, "skip_input": False}
-
-
-def _cells(memory: SuperpositionStack | SuperpositionList) -> Options:
-    return {"count": memory.count, "depth": memory.depth, "capacity": memory.capacity}

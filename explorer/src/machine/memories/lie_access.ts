@@ -10,13 +10,15 @@ import { readRows } from './strengths.ts'
 const DISTANCE_FLOOR = 1e-10
 const TEMPERATURE_FLOOR = 1e-6
 const TOTAL_FLOOR = 1e-37
+/** What is added to the square of an action's length; null leaves the length as it is. */
+const STEPS: Record<string, number | null> = { free: null, normalised: 1e-12, bounded: 1 }
 
 export const lieAccess: MemoryMaker = (data) => {
   const width = optionOf(data, 'width')
   const keySize = optionOf(data, 'key_size')
   const group = GROUPS[String(data.options.group)]
   if (!group) throw new Error(`This page does not know the group ${String(data.options.group)}.`)
-  const floor = data.options.length_floor as number | null
+  const floor = STEPS[String(data.options.step)]
   const capacity = data.options.capacity as number | null
   const drop = Number(data.options.drop ?? 1)
   const isSoftmax = data.options.weighting === 'softmax'

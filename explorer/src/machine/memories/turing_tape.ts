@@ -8,13 +8,15 @@ import { type MemoryMaker, fieldsOf, optionOf } from './memory.ts'
 
 /** A cell comes from the last step in which a head was there with at least this weight. */
 const WROTE = 0.5
+/** Added to weights before they are sharpened, by the variant. */
+const FLOORS: Record<string, number> = { graves2014: 1e-15, deleu2016: 1e-6 }
 
 export const turingTape: MemoryMaker = (data) => {
   const slots = optionOf(data, 'slots')
   const width = optionOf(data, 'width')
-  const floor = optionOf(data, 'floor')
-  const circular = data.options.circular === true
-  const readsBefore = data.options.reads_before === true
+  const floor = FLOORS[String(data.options.variant)]
+  const circular = data.options.shift === 'circular'
+  const readsBefore = data.options.reads === 'before'
   const counts = { read: optionOf(data, 'read_heads'), write: optionOf(data, 'write_heads') }
 
   const address = (who: 'read' | 'write', cells: Vector, before: Vector, told: Instruction): Vector => {
