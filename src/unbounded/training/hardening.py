@@ -61,9 +61,9 @@ class Harden:
     and its discrete machine (`unbounded.models.discretized`). The weights whose machine was best so
     far, the later of two that are equal, are kept, and so are the last ones that hold: those with
     which the model is no worse than at its best by more than `tolerance`. If it holds, what decides
-    is multiplied by `factor`. If it does not, it learns on as it is; if it still does not three looks
-    later, the weights go back to those that did, and factor and learning rate become smaller: its
-    root, and half of it.
+    is multiplied by `factor`. If it does not, it learns on as it is; if it still does not three
+    looks later, the weights go back to those that did, and factor and learning rate become smaller:
+    its root, and half of it.
 
     It is over when the least decided decision on `batch` has at least the certainty `decided`; when
     what decides has been multiplied by `largest` (what is undecided even then, the model hardly
