@@ -5,6 +5,7 @@ import assert from 'node:assert/strict'
 import { existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { after, before, test } from 'node:test'
+import { pathToFileURL } from 'node:url'
 import { build } from 'vite'
 import { launch, openFile } from './browser.js'
 import { machines, pageOf, written } from './pages.js'
@@ -12,6 +13,9 @@ import { machines, pageOf, written } from './pages.js'
 const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium'
 const skip = existsSync(CHROMIUM) ? false : `there is no ${CHROMIUM}`
 const SHOTS = resolve(import.meta.dirname, '../shots')
+// A page that Python wrote: `unbounded explore RUN` of a text.
+const TRACES = process.env.TRACES ?? ''
+const noTrace = TRACES ? false : 'TRACES names no page with traces'
 const REDUCED = { reducedMotion: 'reduce' }
 
 let browser
@@ -192,6 +196,16 @@ inPage('training has a tab', async (page) => {
     runs[0].curves = [{ name: 'loss', unit: 'share', batches: [1, 100, 200], values: [0.1, 0.8, 1] }]
     return runs
   },
+})
+
+test('where there are only traces they are replayed', { skip: skip || noTrace }, async () => {
+  const { page, context, faults } = await openFile(browser, pathToFileURL(TRACES).href, REDUCED)
+  await page.getByRole('slider', { name: 'step', exact: true }).fill('7')
+  assert.match(await page.locator('table.step').textContent(), /Step 8 of 60.*says/)
+  assert.ok(await page.locator('.edit').isHidden())
+  await page.screenshot({ path: join(SHOTS, 'traces.png'), fullPage: true })
+  assert.deepEqual(faults, [])
+  await context.close()
 })
 
 const DAMAGED = {

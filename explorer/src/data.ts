@@ -81,6 +81,27 @@ export interface TaskData {
   rule: RuleData | null
 }
 
+/** Numbers in base64; an int8 is a number of `scale`s. */
+export interface BlockData {
+  shape: number[]
+  encoding: 'float32' | 'float16' | 'int8'
+  data: string
+  scale?: number
+}
+
+/** A trace of version 2, as docs/formats.md has it. */
+export interface TraceData {
+  format: string
+  version: number
+  symbols: string[]
+  said: string[]
+  probability: number[]
+  wanted: (string | null)[]
+  memory: MemoryData
+  initial: Record<string, BlockData>
+  instructions: Record<string, BlockData>
+}
+
 export interface SampleData {
   inputs: number[]
   targets: number[]
@@ -103,7 +124,9 @@ export interface RunData {
   note: string
   task: TaskData
   model: ModelData
-  weights: WeightsData
+  /** Null where there are only traces. */
+  weights: WeightsData | null
+  traces?: TraceData[]
   samples: SampleData[]
   curves: CurveData[]
 }

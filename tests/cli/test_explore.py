@@ -71,6 +71,25 @@ def test_two_runs_in_one_page(
     assert f"wrote {page}" in capsys.readouterr().out
 
 
+def test_the_course_of_training(
+    tmp_path: Path, opened: list[str], capsys: Capture, folder: Path
+) -> None:
+    config = tiny(batches=4, accuracy_every=0, checkpoint_every=1, keep_checkpoints=4)
+    run = train_run(config, root=tmp_path, quiet=True).folder
+    assert main(["explore", str(run), "--course", "--no_open"]) == 0
+    runs = data_of((run / "explore.html").read_text(encoding="utf-8"))["runs"]
+    assert [run["title"] for run in runs] == [
+        f"queue-lstm after {batches} batches" for batches in (1, 2, 3, 4)
+    ]
+    assert runs[0]["weights"] != runs[-1]["weights"]
+    capsys.readouterr()
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    (bare / "config.yaml").write_text((folder / "config.yaml").read_text())
+    said = failing(capsys, "explore", str(bare), "--course")
+    assert "has no checkpoint; train with keep_checkpoints" in said
+
+
 def test_no_browser(
     capsys: Capture, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -167,11 +167,33 @@ def test_a_model_that_the_page_cannot_run() -> None:
         run_data(model, task, "register")
 
 
-def test_a_text_is_no_page(tmp_path: Path) -> None:
+@pytest.fixture
+def text(tmp_path: Path) -> Any:
     for split in ("train", "valid", "test"):
-        (tmp_path / f"{split}.txt").write_text("a b c\n")
-    with pytest.raises(ConfigError, match="too many for a page"):
-        task_data(make_task("text", data=str(tmp_path)), 8)
+        (tmp_path / f"{split}.txt").write_text("a b c d\nb a d c\n" * 20)
+    return make_task("text", data=str(tmp_path))
+
+
+def test_a_text_has_traces_and_no_weights(text: Any) -> None:
+    run = run_data(tiny_model(text, memory="superposition_stack"), text, "text")
+    assert run["weights"] is None
+    assert [len(trace["symbols"]) for trace in run["traces"]] == [60, 60, 60, 20]
+    first = run["traces"][0]
+    assert first["symbols"][:4] == ["<eos>", "a", "b", "c"]
+    assert set(first["symbols"]) <= set(run["task"]["inputs"])
+    assert {*first["said"], *first["wanted"]} <= set(run["task"]["outputs"])
+    assert run["samples"][0]["inputs"][:2] == [0, 1]
+    assert data_of(html([run]))["runs"][0]["traces"][0]["version"] == 2
+
+
+def test_a_text_without_a_memory(text: Any) -> None:
+    with pytest.raises(ConfigError, match="model: it has no memory, of which a trace could be"):
+        run_data(tiny_model(text, memory="none"), text, "text")
+
+
+def test_too_many_symbols() -> None:
+    with pytest.raises(ConfigError, match=r"copy: 10002 symbols are too many for a page"):
+        task_data(make_task("copy", symbols=5000), 8)
 
 
 RULES = {

@@ -33,6 +33,7 @@ export class Model {
   private readonly controller: Controller
 
   constructor(run: Pick<RunData, 'model' | 'weights'>) {
+    if (!run.weights) throw new Error('There are no weights in this page, only traces.')
     this.data = run.model
     this.tensors = unpack(run.weights)
     const { controller, memory } = run.model

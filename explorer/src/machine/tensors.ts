@@ -10,7 +10,7 @@ export interface Tensor {
   data: Numbers
 }
 
-const BYTES = { float16: 2, float32: 4, float64: 8 }
+const BYTES = { int8: 1, float16: 2, float32: 4, float64: 8 }
 
 /** All tensors of a page's weights, by name. */
 export function unpack(weights: WeightsData): Record<string, Tensor> {
@@ -33,12 +33,13 @@ function slice(numbers: Numbers, tensor: TensorData, name: string): Numbers {
 }
 
 /** Numbers from base64, little endian. */
-export function decode(text: string, precision: WeightsData['precision']): Numbers {
+export function decode(text: string, precision: keyof typeof BYTES): Numbers {
   const raw = atob(text)
   const bytes = new Uint8Array(raw.length)
   for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i)
   const count = Math.floor(bytes.length / BYTES[precision])
   const view = new DataView(bytes.buffer)
+  if (precision === 'int8') return Float32Array.from({ length: count }, (_, i) => view.getInt8(i))
   if (precision === 'float64') {
     return Float64Array.from({ length: count }, (_, i) => view.getFloat64(8 * i, true))
   }

@@ -3,6 +3,7 @@
 import type { PageData, RunData } from '../data.ts'
 import { Model } from '../machine/model.ts'
 import { type Plan, planOf, planOfSample, readSymbols, sourceOf, writeSymbols } from '../machine/plan.ts'
+import { Replay } from '../machine/replay.ts'
 import { drawn } from '../machine/rules.ts'
 import { type Moment, readAddress, writeAddress } from './address.ts'
 import { onSchemeChange } from './colours.ts'
@@ -29,7 +30,12 @@ export class App {
     this.moment = readAddress(location.hash)
     this.player = new Player((step) => this.show(step))
     this.setup = new Setup(data, {
-      run: (run) => this.start({ ...this.moment, run, typed: null, sample: 0, step: null, edits: {} }),
+      run: (run) => {
+        // Runs that read the same symbols are seen on the same input, as those of a course are.
+        const same = String(data.runs[run].task.inputs) === String(data.runs[this.moment.run].task.inputs)
+        const input = same ? {} : { typed: null, sample: 0, step: null }
+        this.start({ ...this.moment, run, ...input, edits: {} })
+      },
       beside: (beside) => this.start({ ...this.moment, beside, edits: {} }),
       type: (typed) => this.start({ ...this.moment, typed, step: null, edits: {} }),
       draw: (length) => this.draw(length),
@@ -75,6 +81,11 @@ export class App {
 
   private session(place: number, moment: Moment): Session {
     const run = this.data.runs[place]
+    if (!run.weights) {
+      const replay = new Replay(run, moment.sample)
+      const wanted = replay.steps.map((step) => step.wanted)
+      return new Session(run, { given: [], then: 'stop', wanted, most: wanted.length, prompt: wanted.length }, replay)
+    }
     let model = this.models.get(place)
     if (!model) {
       model = new Model(run)

@@ -27,7 +27,7 @@ export class Editor {
     this.element = el(
       'fieldset', { class: controls.length > 6 ? 'edit many' : 'edit' }, el('legend', {}, 'Change this step by hand'), ...controls, this.forget,
     )
-    this.element.hidden = controls.length === 0
+    this.element.hidden = controls.length === 0 || !session.isLive
   }
 
   show(step: number): void {

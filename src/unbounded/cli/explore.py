@@ -21,6 +21,7 @@ examples:
   unbounded explore                         machines that lie in the package
   unbounded explore RUN                     writes RUN/explore.html and opens it
   unbounded explore RUN OTHER               two runs side by side, on the same input
+  unbounded explore RUN --course            as it was at each checkpoint that it kept
   unbounded explore RUN --export copy.html --no_open
 
 Type an input of your own, press play, and see what is pushed, popped, read and said. The file holds
@@ -40,6 +41,9 @@ def parser(arguments: Sequence[str]) -> Parser:
     made.add_argument("--export", type=str | None, default=None, help="The file to write.")
     made.add_argument("--no_open", action="store_true", help="Do not open it in a browser.")
     made.add_argument("--rounded", action="store_true", help="Of the machine that hardening made.")
+    made.add_argument(
+        "--course", action="store_true", help="The run at the checkpoints that it kept."
+    )
     made.add_argument(
         "--data", type=str | None, default=None, help="Folder of the corpus, if it has moved."
     )
@@ -79,10 +83,13 @@ def run(arguments: Sequence[str]) -> int:
 def _of_folders(given: Namespace) -> tuple[list[dict[str, Any]], Path]:
     """The runs of the folders that are named, and the page's place in the first of them."""
     from unbounded.experiments.run.folder import find_run
-    from unbounded.explorer.run_data import run_of_folder
+    from unbounded.explorer.run_data import course_of_folder, run_of_folder
 
     import_modules([given.imports] if given.imports else [])
     folders = [find_run(name) for name in given.runs]
+    if given.course:
+        moments = [run for folder in folders for run in course_of_folder(folder, data=given.data)]
+        return moments, folders[0] / PAGE
     runs = [run_of_folder(folder, rounded=given.rounded, data=given.data) for folder in folders]
     return runs, folders[0] / PAGE
 

@@ -10,14 +10,16 @@ import torch
 from unbounded.errors import CheckpointError, ConfigError
 from unbounded.experiments.config.check import build_task
 from unbounded.experiments.config.schema import model_name
-from unbounded.experiments.run.evaluate import load_config, load_model
+from unbounded.experiments.run.evaluate import load_config, load_model, read_checkpoint
 from unbounded.experiments.run.plan import plan
 from unbounded.explorer.model_data import model_data, model_tensors
 from unbounded.explorer.task_data import samples_of, task_data
+from unbounded.explorer.trace_data import traced_run
 from unbounded.explorer.weights import in_half, packed
 from unbounded.figures.curves import read_curves
 from unbounded.models.memory_model import MemoryModel
-from unbounded.tasks import LengthRange, Task
+from unbounded.tasks import LengthRange, Task, TextTask
+from unbounded.training.checkpoint import checkpoint_folders
 from unbounded.training.objective import OBJECTIVES
 
 #: Test words that are answered with the weights as they are and with those of the page.
@@ -25,6 +27,8 @@ WORDS: Final = 32
 #: Samples of a run in its page, and the longest that a reader still follows.
 SAMPLES: Final = 8
 _READABLE: Final = 24
+#: Moments of a training in its page, at the most.
+MOMENTS: Final = 6
 
 
 class Agreement(NamedTuple):
@@ -78,6 +82,8 @@ def run_data(
     Raises:
         ConfigError: the page cannot run the model or show the task.
     """
+    if isinstance(task, TextTask):
+        return {**traced_run(model, task, name, title or name), "curves": curves or []}
     trained = task.train_lengths if lengths is None else lengths
     shown = LengthRange(trained.minimum, max(trained.minimum, min(trained.maximum, _READABLE)))
     task_part, model_part = task_data(task, shown.maximum), model_data(model)
@@ -152,6 +158,37 @@ def run_of_folder(
     if source.startswith("checkpoints"):
         made["note"] = f"Not finished: weights of {source}. {made['note']}"
     return made
+
+
+def course_of_folder(folder: Path, *, data: str | None = None) -> list[dict[str, Any]]:
+    """A run at several moments of its training, each as a run of a page: those that it kept.
+
+    Args:
+        folder: of a run whose checkpoints were kept (training.keep_checkpoints). data: as above.
+    Raises:
+        ConfigError: it has no checkpoint. CheckpointError: one cannot be used.
+    """
+    kept = sorted(checkpoint_folders(folder / "checkpoints"))
+    if not kept:
+        raise ConfigError([f"course: {folder} has no checkpoint; train with keep_checkpoints"])
+    count = min(MOMENTS, len(kept))
+    chosen = [kept[(len(kept) - 1) * place // max(1, count - 1)] for place in range(count)]
+    config = load_config(folder)
+    if data is not None:
+        config.machine.data = data
+    planned = plan(config, build_task(config))
+    return [
+        run_data(
+            read_checkpoint(each),
+            planned.task,
+            f"{folder.resolve().name}/{each.name}",
+            title=f"{model_name(config.model)} after {int(each.name.rpartition('-')[2])} batches",
+            seed=config.seed,
+            lengths=planned.train_lengths,
+            curves=_curves(folder) if each is chosen[0] else None,
+        )
+        for each in chosen
+    ]
 
 
 def _curves(folder: Path) -> list[dict[str, Any]]:

@@ -34,7 +34,7 @@ def task_data(task: Task, longest: int) -> dict[str, Any]:
         raise ConfigError(
             [
                 f"task {task.name}: {symbols} symbols are too many for a page, which holds "
-                f"{MOST_SYMBOLS} and no running text; `unbounded evaluate` scores such a run"
+                f"{MOST_SYMBOLS}; `unbounded evaluate` scores such a run"
             ]
         )
     before, after, source = _laid_out(task)
