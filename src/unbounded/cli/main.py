@@ -20,6 +20,7 @@ from unbounded.errors import ChoiceError, NonFiniteError, UnboundedError
 VERBS: Final[dict[str, str]] = {
     "train": "train a model on a task and report on its test split",
     "evaluate": "score a trained run over length ranges",
+    "explore": "watch a trained network at work, in a page that runs it",
     "harden": "make the decisions of a trained run 0 or 1, for greater lengths",
     "actions": "show what the stacks or lists of a run do with an input, step by step",
     "reproduce": "make a paper's table: published values beside measured ones",
