@@ -20,6 +20,7 @@ from unbounded.errors import ChoiceError, NonFiniteError, UnboundedError
 VERBS: Final[dict[str, str]] = {
     "train": "train a model on a task and report on its test split",
     "evaluate": "score a trained run over length ranges",
+    "verify": "find out how far a trained run is right, and where it first errs",
     "actions": "show what the stacks or lists of a run do with an input, step by step",
     "reproduce": "make a paper's table: published values beside measured ones",
     "sample": "show examples of a task, or write them to a file",

@@ -1,0 +1,51 @@
+"""What is looked at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from unbounded.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class VerifyOptions:
+    """How much is looked at.
+
+    Args:
+        most: of streams, the greatest n of which every sequence is taken, while there are few.
+        symbols_each: of streams, symbols of all sequences of one n beyond which they are drawn.
+        alphabet: of sources, symbols of the small alphabet whose every word is taken.
+        longest: of sources and of words of brackets, the greatest length of which every one is.
+        times: multiples of the longest length of training at which sequences are drawn.
+        count: sequences drawn at each.
+        seed: of what is drawn.
+    Raises:
+        ConfigError: an option is out of range; all faults together.
+    """
+
+    most: int = 2000
+    symbols_each: int = 25_000
+    alphabet: int = 2
+    longest: int = 10
+    times: tuple[float, ...] = (2, 4, 10, 100)
+    count: int = 100
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        faults = [
+            f"{name}: expected an integer of at least {least}, got {getattr(self, name)!r}"
+            for name, least in (
+                ("most", 0),
+                ("symbols_each", 0),
+                ("alphabet", 1),
+                ("longest", 0),
+                ("count", 1),
+                ("seed", 0),
+            )
+            if not isinstance(getattr(self, name), int) or getattr(self, name) < least
+        ]
+        faults += [
+            f"times: expected numbers above 0, got {time!r}" for time in self.times if not time > 0
+        ]
+        if faults:
+            raise ConfigError(faults)

@@ -1,0 +1,89 @@
+"""From the margins at some lengths the length at which the first error is to be expected.
+
+A line is laid through them that few odd points cannot turn (the median of the slopes between all
+pairs: Theil 1950, Sen 1968). What a strength of 0.999 leaves of a row adds up with each step, so
+that margins fall with the length itself; where such rests have either sign they add up with its
+square root; and what a controller forgets goes with the logarithm. So the line is laid on each of
+these scales, on the shorter half of the lengths, and the scale whose line is nearest to the longer
+half is taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+#: Scale of the lengths -> what a length is on it, and back.
+SCALES: Final[dict[str, tuple[Callable[[float], float], Callable[[float], float]]]] = {
+    "linear": (float, float),
+    "root": (math.sqrt, lambda place: place**2),
+    "logarithm": (math.log, math.exp),
+}
+#: Fewer lengths than these make no trend.
+LEAST: Final = 4
+#: A margin that would reach 0 beyond this length is said to have no end.
+FARTHEST: Final = 1e9
+# More lengths than these do not change a median of slopes; their pairs would take long.
+_MOST = 200
+
+
+class Trend(NamedTuple):
+    """How a margin goes with the length.
+
+    Fields:
+        scale: one of SCALES.
+        slope: of the margin for each unit on it.
+        reaches_zero: the length at which the line is 0; None where it never comes so far.
+        lengths: the shortest and the longest that it was laid through.
+    """
+
+    scale: str
+    slope: float
+    reaches_zero: float | None
+    lengths: tuple[int, int]
+
+
+def trend_of(lengths: Sequence[int], margins: Sequence[float]) -> Trend | None:
+    """The trend of margins, one for each of the lengths; None of fewer than LEAST lengths.
+
+    A slope whose interval of 95 % holds 0 is none: the margin is then said never to reach 0.
+
+    Args:
+        lengths: rising, at least 1.
+        margins: finite.
+    """
+    if len(lengths) < LEAST:
+        return None
+    kept = np.unique(np.linspace(0, len(lengths) - 1, _MOST).round().astype(int))
+    points = [(lengths[place], margins[place]) for place in kept]
+    half = max(len(points) // 2, 2)
+
+    def distance(scale: str) -> float:
+        to = SCALES[scale][0]
+        slope, start, _ = _line(points[:half], to)
+        return float(np.median([abs(start + slope * to(n) - m) for n, m in points[half:]]))
+
+    scale = min(SCALES, key=distance)
+    to, back = SCALES[scale]
+    slope, start, highest = _line(points, to)
+    end = None
+    if slope < 0 and highest < 0:
+        place = -start / slope
+        # What is too far for the scale's own numbers is too far altogether.
+        far = place > to(FARTHEST)
+        end = None if far else max(back(max(place, 0.0)), 1.0)
+    return Trend(scale, slope, end, (int(lengths[0]), int(lengths[-1])))
+
+
+def _line(
+    points: Sequence[tuple[int, float]], to: Callable[[float], float]
+) -> tuple[float, float, float]:
+    """Slope, start, and the upper end of the slope's interval."""
+    from scipy.stats import theilslopes
+
+    places, margins = [to(n) for n, _ in points], [margin for _, margin in points]
+    line = theilslopes(margins, places)
+    return float(line.slope), float(line.intercept), float(line.high_slope)
