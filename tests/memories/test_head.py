@@ -28,9 +28,14 @@ DECISIONS = {
 }
 
 
+#: What a memory must be told.
+SIZES = {name: {"width": 3} for name in ("stack", "queue", "deque", "quiet_deque")}
+SIZES |= {name: {"count": 2, "depth": 2} for name in ("superposition_stack", "superposition_list")}
+
+
 @pytest.mark.parametrize("name", MEMORIES)
 def test_every_memory_says_which_of_its_heads_decide(name):
-    heads = MEMORIES[name]().heads
+    heads = MEMORIES[name](**SIZES.get(name, {})).heads
     assert {head.name for head in heads if head.decision} == DECISIONS[name]
     assert all(head.can_harden for head in heads if head.decision)
 

@@ -24,9 +24,9 @@ from unbounded.memories.tape_variants import VARIANTS, chosen_activations
 SHIFTS: Final = ("circular", "zero")
 READS: Final = ("after", "before")
 #: What every cell holds at first.
+SMALL: Final = 1e-6
 #: The kinds of head that choose; what a key or a sharpening says is a quantity.
 _DECISIONS: Final = ("gate", "shift", "erase")
-SMALL: Final = 1e-6
 
 
 @portable
