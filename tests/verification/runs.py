@@ -10,6 +10,7 @@ from unbounded.experiments.config.check import build_task
 from unbounded.experiments.config.schema import ModelConfig, RunConfig, config_hash, to_dict
 from unbounded.experiments.run.folder import save_model, write_config
 from unbounded.machines import MACHINES
+from unbounded.machines.assembly import SCALE
 from unbounded.models import MemoryModel
 from unbounded.training.files import json_text, write_text
 
@@ -21,9 +22,8 @@ def softened(model: MemoryModel, certainty: float, *heads: str) -> MemoryModel:
     for head in layer.memory.heads:
         if head.name in heads:
             rows = layer.heads.rows(head.name)
-            scale = layer.heads.weight[rows].abs().max()
             extra = math.log(head.shape[-1] - 1) if head.activation == "softmax" else 0.0
-            layer.heads.weight[rows] *= (factor + extra) / scale
+            layer.heads.weight[rows] *= (factor + extra) / SCALE
     return model
 
 

@@ -140,6 +140,7 @@ def test_the_command(tmp_path, capsys):
     assert report["weights"] == "model"
     assert report["proven"] == [
         {"lengths": "1:12", "count": 12},
+        {"lengths": "19", "count": 1},
         {"lengths": "38", "count": 1},
     ]
     assert (report["right_up_to"], report["first_error"]) == (38, None)

@@ -18,7 +18,7 @@ _DESCRIPTION = """Find out how far a trained network is right, and how near its 
 examples:
   unbounded verify RUN
   unbounded verify RUN --most 300
-  unbounded verify RUN --alphabet 3 --longest 7 --times 2,10 --count 20
+  unbounded verify RUN --alphabet 3 --times 2,10 --count 20
 
 Of streams every sequence of each n is taken, from a fresh memory, while there are few: of a^n b^n
 every n to 2000. Of sources every word of a small alphabet, of brackets every word. Beyond, words
@@ -37,17 +37,16 @@ def parser(arguments: Sequence[str]) -> Parser:
     made.add_argument(
         "run", type=str, help="The run's folder, or the beginning of its name in runs/."
     )
-    made.add_argument("--most", type=int, default=2000, help="Of streams: the greatest n.")
+    made.add_argument(
+        "--most", type=int, default=2000, help="The greatest length that is taken whole."
+    )
     made.add_argument(
         "--symbols_each",
         type=int,
-        default=25_000,
-        help="Of streams: symbols of all sequences of one n beyond which they are drawn.",
+        default=50_000,
+        help="Symbols of all sequences of one length beyond which they are drawn.",
     )
     made.add_argument("--alphabet", type=int, default=2, help="Of sources: symbols of the words.")
-    made.add_argument(
-        "--longest", type=int, default=10, help="Of sources and brackets: the longest words."
-    )
     made.add_argument(
         "--times",
         type=str,
@@ -74,7 +73,7 @@ def run(arguments: Sequence[str]) -> int:
     times = _times(given.times, faults)
     from unbounded.verification import VerifyOptions, text_of
 
-    names = ("most", "symbols_each", "alphabet", "longest", "count", "seed")
+    names = ("most", "symbols_each", "alphabet", "count", "seed")
     options = None
     try:
         options = VerifyOptions(**{name: getattr(given, name) for name in names}, times=times)

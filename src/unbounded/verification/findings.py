@@ -30,8 +30,8 @@ class Finding:
         count, right: sequences, and those of which every judged symbol is right.
         margin: the least margin of an answer.
         certainty: of the least decided decision; None where nothing is decided.
-        displaced: the greatest share by which a reading is displaced; None where it was not looked
-            at.
+        displaced: the greatest share by which a reading is displaced, in some of the sequences
+            where they are many; None where it was not looked at.
         wrong: the first sequence that is not right, in symbols; None where all are.
         course: least margins over the steps; see `course_of`.
     """

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from unbounded.layers import MemoryRNN
+from unbounded.layers import MemoryRNN, MemoryRNNState
 from unbounded.memories import Memory
 from unbounded.memories.head import Head
-from unbounded.memories.state import index_state
+from unbounded.memories.state import index_state, map_state
 from unbounded.models.discrete import sequence_model
 
 
@@ -104,9 +104,10 @@ class Network:
 
 def pick(state: Any, rows: Tensor) -> Any:
     """The rows of a state, of a layer with a memory or of one without."""
-    if isinstance(state, Tensor):
-        return state[rows]
-    return index_state(state, rows)
+    if isinstance(state, MemoryRNNState):
+        return index_state(state, rows)
+    # A deep LSTM has the layer first: [L, B, H].
+    return map_state(lambda part: part[:, rows] if part.dim() == 3 else part[rows], state)
 
 
 def whole(head: Head, field: Tensor) -> Tensor:

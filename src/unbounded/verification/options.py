@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from unbounded.errors import ConfigError
+
+#: Shares of the longest length of training at which sequences are drawn too.
+SHORTER: Final = (0.125, 0.25, 0.5, 1.0)
 
 
 @dataclass(frozen=True)
@@ -12,10 +16,9 @@ class VerifyOptions:
     """How much is looked at.
 
     Args:
-        most: of streams, the greatest n of which every sequence is taken, while there are few.
-        symbols_each: of streams, symbols of all sequences of one n beyond which they are drawn.
+        most: the greatest length of which every sequence is taken, while there are few.
+        symbols_each: symbols of all sequences of one length beyond which they are drawn.
         alphabet: of sources, symbols of the small alphabet whose every word is taken.
-        longest: of sources and of words of brackets, the greatest length of which every one is.
         times: multiples of the longest length of training at which sequences are drawn.
         count: sequences drawn at each.
         seed: of what is drawn.
@@ -24,9 +27,8 @@ class VerifyOptions:
     """
 
     most: int = 2000
-    symbols_each: int = 25_000
+    symbols_each: int = 50_000
     alphabet: int = 2
-    longest: int = 10
     times: tuple[float, ...] = (2, 4, 10, 100)
     count: int = 100
     seed: int = 1
@@ -38,7 +40,6 @@ class VerifyOptions:
                 ("most", 0),
                 ("symbols_each", 0),
                 ("alphabet", 1),
-                ("longest", 0),
                 ("count", 1),
                 ("seed", 0),
             )
@@ -49,3 +50,12 @@ class VerifyOptions:
         ]
         if faults:
             raise ConfigError(faults)
+
+    def drawn_lengths(self, trained: int) -> list[int]:
+        """The lengths at which sequences are drawn, rising.
+
+        Beside the multiples an eighth, a quarter, a half and the whole of the longest length of
+        training, where a trend has to begin.
+        """
+        times = (*self.times, *(SHORTER if self.times else ()))
+        return sorted({length for time in times if (length := round(time * trained)) > 0})

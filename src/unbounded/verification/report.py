@@ -117,11 +117,16 @@ def _proven(report: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _sampled(drawn: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    alike: dict[tuple[int, int], list[Mapping[str, Any]]] = {}
     for row in drawn:
-        low, high = row["right_share_95"]
+        alike.setdefault((row["right"], row["count"]), []).append(row)
+    for (right, count), rows in alike.items():
+        low, high = rows[0]["right_share_95"]
+        lengths = ", ".join(str(row["length"]) for row in rows)
+        each = " each" if len(rows) > 1 else ""
         yield (
-            f"sampled: {row['right']} of {row['count']} drawn sequences of length "
-            f"{row['length']} are right, 95 % interval {low:.3f} to {high:.3f}"
+            f"sampled: {right} of {count} drawn sequences{each} of length {lengths} are right, "
+            f"95 % interval {low:.3f} to {high:.3f}"
         )
 
 
@@ -144,4 +149,6 @@ def _extrapolated(report: Mapping[str, Any]) -> Iterator[str]:
         when = "no margin goes to 0"
         if part["first_error"] is not None:
             when = f"the first error near length {part['first_error']}: {_FAILS[part['by']]}"
+        if name == "from_half":
+            when += f" (right up to {report['right_up_to']})"
         yield (f"extrapolated from {from_what} the lengths that are right, up to {longest}: {when}")

@@ -7,7 +7,6 @@ taken; of others, as memorization, every sequence of the small n, and beyond som
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -20,9 +19,8 @@ from unbounded.tasks.streams import Sequences, lay_out_alone
 from unbounded.verification.findings import Finding, assess, course_of
 from unbounded.verification.margins import ReadingRange
 from unbounded.verification.options import VerifyOptions
+from unbounded.verification.shared import CHUNK_TOKENS, joined, shortened
 
-#: Most padded tokens of a batch.
-CHUNK_TOKENS = 65536
 # So many n have their readings looked at, spread evenly on a logarithmic scale.
 _READ = 40
 
@@ -61,8 +59,7 @@ def stream_findings(
             waiting, tokens = [], 0
     if waiting:
         yield from _every(model, task, waiting, None)
-    trained = task.train_lengths.maximum
-    for n in sorted({round(time * trained) for time in options.times}):
+    for n in options.drawn_lengths(task.train_lengths.maximum):
         if n <= last or n < source.shortest:
             continue
         there = source.count_of(n)
@@ -159,23 +156,6 @@ def _drawn(
     return joined(parts)
 
 
-def joined(parts: list[Finding]) -> Finding:
-    """Findings at one length as one."""
-
-    def all_of(name: str) -> list[float]:
-        return [value for part in parts if (value := getattr(part, name)) is not None]
-
-    return replace(
-        parts[0],
-        count=sum(part.count for part in parts),
-        right=sum(part.right for part in parts),
-        margin=min(part.margin for part in parts),
-        certainty=min(all_of("certainty"), default=None),
-        displaced=max(all_of("displaced"), default=None),
-        wrong=next((part.wrong for part in parts if part.wrong is not None), None),
-    )
-
-
 def _together(batches: list[Batch]) -> Batch:
     """The rows of several batches as one."""
     steps = max(batch.inputs.shape[1] for batch in batches)
@@ -192,11 +172,3 @@ def _text(task: StreamTask, batch: Batch, row: int) -> str:
     """A sequence in symbols, without what it read first, the end of another one."""
     tokens = batch.inputs[row, 1 : int(batch.lengths[row])].tolist()
     return shortened([task.input_vocabulary[token] for token in tokens])
-
-
-def shortened(symbols: list[str], most: int = 40) -> str:
-    """Symbols as a text, the middle of which is left out where they are many."""
-    if len(symbols) <= most:
-        return " ".join(symbols)
-    left = " ".join(symbols[: most // 2])
-    return f"{left} ... {' '.join(symbols[-(most // 2) :])} ({len(symbols)} symbols)"

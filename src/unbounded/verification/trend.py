@@ -1,11 +1,13 @@
 """From the margins at some lengths the length at which the first error is to be expected.
 
 A line is laid through them that few odd points cannot turn (the median of the slopes between all
-pairs: Theil 1950, Sen 1968). What a strength of 0.999 leaves of a row adds up with each step, so
-that margins fall with the length itself; where such rests have either sign they add up with its
-square root; and what a controller forgets goes with the logarithm. So the line is laid on each of
-these scales, on the shorter half of the lengths, and the scale whose line is nearest to the longer
-half is taken.
+pairs: Theil 1950, Sen 1968). On which scale of the lengths it is a line depends on what drifts.
+What a strength of 0.999 leaves of a row adds up with each step, so that margins fall with the
+length itself; where such rests have either sign they add up with its square root, and so does the
+width of a mixture, under which a margin falls with 1 over the square root and need not end; what
+a controller forgets goes with the logarithm. So a line is laid on each of these scales through the
+shorter half of the lengths, and the scale whose line comes nearest to the longer half is taken,
+unless its line through all of them is 0 where there was no error.
 """
 
 from __future__ import annotations
@@ -19,8 +21,12 @@ import numpy as np
 #: Scale of the lengths -> what a length is on it, and back.
 SCALES: Final[dict[str, tuple[Callable[[float], float], Callable[[float], float]]]] = {
     "linear": (float, float),
-    "root": (math.sqrt, lambda place: place**2),
+    "root": (math.sqrt, lambda place: max(place, 0.0) ** 2),
     "logarithm": (math.log, math.exp),
+    "one over root": (
+        lambda length: -1 / math.sqrt(length),
+        lambda place: math.inf if place >= 0 else place**-2,
+    ),
 }
 #: Fewer lengths than these make no trend.
 LEAST: Final = 4
@@ -52,13 +58,13 @@ def trend_of(lengths: Sequence[int], margins: Sequence[float]) -> Trend | None:
     A slope whose interval of 95 % holds 0 is none: the margin is then said never to reach 0.
 
     Args:
-        lengths: rising, at least 1.
-        margins: finite.
+        lengths: rising, at least 1; all is right at each of them.
+        margins: finite, one for each.
     """
     if len(lengths) < LEAST:
         return None
     kept = np.unique(np.linspace(0, len(lengths) - 1, _MOST).round().astype(int))
-    points = [(lengths[place], margins[place]) for place in kept]
+    points = [(int(lengths[place]), float(margins[place])) for place in kept]
     half = max(len(points) // 2, 2)
 
     def distance(scale: str) -> float:
@@ -66,16 +72,20 @@ def trend_of(lengths: Sequence[int], margins: Sequence[float]) -> Trend | None:
         slope, start, _ = _line(points[:half], to)
         return float(np.median([abs(start + slope * to(n) - m) for n, m in points[half:]]))
 
-    scale = min(SCALES, key=distance)
+    trends = [_on_scale(scale, points) for scale in sorted(SCALES, key=distance)]
+    # A line that is 0 where nothing went wrong is not how it goes on.
+    last = lengths[-1]
+    possible = [t for t in trends if t.reaches_zero is None or t.reaches_zero > last]
+    return possible[0] if possible else trends[0]
+
+
+def _on_scale(scale: str, points: Sequence[tuple[int, float]]) -> Trend:
     to, back = SCALES[scale]
     slope, start, highest = _line(points, to)
     end = None
-    if slope < 0 and highest < 0:
-        place = -start / slope
-        # What is too far for the scale's own numbers is too far altogether.
-        far = place > to(FARTHEST)
-        end = None if far else max(back(max(place, 0.0)), 1.0)
-    return Trend(scale, slope, end, (int(lengths[0]), int(lengths[-1])))
+    if slope < 0 and highest < 0 and -start / slope < to(FARTHEST):
+        end = max(back(-start / slope), 1.0)
+    return Trend(scale, slope, end, (points[0][0], points[-1][0]))
 
 
 def _line(
@@ -84,6 +94,8 @@ def _line(
     """Slope, start, and the upper end of the slope's interval."""
     from scipy.stats import theilslopes
 
+    if len({margin for _, margin in points}) == 1:
+        return 0.0, points[0][1], 0.0
     places, margins = [to(n) for n, _ in points], [margin for _, margin in points]
     line = theilslopes(margins, places)
     return float(line.slope), float(line.intercept), float(line.high_slope)

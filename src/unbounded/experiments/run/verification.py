@@ -64,8 +64,8 @@ def verify_run(
     findings: list[Finding] = []
     finished = False
     try:
-        for found in findings_of(model, task, options, look):
-            findings.append(found)
+        # What is there when it is interrupted stays.
+        findings.extend(findings_of(model, task, options, look))
         finished = True
     except KeyboardInterrupt:
         if not findings:
