@@ -33,7 +33,7 @@ from unbounded.figures import (
     read_curves,
 )
 from unbounded.layers.recurrence import Recorder
-from unbounded.models import discretized, scale_actions
+from unbounded.models import discretized, sharpen
 from unbounded.tasks import LengthRange, StreamTask, make_task
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -81,7 +81,7 @@ def counter_images() -> list[Path]:
     groups = {}
     for sharpness in (0.4, 0.5, 0.6):
         soft = counter()
-        scale_actions(soft, sharpness)
+        sharpen(soft, sharpness)
         groups[f"PUSH and POP decided to {1 / (1 + math.exp(-9 * sharpness)):.3f}"] = soft
     groups["discretized"] = discretized(counter())
     accuracies = {

@@ -45,7 +45,7 @@ def test_the_examples_run_as_they_stand(capsys):
 
 
 def test_the_examples_of_rounding_run_as_they_stand(capsys):
-    space = run_examples(ROOT / "docs" / "rounding.md", 3)
+    space = run_examples(ROOT / "docs" / "hardening.md", 3)
     assert len(space["found"].removed) + space["found"].model.sequence.layer.memory.count == 3
     removed, head, *rows = capsys.readouterr().out.splitlines()
     assert removed == str(space["found"].removed)
@@ -55,7 +55,7 @@ def test_the_examples_of_rounding_run_as_they_stand(capsys):
 
 def test_what_rounding_says_of_the_batch_of_least_decided_is_so():
     """Item 25: the page did not say which batch, and its own `streams` was none."""
-    space = run_examples(ROOT / "docs" / "rounding.md", 3)
+    space = run_examples(ROOT / "docs" / "hardening.md", 3)
     assert least_decided(space["machine"], space["streams"].batch) in (0.5, 1.0)
     assert 1 / 3 < least_decided(space["model"], space["streams"].batch) < 1
 

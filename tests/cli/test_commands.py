@@ -240,14 +240,17 @@ def test_a_run_on_streams_says_what_can_be_done_next(capsys: Capture, tmp_path: 
     file.write_text(json.dumps(to_dict(config)))
     command = ["train", "--config", str(file), "--runs", str(tmp_path)]
     assert main(command) == 0
-    *_, first, second, _, options = capsys.readouterr().out.splitlines()
+    *_, first, second = capsys.readouterr().out.splitlines()
     for line in (first, second):
-        program, *arguments = line.split()
+        program, *arguments = line.partition("#")[0].split()
         assert program == "unbounded"
         assert main(arguments) == 0
-    capsys.readouterr()
-    assert options.split()[-2:] == ["--rounding.learning_rate", "0.2"]
-    assert main([*command, *options.split(), "--rounding.batches", "1", "--restarts", "1"]) == 0
+    said = capsys.readouterr().out
+    assert "as trained:" in said
+    assert "hardened" in said
+    assert failing(capsys, *arguments).endswith("--overwrite hardens it anew\n")
+    options = ["--harden", "--rounding.batches", "1", "--restarts", "1"]
+    assert main([*command, *options]) == 0
     program, *arguments = capsys.readouterr().out.splitlines()[-1].split()
     assert arguments[-1] == "--rounded"
     assert main(arguments) == 0

@@ -196,7 +196,7 @@ def test_rounding_follows_training_and_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = tiny_streams(batches=2)
-    config.rounding = RoundingConfig(batches=6, every=2, factor=3.0, most_removals=3)
+    config.rounding = RoundingConfig(batches=6, every=2, factor=3.0, tolerance=1.0, most_removals=3)
     heard: dict[str, list[dict[str, Any]]] = {"": [], "rounding/": []}
     afters: dict[str, int] = {}
 
@@ -296,5 +296,7 @@ def tiny_batch(config: RunConfig) -> Batch:
 
 
 def test_what_was_not_rounded_says_so(finished: Path) -> None:
-    with pytest.raises(CheckpointError, match="has no rounded model; train it with --rounding"):
+    with pytest.raises(
+        CheckpointError, match=r"has no hardened model; `unbounded harden .*` makes one"
+    ):
         evaluate_run(finished, rounded=True)

@@ -20,6 +20,7 @@ from unbounded.errors import ChoiceError, NonFiniteError, UnboundedError
 VERBS: Final[dict[str, str]] = {
     "train": "train a model on a task and report on its test split",
     "evaluate": "score a trained run over length ranges",
+    "harden": "make the decisions of a trained run 0 or 1, for greater lengths",
     "verify": "find out how far a trained run is right, and where it first errs",
     "actions": "show what the stacks or lists of a run do with an input, step by step",
     "reproduce": "make a paper's table: published values beside measured ones",
@@ -30,7 +31,7 @@ VERBS: Final[dict[str, str]] = {
 }
 
 #: The verbs whose work goes on when their output is no longer read.
-WORKING: Final = ("train", "reproduce")
+WORKING: Final = ("train", "harden", "reproduce")
 
 _HELP = """usage: unbounded VERB [options]
 

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 from jsonargparse import Namespace
 
 from unbounded.cli.defaults import FLAGS, Beginning, begin, import_modules
+from unbounded.cli.harden import hardened_text
 from unbounded.cli.parsing import Parser, parse
 from unbounded.errors import ConfigError
 from unbounded.experiments.config import plain_yaml
+from unbounded.experiments.config.harden import with_hardening
 from unbounded.experiments.config.presets import PRESETS
 from unbounded.experiments.config.schema import RunConfig, from_dict, to_dict
 
@@ -25,7 +27,7 @@ _DESCRIPTION = """Train a model on a task until it is solved or out of budget.
 
 examples:
   unbounded train copy
-  unbounded train anbn
+  unbounded train anbn --harden
   unbounded train anbn --restarts 5 --jobs 2
   unbounded train anbn --protocol paper --training.update symbol
   unbounded train penn_treebank --data DIR
@@ -54,6 +56,7 @@ _FIRST = (
     "--seed",
     "--data",
     "--runs",
+    "--harden",
     "--restarts",
     "--jobs",
     "--resume",
@@ -116,6 +119,11 @@ def _bare_parser() -> Parser:
         help="Train so many seeds, from --seed on, and report each; the best is chosen by "
         "validation.",
     )
+    made.add_argument(
+        "--harden",
+        action="store_true",
+        help="Make the decisions of the trained memory 0 or 1, as --rounding.* says.",
+    )
     made.add_argument("--jobs", type=int, default=1, help="Restarts at once, one thread each.")
     made.add_argument("--resume", action="store_true", help="Go on with an existing run.")
     made.add_argument("--overwrite", action="store_true", help="Replace an existing run.")
@@ -158,6 +166,8 @@ def run(arguments: Sequence[str]) -> int:
     if given.data is not None:
         given.machine.data = given.data
     config = _config(given, beginning.task)
+    if given.harden and config is not None:
+        config = with_hardening(config)
     if print_only and config is not None and not faults:
         print(plain_yaml.dump(to_dict(config)), end="")
         return 0
@@ -223,7 +233,7 @@ def _train(config: RunConfig, task: Task, given: Namespace, modules: Sequence[st
         print(f"this run is finished: {result.report['stopped']}")
     print(table(result.report))
     if "rounded" in result.report:
-        print("\nafter rounding:")
+        print(f"\n{hardened_text(result.report['rounded'])}")
         print(table({**result.report, **result.report["rounded"]}))
     print(f"run folder: {result.folder}")
     _say_next(config, task, result.folder, given.quiet)
@@ -231,24 +241,23 @@ def _train(config: RunConfig, task: Task, given: Namespace, modules: Sequence[st
 
 
 def _say_next(config: RunConfig, task: Task, folder: Path, quiet: bool) -> None:
-    """Show what can be done with a run whose memory has actions to look at and to round."""
-    from unbounded.experiments.config.check_training import has_actions
+    """Show what can be done with a run whose memory decides something."""
+    from unbounded.evaluation import scoring_of
+    from unbounded.experiments.config.check_training import decides, has_actions
     from unbounded.tasks import LengthRange
 
-    if quiet or task.layout != "stream" or not has_actions(config):
+    if quiet or not decides(config):
         return
-    shortest = task.train_lengths.minimum
-    short = LengthRange(shortest, shortest + 2)
-    ((source, target),) = task.examples(config.seed, "test", 0, 1, short)
-    symbols, rounded = shlex.quote("".join((*source, *target))), config.rounding.batches > 0
     print("next:")
-    print(f"  unbounded actions {folder} {symbols}{' --rounded' if rounded else ''}")
-    if not rounded:
-        # As in the tiers of joulin2015.
-        rate = config.training.learning_rate / 5
-        print(f"  unbounded evaluate {folder} --discretize")
-        print("  train again with these options too, for a discrete machine (docs/rounding.md):")
-        print(f"    --rounding.batches 60 --rounding.every 1 --rounding.learning_rate {rate:g}")
+    rounded = config.rounding.batches > 0
+    if task.layout == "stream" and has_actions(config):
+        shortest = task.train_lengths.minimum
+        short = LengthRange(shortest, shortest + 2)
+        ((source, target),) = task.examples(config.seed, "test", 0, 1, short)
+        symbols = shlex.quote("".join((*source, *target)))
+        print(f"  unbounded actions {folder} {symbols}{' --rounded' if rounded else ''}")
+    if not rounded and scoring_of(task.scoring).rounds:
+        print(f"  unbounded harden {folder}    # decisions made wholly, for greater lengths")
 
 
 def _config(given: Namespace, task: str | None) -> RunConfig | None:

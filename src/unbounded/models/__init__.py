@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from unbounded.models.discrete import discretized, least_decided, scale_actions
+from unbounded.models.decisions import certainties, least_decided
+from unbounded.models.discrete import discretized, sharpen
 from unbounded.models.generation import generate
 from unbounded.models.initialization import draw_sums
 from unbounded.models.sequence_model import SequenceModel
@@ -15,11 +16,12 @@ if TYPE_CHECKING:
 __all__ = [
     "MemoryModel",
     "SequenceModel",
+    "certainties",
     "discretized",
     "draw_sums",
     "generate",
     "least_decided",
-    "scale_actions",
+    "sharpen",
 ]
 
 

@@ -4,6 +4,7 @@ The loop and the checkpoints need accelerate and are imported from their own mod
 """
 
 from unbounded.training.curricula import Growing, OneLength
+from unbounded.training.hardening import Harden
 from unbounded.training.objective import (
     OBJECTIVES,
     Objective,
@@ -15,7 +16,6 @@ from unbounded.training.objective import (
 from unbounded.training.optimizers import OPTIMIZERS, SCHEDULES, make_optimizer, make_schedule
 from unbounded.training.options import PhaseOptions
 from unbounded.training.plateau import HalveOnPlateau
-from unbounded.training.rounding import RoundActions
 from unbounded.training.signals import Interrupted
 from unbounded.training.state import LoopState
 from unbounded.training.stopping import (
@@ -33,12 +33,12 @@ __all__ = [
     "SCHEDULES",
     "Growing",
     "HalveOnPlateau",
+    "Harden",
     "Interrupted",
     "LoopState",
     "Objective",
     "OneLength",
     "PhaseOptions",
-    "RoundActions",
     "StopRule",
     "WhenConverged",
     "WhenHopeless",

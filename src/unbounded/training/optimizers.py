@@ -139,3 +139,16 @@ def make_schedule(
         raise ChoiceError("schedule", name, SCHEDULES)
     factor: Any = SCHEDULES[name](batches, tail_batches)
     return torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
+
+
+def scale_rate(
+    optimizer: torch.optim.Optimizer,
+    schedule: torch.optim.lr_scheduler.LRScheduler,
+    factor: float,
+) -> None:
+    """Multiply the learning rate, now and for the batches to come."""
+    for group in optimizer.param_groups:
+        group["lr"] *= factor
+    # A schedule multiplies its base rates anew at each batch; accelerate wraps it.
+    schedule = getattr(schedule, "scheduler", schedule)
+    schedule.base_lrs = [rate * factor for rate in schedule.base_lrs]

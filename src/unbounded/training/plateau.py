@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from unbounded.training.backup import Backup
+from unbounded.training.optimizers import scale_rate
 from unbounded.training.state import LoopState
 from unbounded.training.stopping import Assess, Record
 
@@ -111,7 +112,7 @@ class HalveOnPlateau:
             self._backup.keep()
         elif worse and batch > self._hold:
             self._waited = 0
-            self._scale_rate()
+            scale_rate(self._optimizer, self._schedule, self._factor)
             if self._restoring:
                 self.restore()
 
@@ -139,10 +140,3 @@ class HalveOnPlateau:
 
     def _rate(self) -> float:
         return float(self._optimizer.param_groups[0]["lr"])
-
-    def _scale_rate(self) -> None:
-        for group in self._optimizer.param_groups:
-            group["lr"] *= self._factor
-        # A schedule multiplies its base rates anew at each batch; accelerate wraps it.
-        schedule = getattr(self._schedule, "scheduler", self._schedule)
-        schedule.base_lrs = [rate * self._factor for rate in schedule.base_lrs]

@@ -237,9 +237,10 @@ def describe(line: dict[str, Any]) -> str:
         )
     if line["kind"] == "rounding":
         return (
-            f"batch {line['batch']}: rounded, validation {line['validation_loss_discrete']:.4f} "
-            f"(best {line['best_validation_loss_discrete']:.4f}), sharpness "
-            f"{line['sharpness']:.3g}, least decided action {line['least_action_weight']:.4f}"
+            f"batch {line['batch']}: validation {line['validation_loss']:.4f}, as a discrete "
+            f"machine {line['validation_loss_discrete']:.4f} (best "
+            f"{line['best_validation_loss_discrete']:.4f}), sharpness {line['sharpness']:.3g}, "
+            f"least decided {line['least_action_weight']:.4f}"
         )
     return (
         f"batch {line['batch']}: coarse {line['accuracy_coarse']:.3f}, "

@@ -13,6 +13,7 @@ from unbounded.layers import MemoryRNN, MemoryRNNState
 from unbounded.memories import Memory
 from unbounded.memories.head import Head
 from unbounded.memories.state import index_state, map_state
+from unbounded.models.decisions import controller_outputs
 from unbounded.models.discrete import sequence_model
 
 
@@ -42,13 +43,10 @@ class Network:
 
     def __init__(self, model: nn.Module) -> None:
         self._sequence = copy.deepcopy(sequence_model(model)).eval().requires_grad_(False)
-        self._readout: nn.Module | None = None
-        layer: Any = self._sequence.layer
-        self.memory: Memory[Any, Any] | None = None
-        if isinstance(layer, MemoryRNN):
-            self.memory = layer.memory
-            # The layer then gives its hidden units, which the heads are of.
-            self._readout, layer.readout = layer.readout, None
+        layer = self._sequence.layer
+        self.memory: Memory[Any, Any] | None = (
+            layer.memory if isinstance(layer, MemoryRNN) else None
+        )
 
     @property
     def decisions(self) -> tuple[Head, ...]:
@@ -64,8 +62,11 @@ class Network:
             inputs: tokens, int64 [B, T].
             state: as an earlier call returned it; None begins anew.
         """
-        hidden, state = self._sequence.hidden(inputs, state)
-        output = hidden if self._readout is None else torch.tanh(self._readout(hidden))
+        layer = self._sequence.layer
+        hidden, state = controller_outputs(self._sequence, inputs, state)
+        output = hidden
+        if isinstance(layer, MemoryRNN):
+            output = layer.read_out(hidden.transpose(0, 1), None).transpose(0, 1)
         steps = Steps(hidden, self._sequence.output(output), self._instruction(hidden, inputs))
         return steps, state
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from functools import partial
+from typing import Any
 
 from unbounded.evaluation.scorings import Scoring
 from unbounded.experiments.config.checking import (
@@ -13,7 +14,7 @@ from unbounded.experiments.config.checking import (
     check_number,
 )
 from unbounded.experiments.config.schema import RunConfig, TrainingConfig
-from unbounded.memories import SuperpositionMemory
+from unbounded.memories import Memory, SuperpositionMemory
 from unbounded.models.model_parts import make_memory
 from unbounded.tasks import LengthRange
 from unbounded.training.optimizers import (
@@ -173,7 +174,7 @@ def symbol_update_faults(config: RunConfig) -> list[str]:
 def rounding_faults(config: RunConfig, scoring: Scoring) -> list[str]:
     """What is wrong with the rounding of a config, on a task of that scoring."""
     found: list[str] = []
-    rounding, model = config.rounding, config.model
+    rounding = config.rounding
     if rounding.batches == 0:
         names = [field.name for field in dataclasses.fields(rounding) if field.name != "batches"]
         check_idle(found, "rounding", rounding, names, "without rounding.batches")
@@ -188,20 +189,32 @@ def rounding_faults(config: RunConfig, scoring: Scoring) -> list[str]:
     if rounding.learning_rate is not None:
         rate = rounding.learning_rate
         check_number(found, "rounding.learning_rate", rate, 0, 1e3, above=True)
+    check_number(found, "rounding.settle", rounding.settle, 0)
+    check_number(found, "rounding.tolerance", rounding.tolerance, 0, 1)
+    if rounding.validation_count is not None:
+        check_number(found, "rounding.validation_count", rounding.validation_count, 1)
     if not scoring.rounds:
         found.append(f"rounding.batches: task {config.task!r} is never right or wrong; give 0")
-    if not has_actions(config):
-        name = model.memory["name"]
-        found.append(f"rounding.batches: memory {name!r} has no actions to round; give 0")
-    elif model.readout_size is not None:
-        found.append("model.readout_size: rounding needs null, the controller's own output")
+    if not decides(config):
+        name = config.model.memory["name"]
+        found.append(f"rounding.batches: memory {name!r} decides nothing; give 0")
     return found
 
 
+def decides(config: RunConfig) -> bool:
+    """Whether the memory of a config decides something, which can be hardened."""
+    memory = _memory(config)
+    return memory is not None and any(head.can_harden for head in memory.heads)
+
+
 def has_actions(config: RunConfig) -> bool:
-    """Whether the memory of a config has actions, such as PUSH and POP, to decide on."""
+    """Whether the memory of a config has actions, such as PUSH and POP, to look at."""
+    return isinstance(_memory(config), SuperpositionMemory)
+
+
+def _memory(config: RunConfig) -> Memory[Any, Any] | None:
+    """The memory of a config; None where it has none, or one with faults."""
     try:
-        memory = make_memory(config.model.memory, max(config.model.hidden_size, 1))
+        return make_memory(config.model.memory, max(config.model.hidden_size, 1))
     except (ValueError, TypeError):
-        return False
-    return isinstance(memory, SuperpositionMemory)
+        return None

@@ -165,16 +165,22 @@ class TrainingConfig:
 
 @dataclass
 class RoundingConfig:
-    """Rounding of a trained Stack RNN or List RNN: its actions decided, its unused stacks removed.
+    """Rounding of a trained model, by hardening: its decisions are made wholly or not at all.
 
     Args:
         batches: budget of fine-tuning, 0 for no rounding.
-        every: batches between two sharpenings of the actions.
+        every: batches between two sharpenings of what decides.
         factor: of each sharpening, above 1.
-        decided: weight that every action must have in the end.
+        decided: certainty that every decision must have in the end.
+        settle: sharpenings in a row after which the discrete machine does as well as the model on
+            validation, and it is over; 0 goes on until all is decided.
+        tolerance: how much worse on validation, as a share of sequences, a model may be on the way
+            before it goes back and takes smaller steps.
+        validation_count: sequences of that validation, null for as many as in training.
         optimizer: of the fine-tuning, null for that of training.
         learning_rate: of the fine-tuning, null for that of training.
-        remove: whether stacks and lists are removed that the validation sequences do not need.
+        remove: whether stacks and lists in superposition are removed that the validation sequences
+            do not need.
         most_removals: subsets of them that are tried at the most.
     """
 
@@ -182,6 +188,9 @@ class RoundingConfig:
     every: int = 5
     factor: float = 1.25
     decided: float = 0.999
+    settle: int = 0
+    tolerance: float = 0.03
+    validation_count: int | None = None
     optimizer: str | None = None
     learning_rate: float | None = None
     remove: bool = True

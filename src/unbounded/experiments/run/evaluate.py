@@ -153,7 +153,7 @@ def load_model(folder: Path, rounded: bool = False) -> tuple[MemoryModel, str]:
 
     Args:
         folder: of the run.
-        rounded: whether the rounded model is asked for.
+        rounded: whether the hardened model is asked for.
     Raises:
         CheckpointError: there is no sound model; the message names each file that is not.
     """
@@ -161,7 +161,7 @@ def load_model(folder: Path, rounded: bool = False) -> tuple[MemoryModel, str]:
     final = folder / ("model-rounded" if rounded else "model")
     if rounded and not final.is_dir():
         raise CheckpointError(
-            f"{folder} has no rounded model; train it with --rounding.batches above 0"
+            f"{folder} has no hardened model; `unbounded harden {folder}` makes one"
         )
     if final.is_dir():
         return _read(final), final.name

@@ -30,9 +30,9 @@ from unbounded.experiments.run.folder import (
     read_report,
     save_model,
 )
+from unbounded.experiments.run.hardening import harden_model
 from unbounded.experiments.run.phase import Surroundings, run_phase
 from unbounded.experiments.run.plan import plan
-from unbounded.experiments.run.rounding import round_model
 from unbounded.experiments.run.run_lock import admit, check_begun, lock, made
 from unbounded.experiments.run.stop_rule import make_stop_rule
 from unbounded.experiments.run.traces import write_trace
@@ -138,7 +138,7 @@ def train_run(
         unit = "sequences" if training.piece_steps is None else "streams"
         silent, size = quiet or not main, training.batch_size
         # All that can fail for want of a sound config or of room comes before an old run is moved.
-        run = _Run(build_run(planned, accelerator), folder, accelerator, trackers)
+        run = Run(build_run(planned, accelerator), folder, accelerator, trackers)
         closing = nullcontext() if trackers is None else contextlib.closing(trackers)
         with _made(folder, overwrite, main) as saved, closing, stop_requests() as request:
             accelerator.wait_for_everyone()
@@ -155,13 +155,20 @@ def _made(folder: Path, overwrite: bool, main: bool) -> AbstractContextManager[C
     return made(folder, overwrite=overwrite) if main else nullcontext(lambda: None)
 
 
-class _Run:
+class Run:
+    """The parts of a run at work in its folder.
+
+    Args:
+        built: model, optimizer and schedule. folder: of the run. accelerator: prepared them.
+        trackers: get the metrics too.
+    """
+
     def __init__(
         self,
         built: Built,
         folder: Path,
         accelerator: Accelerator,
-        trackers: Trackers | None,
+        trackers: Trackers | None = None,
     ) -> None:
         self._built, self._plan, self._model = built, built.plan, built.model
         self._folder, self._accelerator = folder, accelerator
@@ -214,7 +221,7 @@ class _Run:
         return report
 
     def round(self, request: StopRequest, shown: Progress, batches: int) -> dict[str, Any]:
-        """Round the model and save it; what the report says of it.
+        """Harden the model and save it; what the report says of it.
 
         Args:
             batches: that the model was trained for.
@@ -224,7 +231,7 @@ class _Run:
         # Rounding counts its batches from 1 again.
         listener = self._listener("rounding/", batches)
         around = Surroundings(accelerator, shown, request, listener)
-        machine, facts = round_model(planned, self._model, self._folder / "rounding", around)
+        machine, facts = harden_model(planned, self._model, self._folder / "rounding", around)
         exam = planned.exam(machine, make_place(self._accelerator, request))
         part = {**facts, **self._scored(exam, facts["batches"], shown)}
         self._keep(machine, "model-rounded", "rounded")

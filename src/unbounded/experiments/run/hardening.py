@@ -1,4 +1,4 @@
-"""The second half of a run: its model rounded, and freed of what it does not need."""
+"""The second half of a run: its model hardened, and freed of what it does not need."""
 
 from __future__ import annotations
 
@@ -10,45 +10,43 @@ from unbounded.evaluation.removal import remove_unused
 from unbounded.experiments.run.build import make_place
 from unbounded.experiments.run.phase import Surroundings, run_phase
 from unbounded.experiments.run.plan import Plan
-from unbounded.models.discrete import discretized
+from unbounded.memories import SuperpositionMemory
+from unbounded.models.decisions import certainties
+from unbounded.models.discrete import deciding_layers, discretized
 from unbounded.models.memory_model import MemoryModel
+from unbounded.training.hardening import Harden
 from unbounded.training.optimizers import make_optimizer, make_schedule
-from unbounded.training.rounding import RoundActions
 
 
-def round_model(
+def harden_model(
     planned: Plan, model: MemoryModel, folder: Path, around: Surroundings
 ) -> tuple[MemoryModel, dict[str, Any]]:
-    """Fine-tune a trained model until its actions are decided, and take its discrete machine.
+    """Fine-tune a trained model until its decisions are made, and take its discrete machine.
 
-    The machine that is best on the validation split is kept, and stacks that it does not need
-    there are removed. An interrupted rounding goes on where it was.
+    The machine that is best on the validation split is kept, and stacks or lists in superposition
+    that it does not need there are removed. Where no machine does as well as the model, the model
+    itself is kept, as hard as it went. An interrupted hardening goes on where it was.
 
     Args:
         planned: of the run; its config's `rounding` says how.
         model: trained; its weights change.
-        folder: for checkpoints and metrics of the rounding.
+        folder: for checkpoints and metrics of the hardening.
         around: with an accelerator of its own, that has nothing prepared.
     Returns:
         the machine, and what a report says of how it came about.
     Raises:
-        ConfigError: the model has no superposition memory.
+        ConfigError: the model has no memory that decides.
         StorageError: the disk refused.
-        Interrupted: asked to stop; the rounding is saved.
+        Interrupted: asked to stop; the hardening is saved.
     """
     rounding, training = planned.config.rounding, planned.config.training
     scoring, accelerator = planned.scoring, around.accelerator
-    place = make_place(accelerator, around.request)
-    exam = planned.exam(model, place)
-    rule = RoundActions(
-        model,
-        scoring.validation_batch(exam),
-        lambda machine: scoring.doubt(replace(exam, model=machine)),
-        every=rounding.every,
-        factor=rounding.factor,
-        decided=rounding.decided,
-        device=accelerator.device,
-    )
+    exam = planned.exam(model, make_place(accelerator, around.request))
+    exam = replace(exam, validation_count=rounding.validation_count or exam.validation_count)
+    batch = scoring.validation_batch(exam)
+    # Short sequences too: a machine may be right on longer ones alone.
+    ranges = (exam.train_lengths, exam.validation_lengths)
+    exams = [replace(exam, validation_lengths=lengths) for lengths in dict.fromkeys(ranges)]
     name = rounding.optimizer or training.optimizer
     optimizer = make_optimizer(
         list(model.parameters()),
@@ -59,6 +57,19 @@ def round_model(
     )
     schedule = make_schedule(optimizer, name="constant", batches=rounding.batches)
     trained = accelerator.prepare(model, optimizer, schedule)
+    rule = Harden(
+        model,
+        batch,
+        lambda machine: max(scoring.doubt(replace(each, model=machine)) for each in exams),
+        every=rounding.every,
+        factor=rounding.factor,
+        decided=rounding.decided,
+        settle=rounding.settle,
+        tolerance=rounding.tolerance,
+        optimizer=trained[1],
+        schedule=trained[2],
+        device=accelerator.device,
+    )
     state = run_phase(
         folder,
         f"{folder.parent.name}/{folder.name}",
@@ -82,24 +93,34 @@ def round_model(
         extras={"rounding": rule},
     )
     rule.restore()
-    around.progress.say(f"rounded after batch {state.batch}: {state.finished}")
-    machine, removed = discretized(model), []
-    if rounding.remove:
+    around.progress.say(f"hardened after batch {state.batch}: {state.finished}")
+    machine, removed = discretized(model) if rule.is_decided else model, []
+    machine.eval()
+    if not rule.is_decided:
+        around.progress.say(
+            "its decisions cannot all be made wholly: the discrete machine does worse on "
+            "validation; the model is kept as hard as it went"
+        )
+    elif rounding.remove and isinstance(deciding_layers(model)[0].memory, SuperpositionMemory):
 
         def right(smaller: MemoryModel) -> float:
             around.request.check()
-            smaller_exam = replace(exam, model=smaller)
             count = exam.validation_count
-            return float(scoring.assess(smaller_exam, exam.validation_lengths, 0, count).right)
+            own = [(replace(each, model=smaller), each.validation_lengths) for each in exams]
+            return float(sum(scoring.assess(each, at, 0, count).right for each, at in own))
 
         found = remove_unused(machine, right, most=rounding.most_removals)
         machine, removed = found.model, list(found.removed)
         around.progress.say(f"removed {len(removed)} of {found.whole} stacks or lists")
+    sure = certainties(machine, batch, decided=rounding.decided, device=accelerator.device)
     facts = {
         "batches": state.batch,
         "minutes": state.elapsed_s / 60,
         "stopped": state.finished,
         "sharpness": rule.sharpness,
+        "steps_back": rule.steps_back,
+        "decided": rule.is_decided,
+        "decisions": {head: each._asdict() for head, each in sure.items()},
         "removed": removed,
         "parameters": sum(parameter.numel() for parameter in machine.parameters()),
     }

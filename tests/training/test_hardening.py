@@ -15,9 +15,9 @@ from tests.training.runs import Run
 from unbounded.errors import CheckpointError, ConfigError
 from unbounded.evaluation import remove_unused, score_lengths, stream_loss
 from unbounded.memories import detach_state
-from unbounded.models import MemoryModel, discretized, least_decided, scale_actions
+from unbounded.models import MemoryModel, discretized, least_decided, sharpen
 from unbounded.tasks import LengthRange, make_task, pieces
-from unbounded.training import RoundActions
+from unbounded.training import Harden
 from unbounded.training.metrics_log import read_metrics
 from unbounded.training.progress import describe
 
@@ -47,7 +47,7 @@ def action_weights(model: MemoryModel) -> torch.Tensor:
 
 
 class Rounding(Run):
-    def __init__(self, folder: Path, model, rule: RoundActions, batches=40, rate=0.01):
+    def __init__(self, folder: Path, model, rule: Harden, batches=40, rate=0.01):
         super().__init__(folder, model, learning_rate=rate, batches=batches)
         options = {"lengths": LengthRange(2, 6), "batch_size": 4, "clip": 1.0, "piece_steps": 25}
         self.begin(TASK, rule, rule, report_every=1000, **options)
@@ -59,11 +59,11 @@ class Rounding(Run):
 def test_actions_are_sharpened_until_they_are_decided_and_the_best_is_kept(tmp_path):
     model = soft_counter()
     start = least_decided(model, VALIDATION)
-    rule = RoundActions(model, VALIDATION, loss, every=4, factor=3.0)
+    rule = Harden(model, VALIDATION, loss, every=4, factor=3.0)
     run = Rounding(tmp_path, model, rule)
     state = run.train()
     looks = run.looks()
-    assert state.finished.startswith("rounding: all actions are decided, the least weight is ")
+    assert state.finished.startswith("hardening: all is decided at sharpness ")
     assert [look["batch"] for look in looks] == [1, *range(4, state.batch + 1, 4)]
     assert [look["sharpness"] for look in looks] == [3.0**k for k in range(len(looks))]
     assert looks[0]["least_action_weight"] == pytest.approx(start, abs=0.02)
@@ -74,16 +74,16 @@ def test_actions_are_sharpened_until_they_are_decided_and_the_best_is_kept(tmp_p
     assert loss(discretized(model)) == looks[-1]["best_validation_loss_discrete"] == best
     scores = score_lengths(discretized(model), TASK, LengthRange(2, 100), seed=1)
     assert all(score.accuracy == 1 for score in scores)
-    assert "sharpness 1, least decided action" in describe(looks[0])
+    assert "sharpness 1, least decided" in describe(looks[0])
 
 
 def test_the_weights_learn_between_the_looks(tmp_path):
     model = soft_counter()
     before = copy.deepcopy(model)
-    rule = RoundActions(model, VALIDATION, loss, every=2, factor=2.0, largest=2.0)
+    rule = Harden(model, VALIDATION, loss, every=2, factor=2.0, largest=2.0)
     state = Rounding(tmp_path, model, rule).train()
     assert state.batch == 2
-    assert "sharpness reached 2 and the least decided action has weight 0." in state.finished
+    assert "sharpness reached 2; the least decided decision has certainty 0." in state.finished
     assert torch.allclose(action_weights(model), 2 * action_weights(before), atol=0.05)
     assert not torch.equal(action_weights(model), 2 * action_weights(before))
     others = model.sequence.output.weight, before.sequence.output.weight
@@ -95,10 +95,12 @@ def test_the_best_is_the_least_loss_and_of_equals_the_last(tmp_path):
     measured, kept = iter([2.0, 1.0, 3.0, 1.0, 4.0]), []
 
     def validate(machine):
+        if machine is model:
+            return 1.0
         kept.append(weights(model))
         return next(measured)
 
-    rule = RoundActions(model, VALIDATION, validate, every=2, factor=1.01, largest=1.035)
+    rule = Harden(model, VALIDATION, validate, every=2, factor=1.01, largest=1.035)
     run = Rounding(tmp_path, model, rule)
     run.train()
     assert len(run.looks()) == 5
@@ -109,7 +111,7 @@ def test_the_best_is_the_least_loss_and_of_equals_the_last(tmp_path):
 def test_an_interrupted_rounding_goes_on_where_it_was(tmp_path):
     def make(folder, batches):
         model = soft_counter()
-        rule = RoundActions(model, VALIDATION, loss, every=2, factor=1.5)
+        rule = Harden(model, VALIDATION, loss, every=2, factor=1.5)
         return model, rule, Rounding(tmp_path / folder, model, rule, batches)
 
     whole, whole_rule, run = make("whole", 6)
@@ -131,34 +133,103 @@ def test_an_interrupted_rounding_goes_on_where_it_was(tmp_path):
     rule.restore()
     whole_rule.restore()
     assert torch.equal(weights(model), weights(whole))
-    with pytest.raises(CheckpointError, match="has no best_loss, looked"):
+    with pytest.raises(CheckpointError, match="has no looked, soft"):
         rule.load({})
+
+
+def test_it_is_over_when_the_machine_has_done_as_well_so_many_times(tmp_path):
+    model, measured = soft_counter(), iter([0.5, 0.0, 0.5, 0.0, 0.0, 0.0, 0.0])
+
+    def validate(machine):
+        return 0.0 if machine is model else next(measured)
+
+    rule = Harden(model, VALIDATION, validate, every=1, factor=1.01, settle=3)
+    run = Rounding(tmp_path, model, rule, rate=1e-9)
+    state = run.train()
+    assert state.batch == 6
+    assert "the discrete machine did as well as the model 3 times in a row" in state.finished
+    assert rule.is_decided
 
 
 def test_bad_input():
     model = counter()
     with pytest.raises(ConfigError) as error:
-        RoundActions(model, VALIDATION, loss, every=0, factor=1.0, decided=1.0, largest=math.inf)
+        Harden(
+            model,
+            VALIDATION,
+            loss,
+            every=0,
+            factor=1.0,
+            decided=1.0,
+            largest=math.inf,
+            settle=-1,
+            tolerance=math.nan,
+        )
     assert [fault.split(":")[0] for fault in error.value.faults] == [
-        *("every", "factor", "decided", "largest"),
+        *("every", "factor", "decided", "largest", "settle", "tolerance"),
     ]
-    with pytest.raises(ConfigError, match="expected one with superposition"):
-        RoundActions(stream_model(vocabulary=2, memory="none", controller="gru"), VALIDATION, loss)
+    with pytest.raises(ConfigError, match="expected a memory with heads that decide"):
+        Harden(stream_model(vocabulary=2, memory="none", controller="gru"), VALIDATION, loss)
 
 
 def test_validation_sees_a_discrete_machine_and_training_goes_on_with_soft_actions(tmp_path):
     model, seen = soft_counter(), []
 
     def validate(machine):
-        seen.append(least_decided(machine, VALIDATION))
+        if machine is not model:
+            seen.append(least_decided(machine, VALIDATION))
         assert not machine.training
         return 1.0
 
-    scale_actions(model, 1.0)
-    Rounding(tmp_path, model, RoundActions(model, VALIDATION, validate), batches=1).train()
+    sharpen(model, 1.0)
+    Rounding(tmp_path, model, Harden(model, VALIDATION, validate), batches=1).train()
     assert seen == [1.0]
     assert least_decided(model, VALIDATION) < 0.8
     assert model.training
+
+
+def test_a_step_that_was_too_large_is_taken_back_and_the_next_ones_are_smaller(tmp_path):
+    """Beyond a sharpness of 4 this model gets everything wrong, as a machine too."""
+    model, start = soft_counter(), action_weights(soft_counter()).norm()
+
+    def validate(machine):
+        return float(action_weights(machine).norm() > 4 * start)
+
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-9)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda batch: 1.0)
+    rule = Harden(
+        model, VALIDATION, validate, every=1, factor=3.0, optimizer=optimizer, schedule=schedule
+    )
+    run = Rounding(tmp_path, model, rule, batches=100, rate=1e-9)
+    state = run.train()
+    assert state.finished.startswith("hardening: beyond sharpness 3.9")
+    assert "the model gets worse, also with smaller steps; the least decided" in state.finished
+    assert rule.steps_back == 7
+    assert optimizer.param_groups[0]["lr"] == pytest.approx(1e-9 / 2**7)
+    looks = run.looks()
+    assert [look["steps_back"] for look in looks][:4] == [0, 0, 1, 2]
+    assert all(look["sharpness"] <= 4 for look in looks if look["validation_loss"] == 0)
+    assert not rule.is_decided
+    rule.restore()
+    assert 3.9 < float(action_weights(model).norm() / start) <= 4
+
+
+def test_what_cannot_be_decided_stays_as_hard_as_it_went(tmp_path):
+    """A model that is right while it mixes, and whose discrete machine is not."""
+    model = soft_counter()
+
+    def validate(machine):
+        return float(machine is not model)
+
+    rule = Harden(model, VALIDATION, validate, every=1, factor=10.0)
+    run = Rounding(tmp_path, model, rule, rate=1e-9)
+    run.train()
+    rule.restore()
+    assert not rule.is_decided
+    assert rule.steps_back == 0
+    sharper = action_weights(model).norm() / action_weights(soft_counter()).norm()
+    assert float(sharper) == pytest.approx(rule.sharpness, rel=1e-3)
+    assert rule.sharpness >= 10
 
 
 @pytest.mark.slow
@@ -183,7 +254,7 @@ def test_a_trained_stack_rnn_becomes_a_smaller_machine_that_counts_on(tmp_path):
 
     near, beyond = LengthRange(2, 20), LengthRange(40, 50)
     assert score(model, beyond, "test") < 5 * len(beyond)
-    rule = RoundActions(model, VALIDATION, loss, every=5, factor=1.5)
+    rule = Harden(model, VALIDATION, loss, every=5, factor=1.5)
     Rounding(tmp_path, model, rule, batches=200, rate=0.05).train()
     rule.restore()
     found = remove_unused(discretized(model), lambda machine: score(machine, near))

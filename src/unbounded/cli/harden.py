@@ -1,0 +1,104 @@
+"""`unbounded harden RUN`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from unbounded.cli.defaults import import_modules
+from unbounded.cli.parsing import Parser, parse
+from unbounded.errors import ConfigError
+
+_DESCRIPTION = """Make the decisions of a finished run's memory 0 or 1, for greater lengths.
+
+examples:
+  unbounded harden runs/copy-queue-lstm-*-seed1
+  unbounded harden RUN --batches 1000 --every 25
+  unbounded evaluate RUN --rounded --lengths 640:640,6400:6400 --count 20
+
+What decides (push, pop, actions, gates, shifts) is sharpened step by step while the rest learns on;
+where validation gets worse, it goes back and takes smaller steps. The machine goes into
+RUN/model-rounded beside the trained RUN/model, and what came of it into the run's report. After
+Ctrl-C the same command goes on.
+"""
+#: Options of `RoundingConfig` by the same name.
+_OPTIONS: Final = ("batches", "every", "factor", "decided", "tolerance", "learning_rate")
+
+
+def parser(arguments: Sequence[str]) -> Parser:
+    """The parser of this verb."""
+    made = Parser(prog="unbounded harden", description=_DESCRIPTION)
+    made.add_argument(
+        "run", type=str, help="The run's folder, or the beginning of its name in runs/."
+    )
+    made.add_argument("--batches", type=int | None, help="Budget of fine-tuning.")
+    made.add_argument("--every", type=int | None, help="Batches between two sharpenings.")
+    made.add_argument("--factor", type=float | None, help="Of each sharpening; 1.25.")
+    made.add_argument("--decided", type=float | None, help="Certainty to reach; 0.999.")
+    made.add_argument(
+        "--tolerance",
+        type=float | None,
+        help="How much worse on validation it may be before it goes back; 0.03.",
+    )
+    made.add_argument("--learning_rate", type=float | None, help="Of the fine-tuning.")
+    made.add_argument(
+        "--count", type=int | None, help="Validation sequences; 100, of streams as in training."
+    )
+    made.add_argument("--data", type=str | None, help="Folder of the data, if it has moved.")
+    made.add_argument(
+        "--import", dest="imports", type=str | None, help="A module of your own that the run names."
+    )
+    made.add_argument("--overwrite", action="store_true", help="Harden a run anew.")
+    made.add_argument("--quiet", action="store_true", help="Show only the result.")
+    return made
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Harden; 0 when it is done, 130 or 143 when a signal stopped it."""
+    given, faults = parse(parser(arguments), arguments)
+    if faults:
+        raise ConfigError(faults)
+    from unbounded.evaluation import table
+    from unbounded.experiments.run.folder import find_run
+    from unbounded.experiments.run.harden import harden_run
+    from unbounded.training import Interrupted
+
+    import_modules([given.imports] if given.imports else [])
+    changes = {name: given[name] for name in _OPTIONS if given[name] is not None}
+    if given.count is not None:
+        changes["validation_count"] = given.count
+    if changes.get("batches") == 0:
+        raise ConfigError(["--batches: expected at least 1, got 0"])
+    folder = find_run(given.run)
+    try:
+        report = harden_run(
+            folder, changes, overwrite=given.overwrite, quiet=given.quiet, data=given.data
+        )
+    except Interrupted as error:
+        print(f"\n{error}; the hardening is saved, the same command goes on", file=sys.stderr)
+        return error.exit_code
+    print(f"as trained:\n{table(report)}\n\n{hardened_text(report['rounded'])}")
+    print(table({**report, **report["rounded"]}))
+    print(f"run folder: {folder}")
+    return 0
+
+
+def hardened_text(part: Mapping[str, Any]) -> str:
+    """What came of a hardening, in a line or two.
+
+    Args:
+        part: "rounded" of a report.
+    """
+    if part.get("decided", True):
+        return f"hardened, a discrete machine (sharpness {part['sharpness']:.3g}):"
+    few = ", ".join(
+        f"{each['undecided']} of {each['decisions']} of {name} (least {each['least']:.3f})"
+        for name, each in part["decisions"].items()
+        if each["undecided"]
+    )
+    return (
+        f"{part['stopped']}\n"
+        f"not decided, since the discrete machine does worse on validation: {few or 'nothing'}\n"
+        f"hardened as far as it went (sharpness {part['sharpness']:.3g}):"
+    )

@@ -1,0 +1,112 @@
+"""Hardening of a run that is finished already."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from unbounded.errors import CheckpointError, RunExistsError
+from unbounded.experiments.config.check import checked
+from unbounded.experiments.config.harden import with_hardening
+from unbounded.experiments.config.schema import MachineConfig, RoundingConfig
+from unbounded.experiments.run.build import build_run, make_accelerator
+from unbounded.experiments.run.evaluate import load_config, load_model
+from unbounded.experiments.run.folder import read_report
+from unbounded.experiments.run.plan import plan
+from unbounded.experiments.run.run import Run
+from unbounded.experiments.run.run_lock import lock
+from unbounded.training.files import json_text, storage_faults, write_text
+from unbounded.training.progress import progress
+from unbounded.training.signals import stop_requests
+
+_OPTIONS = "options.json"
+
+
+def harden_run(
+    folder: Path,
+    changes: Mapping[str, Any] | None = None,
+    *,
+    overwrite: bool = False,
+    quiet: bool = False,
+    data: str | None = None,
+) -> dict[str, Any]:
+    """Harden the trained model of a run; its report then has "rounded", and the folder the machine.
+
+    The trained model stays beside it. A hardening that was interrupted goes on where it was.
+
+    Args:
+        folder: of a finished run.
+        changes: options of `RoundingConfig` that differ from those of `train --harden`.
+        overwrite: harden anew a run that is hardened, or that was to be hardened otherwise.
+        quiet: show nothing.
+        data: file or folder of the task's data, if it has moved.
+    Returns:
+        the run's report.
+    Raises:
+        CheckpointError: the run is not finished, or damaged.
+        ConfigError: an option is out of range, its memory decides nothing, or its task is never
+            right or wrong.
+        RunExistsError: it is hardened already, or was to be with other options, without
+            `overwrite`. RunBusyError: another process is at work in it.
+        StorageError, NonFiniteError, Interrupted: as for `train_run`.
+    """
+    report = read_report(folder)
+    if report is None:
+        raise CheckpointError(
+            f"{folder} is not finished; `unbounded train ... --resume` goes on with it, and with "
+            "--harden hardens it at the end"
+        )
+    trained = load_config(folder)
+    place = MachineConfig(data=data or trained.machine.data, threads=trained.machine.threads)
+    config = with_hardening(
+        replace(trained, rounding=RoundingConfig(**dict(changes or {})), machine=place)
+    )
+    planned = plan(config, checked(config))
+    where = folder / "rounding"
+    with lock(folder):
+        _begin(folder, where, asdict(config.rounding), "rounded" in report, overwrite)
+        report.pop("rounded", None)
+        accelerator = make_accelerator(config)
+        built = build_run(planned, accelerator)
+        model, _ = load_model(folder)
+        built.model.load_state_dict(model.state_dict())
+        run = Run(built, folder, accelerator)
+        size, unit = config.training.batch_size, "sequences"
+        if config.training.piece_steps is not None:
+            unit = "streams"
+        with (
+            stop_requests() as request,
+            progress(config.rounding.batches, size, quiet, unit) as shown,
+        ):
+            report["rounded"] = run.round(request, shown, report["batches"])
+        run.finish(report)
+    return report
+
+
+def _begin(
+    folder: Path, where: Path, options: dict[str, Any], hardened: bool, overwrite: bool
+) -> None:
+    """Make room for a hardening, or see that it goes on with the one that was begun."""
+    if hardened and not overwrite:
+        raise RunExistsError(f"{folder} is hardened already; --overwrite hardens it anew")
+    begun = where / _OPTIONS
+    if begun.is_file() and not overwrite:
+        try:
+            before: Any = json.loads(begun.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise CheckpointError(f"{begun} is not what a hardening began with: {error}") from error
+        if before != options:
+            raise RunExistsError(
+                f"{where} was begun with other options ({begun}); give these, or --overwrite to "
+                "begin anew"
+            )
+        return
+    with storage_faults(where, "beginning a hardening"):
+        if where.exists():
+            shutil.rmtree(where)
+        where.mkdir()
+    write_text(begun, json_text(options, indent=2) + "\n")

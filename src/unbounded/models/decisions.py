@@ -1,0 +1,119 @@
+"""How decided a model is: how sure each decision of its memory is, over some sequences."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from unbounded.errors import ConfigError
+from unbounded.layers import MemoryRNN
+from unbounded.models.discrete import deciding_layers, sequence_model
+from unbounded.models.sequence_model import SequenceModel
+from unbounded.tasks import Batch, pieces
+
+
+class Certainty(NamedTuple):
+    """How sure the decisions of one head are.
+
+    Fields:
+        least: the weight of the likelier choice where it is smallest, from 1 / choices to 1.
+        undecided: how many decisions are less sure than was asked for.
+        decisions: how many were looked at.
+    """
+
+    least: float
+    undecided: int
+    decisions: int
+
+
+def least_decided(
+    model: nn.Module, batch: Batch, *, piece_steps: int = 1000, device: torch.device | str = "cpu"
+) -> float:
+    """The certainty of the least decided decision: 1 where all are made wholly.
+
+    Args and errors as for `certainties`.
+    """
+    found = certainties(model, batch, piece_steps=piece_steps, device=device)
+    return min(each.least for each in found.values())
+
+
+def certainties(
+    model: nn.Module,
+    batch: Batch,
+    *,
+    decided: float = 0.999,
+    piece_steps: int = 1000,
+    device: torch.device | str = "cpu",
+) -> dict[str, Certainty]:
+    """How sure the decisions of each head are, by its name, over all steps of a batch.
+
+    What a memory is not told in an answer phase (`read_only_token`) does not count.
+
+    Args:
+        model: is or holds a SequenceModel with a memory that decides.
+        batch: the sequences to look at, run from empty memories to their ends.
+        decided: certainty that a decision must have to count as made.
+        piece_steps: steps of one call of the layer.
+        device: where the model is.
+    Raises:
+        ConfigError: the model has no such memory, or several layers of it.
+    """
+    layers, sequence = deciding_layers(model), sequence_model(model)
+    if len(layers) > 1:
+        raise ConfigError([f"model: expected one layer with a memory, got {len(layers)}"])
+    (layer,) = layers
+    found: dict[str, list[Certainty]] = {}
+    state = None
+    answers = torch.zeros(len(batch.inputs), 1, dtype=torch.bool, device=device)
+    with torch.no_grad():
+        for piece in pieces(batch, piece_steps):
+            inputs, lengths = piece.inputs.to(device), piece.lengths.to(device)
+            ragged = bool((lengths != inputs.shape[1]).any())
+            hidden, state = controller_outputs(sequence, inputs, state, lengths if ragged else None)
+            there = torch.arange(inputs.shape[1], device=device) < lengths.unsqueeze(1)
+            if sequence.read_only_token is not None:
+                asked = (inputs == sequence.read_only_token).cummax(dim=1).values
+                answers = asked | answers[:, -1:]
+            fields = layer.heads(hidden.flatten(0, 1))
+            for head, field in zip(layer.memory.heads, fields, strict=True):
+                if not head.can_harden:
+                    continue
+                counts = there & ~answers if head.name in layer.memory.write_strengths else there
+                sure = head.certainty(field)[counts.flatten()].flatten()
+                if len(sure):
+                    few = int((sure < decided).sum())
+                    found.setdefault(head.name, []).append(
+                        Certainty(float(sure.min()), few, len(sure))
+                    )
+    return {
+        name: Certainty(
+            min(each.least for each in parts),
+            sum(each.undecided for each in parts),
+            sum(each.decisions for each in parts),
+        )
+        for name, parts in found.items()
+    }
+
+
+def controller_outputs(
+    sequence: SequenceModel, inputs: Tensor, state: Any = None, lengths: Tensor | None = None
+) -> tuple[Tensor, Any]:
+    """What the heads of a model are computed from, [B, T, H], and the layer's state.
+
+    Args and errors as for `SequenceModel.forward`.
+    """
+    bare = copy.copy(sequence)
+    bare._modules = {**sequence._modules, "layer": _without_readout(sequence.layer)}
+    return bare.hidden(inputs, state, lengths)
+
+
+def _without_readout(layer: nn.Module) -> nn.Module:
+    """The same layer, weights shared, whose outputs are the controller's own."""
+    if not isinstance(layer, MemoryRNN) or layer.readout is None:
+        return layer
+    bare = copy.copy(layer)
+    bare._modules = {**layer._modules, "readout": None}
+    return bare

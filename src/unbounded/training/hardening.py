@@ -1,0 +1,248 @@
+"""Hardening: decisions are sharpened step by step, while all weights learn on, until they are made.
+
+Source: Joulin & Mikolov 2015 (NIPS), section 3, who call it rounding; the schedule, the guard and
+the stopping rule are ours.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import astuple, dataclass, fields
+
+import torch
+from torch import Tensor, nn
+
+from unbounded.errors import ConfigError
+from unbounded.models.decisions import least_decided
+from unbounded.models.discrete import discretized, sharpen
+from unbounded.tasks import Batch
+from unbounded.training.backup import Backup
+from unbounded.training.optimizers import scale_rate
+from unbounded.training.state import LoopState
+from unbounded.training.stopping import Assess, Record
+
+#: Steps back after which hardening is over: the factor's logarithm is then a 64th of what it was.
+_MOST_STEPS_BACK = 6
+#: A machine does as well as its model if validation says no more against it than this.
+_AS_WELL = 1e-3
+
+
+@dataclass
+class _Numbers:
+    """Where a hardening stands; a checkpoint holds all of it."""
+
+    looked: float = 0
+    #: What validation said at the last look, of the model and of its discrete machine.
+    soft: float = math.inf
+    hard: float = math.inf
+    least_soft: float = math.inf
+    least_hard: float = math.inf
+    decided: float = 0.0
+    #: At the last look, and what the weights were multiplied by after it.
+    sharpness: float = 1.0
+    pending: float = 1.0
+    factor: float = 1.0
+    steps_back: float = 0
+    #: Looks in a row at which the machine did as well as the model.
+    settled: float = 0
+    #: Of the weights that were last found to hold.
+    sound_sharpness: float = 1.0
+
+
+class Harden:
+    """A stop rule that hardens a trained model: give it to the training loop that fine-tunes it.
+
+    A look comes after the first batch and then after every `every`. Each look validates the model
+    and its discrete machine (`unbounded.models.discretized`). The weights whose machine was best so
+    far, the later of two that are equal, are kept, and so are the last ones that hold: those with
+    which the model is no worse than at its best by more than `tolerance`. If it holds, what decides
+    is multiplied by `factor`. If it does not, the weights go back to those that did, and factor and
+    learning rate become smaller: its root, and half of it.
+
+    It is over when the least decided decision on `batch` has at least the certainty `decided`; when
+    what decides has been multiplied by `largest` (what is undecided even then, the model hardly
+    uses); after `settle` looks in a row at which the machine did as well as the model; or after six
+    steps back: the task is not done with these decisions made harder.
+
+    `restore` puts the best weights back: those of the machine if it holds too, else the last that
+    held; `is_decided` says which. All is in the loop's checkpoints (`Checkpoints(extra=...)`), so
+    that an interrupted hardening goes on where it was.
+
+    Args:
+        model: what is trained, with a memory that decides; not wrapped.
+        batch: validation sequences on which it is seen how decided the decisions are.
+        validate: measures a model; lower is better, for example the share of sequences that are
+            wrong. It must not be test data.
+        every: batches of fine-tuning between two looks.
+        factor: above 1. 1.1 to 1.5 are small steps that the other weights can follow.
+        decided: certainty that every decision must have, above 0.5 and below 1.
+        largest: product of the factors at which hardening ends undecided.
+        settle: looks in a row at which the machine must do as well; 0 goes on to the other ends.
+        tolerance: how much worse than at its best a model may be, in what `validate` measures.
+        optimizer, schedule: hold the learning rate; None leaves it as it is.
+        piece_steps: steps of one call of the model on `batch`.
+        device: where the model is.
+    Raises:
+        ConfigError: a number is out of range, all of them together; nothing decides in the model.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        batch: Batch,
+        validate: Callable[[nn.Module], float],
+        *,
+        every: int = 50,
+        factor: float = 1.25,
+        decided: float = 0.999,
+        largest: float = 1e4,
+        settle: int = 0,
+        tolerance: float = 0.03,
+        optimizer: torch.optim.Optimizer | None = None,
+        schedule: torch.optim.lr_scheduler.LRScheduler | None = None,
+        piece_steps: int = 1000,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        faults = []
+        if not isinstance(every, int) or isinstance(every, bool) or every < 1:
+            faults.append(f"every: expected an integer >= 1, got {every!r}")
+        if not 1 < factor < math.inf:
+            faults.append(f"factor: expected a finite number above 1, got {factor!r}")
+        if not 0.5 < decided < 1:
+            faults.append(f"decided: expected a number above 0.5 and below 1, got {decided!r}")
+        if not 1 < largest <= 1e9:
+            faults.append(f"largest: expected a number above 1, at most 1e9, got {largest!r}")
+        if not isinstance(settle, int) or isinstance(settle, bool) or settle < 0:
+            faults.append(f"settle: expected an integer >= 0, got {settle!r}")
+        if not 0 <= tolerance < math.inf:
+            faults.append(f"tolerance: expected a number of at least 0, got {tolerance!r}")
+        if faults:
+            raise ConfigError(faults)
+        self._model, self._batch, self._validate = model, batch, validate
+        self._every, self._bound, self._largest = every, decided, largest
+        self._settle = settle
+        self._tolerance, self._optimizer, self._schedule = tolerance, optimizer, schedule
+        self._piece_steps, self._device = piece_steps, device
+        self._at = _Numbers(factor=factor)
+        names = [field.name for field in fields(_Numbers)]
+        self._best = Backup(model, names, "the state of the hardening")
+        self._sound = Backup(model, [], "the weights that hold")
+        self._at.decided = self._least()  # fails here, before any training, if nothing decides
+
+    @property
+    def sharpness(self) -> float:
+        """The product of the factors at the last look."""
+        return self._at.sharpness
+
+    @property
+    def steps_back(self) -> int:
+        """How often the weights went back to those that held."""
+        return int(self._at.steps_back)
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether a discrete machine was found that does no worse than the model."""
+        at = self._at
+        return at.least_hard <= at.least_soft + self._tolerance
+
+    def __call__(self, state: LoopState, assess: Assess, record: Record) -> str | None:
+        """Look, when a look is due."""
+        at = self._at
+        if state.batch != 1 and state.batch % self._every:
+            return None
+        # A look that is repeated after an interruption must not sharpen once more.
+        if state.batch != at.looked:
+            self._look(state.batch)
+        record(
+            {
+                "kind": "rounding",
+                "batch": state.batch,
+                "validation_loss": at.soft,
+                "validation_loss_discrete": at.hard,
+                "best_validation_loss_discrete": at.least_hard,
+                "least_action_weight": at.decided,
+                "sharpness": at.sharpness,
+                "steps_back": int(at.steps_back),
+            }
+        )
+        return self._over()
+
+    def _over(self) -> str | None:
+        at = self._at
+        least = f"the least decided decision has certainty {at.decided:.4f}"
+        if not self._holds():
+            if at.steps_back <= _MOST_STEPS_BACK:
+                return None
+            return (
+                f"hardening: beyond sharpness {at.sound_sharpness:.3g} the model gets worse, also "
+                f"with smaller steps; {least}"
+            )
+        if at.decided >= self._bound:
+            return f"hardening: all is decided at sharpness {at.sharpness:.3g}; {least}"
+        if self._settle and at.settled >= self._settle:
+            return (
+                f"hardening: the discrete machine did as well as the model {at.settled:.0f} times "
+                f"in a row, at sharpness {at.sharpness:.3g}; {least}"
+            )
+        if at.sharpness >= self._largest:
+            return f"hardening: the sharpness reached {at.sharpness:.3g}; {least}"
+        return None
+
+    def _holds(self) -> bool:
+        return self._at.soft <= self._at.least_soft + self._tolerance
+
+    def _look(self, batch: int) -> None:
+        at, training = self._at, self._model.training
+        at.looked, at.sharpness, at.pending = batch, at.sharpness * at.pending, 1.0
+        self._model.eval()
+        try:
+            at.soft, at.hard = self._validate(self._model), self._validate(discretized(self._model))
+            at.decided = self._least()
+        finally:
+            self._model.train(training)
+        at.least_soft = min(at.least_soft, at.soft)
+        if at.hard <= at.least_hard:
+            at.least_hard = at.hard
+            self._best.keep()
+        at.settled = at.settled + 1 if at.hard <= at.soft + _AS_WELL else 0
+        if self._holds():
+            self._sound.keep()
+            at.sound_sharpness = at.sharpness
+        else:
+            self._step_back()
+        if self._over() is None:
+            at.pending = at.factor
+            sharpen(self._model, at.factor)
+
+    def _step_back(self) -> None:
+        at = self._at
+        self._sound.restore()
+        at.sharpness, at.factor = at.sound_sharpness, math.sqrt(at.factor)
+        at.steps_back += 1
+        if self._optimizer is not None and self._schedule is not None:
+            scale_rate(self._optimizer, self._schedule, 0.5)
+
+    def _least(self) -> float:
+        return least_decided(
+            self._model, self._batch, piece_steps=self._piece_steps, device=self._device
+        )
+
+    def restore(self) -> None:
+        """Put the best weights back; without a look so far nothing changes."""
+        (self._best if self.is_decided else self._sound).restore()
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What a checkpoint must hold of it."""
+        sound = {f"sound/{name}": tensor for name, tensor in self._sound.tensors().items()}
+        return {**self._best.tensors(*astuple(self._at)), **sound}
+
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take back what `tensors` gave.
+
+        Raises:
+            CheckpointError: something is missing.
+        """
+        self._at = _Numbers(*self._best.load(tensors))
+        own = {name: tensor for name, tensor in tensors.items() if name.startswith("sound/")}
+        self._sound.load({name.removeprefix("sound/"): tensor for name, tensor in own.items()})
