@@ -74,6 +74,10 @@ class RandomSymbols(PairSource):
             return 0
         return int(min(symbols, self.symbols) ** (self.unit * length))
 
+    def over(self, symbols: int) -> RandomSymbols:
+        """See `PairSource.over`."""
+        return RandomSymbols(self.order, min(symbols, self.symbols), self.unit)
+
     def every(self, length: int, symbols: int) -> Pairs:
         """See `PairSource.every`."""
         source = words_of(min(symbols, self.symbols), self.unit * length)

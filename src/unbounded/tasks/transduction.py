@@ -76,6 +76,10 @@ class PairSource(ABC):
         """
         return None
 
+    def over(self, symbols: int) -> PairSource | None:
+        """The same source with the first so many symbols alone; None where there is none such."""
+        return None
+
     def every(self, length: int, symbols: int) -> Pairs:
         """All these pairs, each once; see `count_of` before, and its arguments.
 
