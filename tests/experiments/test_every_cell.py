@@ -39,7 +39,8 @@ SMALL: dict[str, Any] = {
         "checkpoint_every": 1,
         "plateau_hold": 0,
     },
-    "evaluation": {"count": 2},
+    "rounding": {"batches": 0},
+    "evaluation": {"count": 2, "multiples": None},
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -16,15 +17,27 @@ from tests.experiments.test_every_cell import data, small  # noqa: F401
 from tests.experiments.tiny import tiny
 from tests.experiments.tiny_streams import tiny_streams
 from unbounded.errors import CheckpointError, ConfigError, RunExistsError
+from unbounded.evaluation.scorings import Place
 from unbounded.experiments.config.check import checked
+from unbounded.experiments.config.compose import merged, preset_of
 from unbounded.experiments.config.harden import with_hardening
-from unbounded.experiments.config.schema import ModelConfig, RoundingConfig, RunConfig
+from unbounded.experiments.config.schema import (
+    ModelConfig,
+    RoundingConfig,
+    RunConfig,
+    config_hash,
+    from_dict,
+    to_dict,
+)
 from unbounded.experiments.run.evaluate import evaluate_run, load_model
 from unbounded.experiments.run.folder import read_report
 from unbounded.experiments.run.harden import harden_run
+from unbounded.experiments.run.hardening import far_exams
+from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.run import train_run
 from unbounded.memories import MEMORIES
-from unbounded.models import certainties
+from unbounded.models import MemoryModel, certainties
+from unbounded.tasks import LengthRange
 from unbounded.training import Interrupted
 from unbounded.training.steps import BatchTrainer
 
@@ -37,8 +50,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def copied(folder: Path, root: Path) -> Path:
-    import shutil
-
     return Path(shutil.copytree(folder, root / folder.name))
 
 
@@ -158,24 +169,82 @@ def test_what_cannot_be_hardened_says_why(
 
 
 def test_the_usual_hardening_leaves_what_is_said() -> None:
-    config = with_hardening(tiny(learning_rate=0.01))
-    assert config.rounding == RoundingConfig(
-        batches=600, every=15, settle=5, validation_count=100, learning_rate=0.001
-    )
-    config = tiny_streams()
-    config.training.learning_rate = 0.5
-    config.rounding = RoundingConfig(factor=2.0, batches=7)
-    assert with_hardening(config).rounding == RoundingConfig(
-        batches=7, every=1, factor=2.0, learning_rate=0.1
-    )
+    usual = from_dict(preset_of("copy")).rounding
+    assert usual.batches == 600
+    assert with_hardening(tiny()).rounding == usual
+    streams = tiny_streams()
+    assert with_hardening(streams).rounding == RoundingConfig(batches=60, every=1)
+    streams.rounding = RoundingConfig(factor=2.0, batches=7)
+    assert with_hardening(streams).rounding == RoundingConfig(batches=7, every=1, factor=2.0)
+    words = from_dict(merged(preset_of("dyck"), {}))
+    assert with_hardening(words).rounding.every == 15
+
+
+def test_a_machine_must_hold_far_beyond_training_where_that_is_asked_for(tmp_path: Path) -> None:
+    config = tiny(batches=1)
+    config.rounding = RoundingConfig(batches=2, every=1, validation_count=20, far=7)
+    planned = plan(config, checked(config))
+    exam = planned.exam(MemoryModel(inputs=2, outputs=2), Place(torch.device("cpu")))
+    (far,) = far_exams(planned, replace(exam, validation_count=20))
+    assert (str(far.validation_lengths), far.validation_count) == ("21:21", 2)
+    assert train_run(config, root=tmp_path, quiet=True).report["rounded"]["batches"] == 2
+    config.rounding.far = 0
+    assert far_exams(plan(config, checked(config)), exam) == []
 
 
 def test_a_run_of_before_has_the_same_name() -> None:
-    from unbounded.experiments.config.schema import config_hash, from_dict, to_dict
-
     config = RunConfig()
     config.rounding = RoundingConfig(batches=60, every=1)
     old = to_dict(config)
-    for name in ("settle", "tolerance", "validation_count"):
+    for name in ("settle", "tolerance", "validation_count", "far"):
         del old["rounding"][name]
     assert config_hash(from_dict(old)) == config_hash(config)
+
+
+def test_another_memory_than_the_presets_has_not_its_hardening() -> None:
+    assert preset_of("copy")["rounding"]["batches"] > 0
+    for memory in ("none", "stack", "turing_tape"):
+        config = from_dict(merged(preset_of("copy"), {"model": {"memory": memory}}))
+        assert config.rounding == RoundingConfig()
+        checked(config)
+    asked = {"model": {"memory": "stack"}, "rounding": {"batches": 3}}
+    assert merged(preset_of("copy"), asked)["rounding"]["batches"] == 3
+    published = from_dict(preset_of("copy", "paper"))
+    assert published.rounding == RoundingConfig()
+    assert published.training.schedule == "constant"
+
+
+def test_a_hardening_is_called_off_with_one_option() -> None:
+    config = from_dict(merged(preset_of("copy"), {"rounding": {"batches": 0}}))
+    checked(config)
+    config.rounding.every = 7
+    with pytest.raises(ConfigError, match=r"rounding.every: .*without rounding.batches"):
+        checked(config)
+
+
+def test_far_lengths_are_multiples_of_training_and_fewer(tmp_path: Path) -> None:
+    config = tiny(batches=1)
+    config.evaluation.multiples, config.evaluation.symbols = [10, 100], 320
+    report = train_run(config, root=tmp_path, quiet=True)
+    rows = [(row["lengths"], row["count"], row["role"]) for row in report.report["rows"]]
+    assert rows == [
+        ("1:3", 20, "train"),
+        ("4:6", 20, "test"),
+        ("7:12", 20, "longer"),
+        ("30:30", 10, "longer"),
+        ("300:300", 1, "longer"),
+    ]
+    assert evaluate_run(report.folder)["rows"] == report.report["rows"]
+    asked = evaluate_run(report.folder, lengths=[LengthRange(4, 6)])
+    assert [row["lengths"] for row in asked["rows"]] == ["4:6"]
+    config.evaluation.multiples, config.evaluation.symbols = [0], 0
+    with pytest.raises(ConfigError) as error:
+        checked(config)
+    assert [fault.partition(":")[0] for fault in error.value.faults] == [
+        "evaluation.symbols",
+        "evaluation.multiples",
+    ]
+    streams = tiny_streams()
+    streams.evaluation.multiples = [10]
+    with pytest.raises(ConfigError, match=r"evaluation.multiples"):
+        checked(streams)

@@ -55,13 +55,15 @@ def tiny_arguments(runs: Path, **training: Any) -> list[str]:
     arguments = ["train", "copy", "--runs", str(runs), "--seed", str(config.seed)]
     for name, value in config.task_options.items():
         arguments += [f"--task_options.{name}", str(value)]
-    for part in ("model", "training", "evaluation", "machine"):
+    for part in ("model", "training", "rounding", "evaluation", "machine"):
         values = dict(vars(getattr(config, part)))
         for inner in ("memory", "controller"):
             for name, value in values.pop(inner, {}).items():
                 values[f"{inner}.{name}"] = value
         for name, value in values.items():
-            if value is not None:
+            if value is None and part in ("rounding", "evaluation"):
+                arguments.append(f"--{part}.{name}=null")
+            elif value is not None:
                 text = str(value).lower() if isinstance(value, bool) else str(value)
                 arguments += [f"--{part}.{name}={text}"]
     return arguments

@@ -207,7 +207,7 @@ def test_a_step_that_was_too_large_is_taken_back_and_the_next_ones_are_smaller(t
     assert rule.steps_back == 7
     assert optimizer.param_groups[0]["lr"] == pytest.approx(1e-9 / 2**7)
     looks = run.looks()
-    assert [look["steps_back"] for look in looks][:4] == [0, 0, 1, 2]
+    assert [look["steps_back"] for look in looks][:7] == [0, 0, 0, 0, 0, 1, 1]
     assert all(look["sharpness"] <= 4 for look in looks if look["validation_loss"] == 0)
     assert not rule.is_decided
     rule.restore()

@@ -24,6 +24,8 @@ from unbounded.training.stopping import Assess, Record
 
 #: Steps back after which hardening is over: the factor's logarithm is then a 64th of what it was.
 _MOST_STEPS_BACK = 6
+#: Looks for which what does not hold may learn on, before it goes back.
+_PATIENCE = 3
 #: A machine does as well as its model if validation says no more against it than this.
 _AS_WELL = 1e-3
 
@@ -44,6 +46,8 @@ class _Numbers:
     pending: float = 1.0
     factor: float = 1.0
     steps_back: float = 0
+    #: Looks in a row at which the model did not hold.
+    waited: float = 0
     #: Looks in a row at which the machine did as well as the model.
     settled: float = 0
     #: Of the weights that were last found to hold.
@@ -57,8 +61,9 @@ class Harden:
     and its discrete machine (`unbounded.models.discretized`). The weights whose machine was best so
     far, the later of two that are equal, are kept, and so are the last ones that hold: those with
     which the model is no worse than at its best by more than `tolerance`. If it holds, what decides
-    is multiplied by `factor`. If it does not, the weights go back to those that did, and factor and
-    learning rate become smaller: its root, and half of it.
+    is multiplied by `factor`. If it does not, it learns on as it is; if it still does not three
+    looks later, the weights go back to those that did, and factor and learning rate become smaller:
+    its root, and half of it.
 
     It is over when the least decided decision on `batch` has at least the certainty `decided`; when
     what decides has been multiplied by `largest` (what is undecided even then, the model hardly
@@ -74,6 +79,8 @@ class Harden:
         batch: validation sequences on which it is seen how decided the decisions are.
         validate: measures a model; lower is better, for example the share of sequences that are
             wrong. It must not be test data.
+        validate_machine: measures a discrete machine, which may be asked for more; None measures it
+            as the model.
         every: batches of fine-tuning between two looks.
         factor: above 1. 1.1 to 1.5 are small steps that the other weights can follow.
         decided: certainty that every decision must have, above 0.5 and below 1.
@@ -93,6 +100,7 @@ class Harden:
         batch: Batch,
         validate: Callable[[nn.Module], float],
         *,
+        validate_machine: Callable[[nn.Module], float] | None = None,
         every: int = 50,
         factor: float = 1.25,
         decided: float = 0.999,
@@ -120,6 +128,7 @@ class Harden:
         if faults:
             raise ConfigError(faults)
         self._model, self._batch, self._validate = model, batch, validate
+        self._validate_machine = validate_machine or validate
         self._every, self._bound, self._largest = every, decided, largest
         self._settle = settle
         self._tolerance, self._optimizer, self._schedule = tolerance, optimizer, schedule
@@ -197,7 +206,8 @@ class Harden:
         at.looked, at.sharpness, at.pending = batch, at.sharpness * at.pending, 1.0
         self._model.eval()
         try:
-            at.soft, at.hard = self._validate(self._model), self._validate(discretized(self._model))
+            at.soft = self._validate(self._model)
+            at.hard = self._validate_machine(discretized(self._model))
             at.decided = self._least()
         finally:
             self._model.train(training)
@@ -208,8 +218,11 @@ class Harden:
         at.settled = at.settled + 1 if at.hard <= at.soft + _AS_WELL else 0
         if self._holds():
             self._sound.keep()
-            at.sound_sharpness = at.sharpness
+            at.sound_sharpness, at.waited = at.sharpness, 0
         else:
+            at.waited += 1
+            if at.waited <= _PATIENCE:
+                return
             self._step_back()
         if self._over() is None:
             at.pending = at.factor
@@ -219,7 +232,7 @@ class Harden:
         at = self._at
         self._sound.restore()
         at.sharpness, at.factor = at.sound_sharpness, math.sqrt(at.factor)
-        at.steps_back += 1
+        at.steps_back, at.waited = at.steps_back + 1, 0
         if self._optimizer is not None and self._schedule is not None:
             scale_rate(self._optimizer, self._schedule, 0.5)
 

@@ -74,7 +74,7 @@ class Sweep:
         seed: of the sequences.
         lengths: ranges; None for those of the scoring.
         count: sequences a range, or of each n where each n has its score.
-        every, streams, carry: as in `EvaluationConfig`.
+        every, streams, carry, symbols, multiples: as in `EvaluationConfig`.
         looking: told each range and count before it is scored.
     """
 
@@ -86,6 +86,14 @@ class Sweep:
     streams: int = 1
     carry: bool = False
     looking: Callable[[str, int], None] = lambda lengths, count: None
+    symbols: int | None = None
+    multiples: Sequence[int] = ()
+
+    def count_of(self, lengths: LengthRange) -> int:
+        """Sequences of a range, at least 1: `count`, or as few as `symbols` allows."""
+        if self.symbols is None:
+            return self.count
+        return max(1, min(self.count, self.symbols // max(1, lengths.maximum)))
 
 
 class Scoring(ABC):

@@ -37,6 +37,7 @@ class Sequences(Scoring):
         "test_coarse": 2,
         "test_fine": 2,
     }
+    fields = ("count", "lengths", "symbols", "multiples")
     groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "train": ("train_coarse", "train_fine"),
         "test": ("test_coarse", "test_fine"),
@@ -87,8 +88,10 @@ and at the test range ("test")."""
     def rows(self, exam: Exam, sweep: Sweep) -> list[dict[str, Any]]:
         """See `Scoring.rows`; by default the training range, the test range, one as long again."""
         rows = []
-        for lengths in sweep.lengths or default_lengths(exam):
-            count = _at_most(exam, sweep.split, lengths, sweep.count)
+        longest = exam.train_lengths.maximum
+        far = [LengthRange(times * longest, times * longest) for times in sweep.multiples]
+        for lengths in (*(sweep.lengths or default_lengths(exam)), *far):
+            count = _at_most(exam, sweep.split, lengths, sweep.count_of(lengths))
             sweep.looking(str(lengths), count)
             scored = self._score(exam, sweep.split, sweep.seed, lengths, 0, count)
             tests = (exam.validation_lengths, exam.task.test_lengths)

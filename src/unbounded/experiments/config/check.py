@@ -50,6 +50,10 @@ def examine(config: RunConfig) -> tuple[Task | None, list[str]]:
     found += model_faults(config.model)
     found += training_faults(config.training)
     check_number(found, "evaluation.count", config.evaluation.count, 1, 1_000_000_000)
+    if config.evaluation.symbols is not None:
+        check_number(found, "evaluation.symbols", config.evaluation.symbols, 1)
+    for times in config.evaluation.multiples or ():
+        check_number(found, "evaluation.multiples", times, 1, 10_000)
     check_number(found, "evaluation.every", config.evaluation.every, 1)
     check_number(found, "evaluation.streams", config.evaluation.streams, 1)
     named = config.evaluation.lengths

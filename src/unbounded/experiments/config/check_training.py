@@ -13,6 +13,7 @@ from unbounded.experiments.config.checking import (
     check_idle,
     check_number,
 )
+from unbounded.experiments.config.compose import preset_of
 from unbounded.experiments.config.schema import RunConfig, TrainingConfig
 from unbounded.memories import Memory, SuperpositionMemory
 from unbounded.models.model_parts import make_memory
@@ -176,7 +177,10 @@ def rounding_faults(config: RunConfig, scoring: Scoring) -> list[str]:
     found: list[str] = []
     rounding = config.rounding
     if rounding.batches == 0:
-        names = [field.name for field in dataclasses.fields(rounding) if field.name != "batches"]
+        # What the preset says of a hardening that is called off is nobody's mistake.
+        usual = preset_of(config.task)["rounding"]
+        fields = [field.name for field in dataclasses.fields(rounding) if field.name != "batches"]
+        names = [name for name in fields if getattr(rounding, name) != usual[name]]
         check_idle(found, "rounding", rounding, names, "without rounding.batches")
         return found
     check_number(found, "rounding.batches", rounding.batches, 0)
@@ -190,6 +194,7 @@ def rounding_faults(config: RunConfig, scoring: Scoring) -> list[str]:
         rate = rounding.learning_rate
         check_number(found, "rounding.learning_rate", rate, 0, 1e3, above=True)
     check_number(found, "rounding.settle", rounding.settle, 0)
+    check_number(found, "rounding.far", rounding.far, 0, 1000)
     check_number(found, "rounding.tolerance", rounding.tolerance, 0, 1)
     if rounding.validation_count is not None:
         check_number(found, "rounding.validation_count", rounding.validation_count, 1)

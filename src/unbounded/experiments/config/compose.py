@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any, Final
 
 from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.presets import preset_path, protocol_path
-from unbounded.experiments.config.schema import RunConfig, to_dict
+from unbounded.experiments.config.schema import RoundingConfig, RunConfig, to_dict
 
 #: The parts of a config that a preset, a tier or a model of a paper may set.
 PARTS: Final = ("task_options", "model", "training", "rounding", "evaluation")
@@ -39,7 +40,8 @@ def preset_of(task: str, protocol: str | None = None) -> dict[str, Any]:
 def merged(base: Mapping[str, Any], *changes: Mapping[str, Any]) -> dict[str, Any]:
     """A config with what `changes` set in it, the last one last.
 
-    Another memory or controller than before has none of the options of the old one. Embeddings that
+    Another memory or controller than before has none of the options of the old one, and another
+    memory not the hardening that was meant for it. Embeddings that
     are asked for take the place of bits. Without a
     memory there is no readout, and an Elman controller is recurrent. A memory that grows does not
     go on from one length to the next in scoring, if nobody asked for that.
@@ -72,6 +74,7 @@ def _change_model(config: dict[str, Any], change: dict[str, Any]) -> None:
         bounds = _BOUNDED if config["training"]["piece_steps"] is not None else {}
         model["memory"] = _changed(before, data, bounds)
         if model["memory"]["name"] != before["name"]:
+            config["rounding"] = asdict(RoundingConfig())
             _without_idle(model, config, change, part_data(controller or {"name": None}))
     config["model"] = model
 

@@ -177,8 +177,10 @@ class RoundingConfig:
         tolerance: how much worse on validation, as a share of sequences, a model may be on the way
             before it goes back and takes smaller steps.
         validation_count: sequences of that validation, null for as many as in training.
+        far: of pairs, at how many times the longest length of training the discrete machine is
+            validated too, on a tenth as many sequences; 0 for not.
         optimizer: of the fine-tuning, null for that of training.
-        learning_rate: of the fine-tuning, null for that of training.
+        learning_rate: of the fine-tuning, null for a tenth of that of training, of streams a fifth.
         remove: whether stacks and lists in superposition are removed that the validation sequences
             do not need.
         most_removals: subsets of them that are tried at the most.
@@ -191,6 +193,7 @@ class RoundingConfig:
     settle: int = 0
     tolerance: float = 0.03
     validation_count: int | None = None
+    far: int = 0
     optimizer: str | None = None
     learning_rate: float | None = None
     remove: bool = True
@@ -203,8 +206,12 @@ class EvaluationConfig:
 
     Args:
         count: sequences a range, or of streams for each n, or of Dyck words for each band.
+        symbols: of pairs, most symbols of a range, counted at its greatest length: a range of long
+            sequences has fewer than `count`; null for no such limit.
         lengths: ranges such as 65:128; null for the training range, the test range and 129:256,
             or on streams for the test range.
+        multiples: of pairs, beside these ranges, single lengths that are so many times the longest
+            of training; null for none.
         every: of streams, the step from one n of a range to the next; of Dyck words, lengths of
             a band.
         streams: parallel streams that share the sequences of one n; of a text, parallel strips.
@@ -212,7 +219,9 @@ class EvaluationConfig:
     """
 
     count: int = 1000
+    symbols: int | None = None
     lengths: list[str] | None = None
+    multiples: list[int] | None = None
     every: int = 1
     streams: int = 1
     carry: bool = False

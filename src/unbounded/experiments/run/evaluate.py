@@ -91,7 +91,7 @@ def evaluate_run(
     sweep = own_sweep(config)
     sweep = replace(sweep, split=split, seed=config.seed if seed is None else seed)
     if lengths is not None:
-        sweep = replace(sweep, lengths=lengths)
+        sweep = replace(sweep, lengths=lengths, multiples=())
     if planned.task.has_lengths:
         found = count_faults("count", sweep.count, sweep.lengths or ())
     if found:
@@ -130,6 +130,8 @@ def own_sweep(
         evaluation.streams,
         evaluation.carry,
         looking,
+        evaluation.symbols,
+        evaluation.multiples or (),
     )
 
 

@@ -6,7 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from unbounded.evaluation.removal import remove_unused
+from unbounded.evaluation.scorings import Exam
 from unbounded.experiments.run.build import make_place
 from unbounded.experiments.run.phase import Surroundings, run_phase
 from unbounded.experiments.run.plan import Plan
@@ -14,8 +17,12 @@ from unbounded.memories import SuperpositionMemory
 from unbounded.models.decisions import certainties
 from unbounded.models.discrete import deciding_layers, discretized
 from unbounded.models.memory_model import MemoryModel
+from unbounded.tasks import LengthRange
 from unbounded.training.hardening import Harden
 from unbounded.training.optimizers import make_optimizer, make_schedule
+
+#: Shares of the learning rate of training.
+_RATE, _RATE_OF_STREAMS = 0.1, 0.2
 
 
 def harden_model(
@@ -47,11 +54,17 @@ def harden_model(
     # Short sequences too: a machine may be right on longer ones alone.
     ranges = (exam.train_lengths, exam.validation_lengths)
     exams = [replace(exam, validation_lengths=lengths) for lengths in dict.fromkeys(ranges)]
+    far = far_exams(planned, exam)
+
+    def doubt(machine: nn.Module, of: list[Exam]) -> float:
+        return max(scoring.doubt(replace(each, model=machine)) for each in of)
+
     name = rounding.optimizer or training.optimizer
+    share = _RATE if training.piece_steps is None else _RATE_OF_STREAMS
     optimizer = make_optimizer(
         list(model.parameters()),
         name=name,
-        learning_rate=rounding.learning_rate or training.learning_rate,
+        learning_rate=rounding.learning_rate or share * training.learning_rate,
         epsilon=training.epsilon if name == training.optimizer else None,
         options=training.optimizer_options if name == training.optimizer else None,
     )
@@ -60,7 +73,8 @@ def harden_model(
     rule = Harden(
         model,
         batch,
-        lambda machine: max(scoring.doubt(replace(each, model=machine)) for each in exams),
+        lambda soft: doubt(soft, exams),
+        validate_machine=lambda machine: doubt(machine, exams + far),
         every=rounding.every,
         factor=rounding.factor,
         decided=rounding.decided,
@@ -125,3 +139,13 @@ def harden_model(
         "parameters": sum(parameter.numel() for parameter in machine.parameters()),
     }
     return machine, facts
+
+
+def far_exams(planned: Plan, exam: Exam) -> list[Exam]:
+    """The exam of a discrete machine at a length far beyond that of training; none, or one."""
+    times, longest = planned.config.rounding.far, exam.train_lengths.maximum
+    if not times or planned.task.layout != "pairs" or not planned.task.has_lengths:
+        return []
+    count = max(1, exam.validation_count // 10)
+    lengths = LengthRange(times * longest, times * longest)
+    return [replace(exam, validation_lengths=lengths, validation_count=count)]

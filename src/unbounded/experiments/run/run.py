@@ -116,8 +116,6 @@ def train_run(
                 f"among {processes} processes"
             ]
         )
-    if processes > 1 and config.rounding.batches:
-        raise ConfigError(["rounding.batches: rounding is done by one process; give 0 for several"])
     replaced = folder.with_name(f".replaced-{folder.name}").exists()
     if resume and not replaced and (report := read_report(folder)) is not None:
         # Nothing is written, so that the disk may be one to read only.
@@ -144,7 +142,12 @@ def train_run(
             accelerator.wait_for_everyone()
             with progress(training.batches, size, silent, unit) as shown:
                 report = run.train(request, shown, saved)
-            if config.rounding.batches:
+            if processes > 1 and config.rounding.batches:
+                shown.say(
+                    "not hardened, which one process does alone: "
+                    f"`unbounded harden {folder}` does it now"
+                )
+            elif config.rounding.batches:
                 with progress(config.rounding.batches, size, silent, unit) as shown:
                     report["rounded"] = run.round(request, shown, report["batches"])
             run.finish(report)

@@ -19,6 +19,7 @@ PAPERS = {
     "deleu2016": "Learning Operations on a Stack with Neural Turing Machines (Dyck words)",
     "graves2014": "Neural Turing Machines (copy, repeat copy, associative recall)",
     "yang2016": "Lie Access Neural Turing Machine (permutations, arithmetic, programs, words)",
+    "exact": "Networks made right at a hundred times the training length (of no paper)",
     "matrix": "Every memory on every algorithmic task at one budget (of no paper)",
 }
 
