@@ -20,12 +20,14 @@ class Agreement(NamedTuple):
         words: how many.
         equal: those in which both say the same wherever an answer is judged.
         left: those in which the machine came to a case that its table does not have.
+        erring: those in which the network itself is wrong.
         first: row of the first word in which they differ; None where there is none.
     """
 
     words: int
     equal: int
     left: int
+    erring: int
     first: int | None
 
 
@@ -46,6 +48,8 @@ def agreement(machine: Machine, model: nn.Module, batch: Batch) -> Agreement:
         binary = logits.shape[-1] == 1
         said.append((logits[..., 0] > 0).long() if binary else logits.argmax(dim=-1))
     answers = torch.cat(said, dim=1).tolist()
+    wrong = (torch.cat(said, dim=1) != batch.targets) & batch.mask
+    erring = int(wrong.any(dim=1).sum())
     equal, left, first = 0, 0, None
     for row, length in enumerate(batch.lengths.tolist()):
         steps_of: list[Any] = machine.run(batch.inputs[row, :length].tolist())
@@ -58,4 +62,4 @@ def agreement(machine: Machine, model: nn.Module, batch: Batch) -> Agreement:
         left += len(steps_of) < length
         if not same and first is None:
             first = row
-    return Agreement(len(answers), equal, left, first)
+    return Agreement(len(answers), equal, left, erring, first)

@@ -9,6 +9,7 @@ with what is nearest to it.
 
 from __future__ import annotations
 
+import copy
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -19,8 +20,8 @@ from torch import Tensor
 
 from unbounded.extraction.observation import Observations
 
-#: More states or symbols of one alphabet than these are no machine to be read.
-MOST_CLASSES: Final = 400
+#: More states and symbols than these are no machine to be read.
+MOST_CLASSES: Final = 80
 #: Of one conflict, more cases than these say nothing more.
 _CASES: Final = 600
 #: How well vectors must tell cases apart, from 0 to 1.1, for a split to be clear, and to be tried.
@@ -49,25 +50,36 @@ class Classes:
     closed: bool = False
     determined: float = 0.0
 
+    @property
+    def count(self) -> int:
+        """How many states and symbols there are."""
+        return max(self.state) + sum(map(max, self.symbol)) + 1 + len(self.symbol)
+
 
 def refine(seen: Observations, most: int = MOST_CLASSES) -> Classes:
     """Find the classes.
 
     Args:
         seen: what a network did.
-        most: states, and symbols of one alphabet, at the most.
+        most: states and symbols at the most.
+    Returns:
+        classes that close, if there are so few; else those with the shortest description: a line
+        for each case of the table and for each step that does not go as it says.
     """
     count = len(seen.nodes)
     alphabets = max(seen.shape.values, default=-1) + 1
     classes = Classes([0] * count, [[0] * count for _ in range(alphabets)])
+    best, least = classes, float("inf")
     while True:
         conflicts = _conflicts(seen, classes)
         if not conflicts:
             classes.closed, classes.determined = True, 1.0
             return classes
-        if not _split_one(seen, classes, conflicts, most):
-            classes.determined = _share(seen, classes)
-            return classes
+        length, classes.determined = _length(seen, classes)
+        if length < least:
+            best, least = copy.deepcopy(classes), length
+        if classes.count >= most or not _split_one(seen, classes, conflicts, most):
+            return best
 
 
 def key_of(seen: Observations, classes: Classes, child: int) -> Key:
@@ -296,14 +308,14 @@ def _split_symbol(
     return _rename(numbers, members, _nearest(vectors, members, known), most)
 
 
-def _share(seen: Observations, classes: Classes) -> float:
-    """The share of the steps that go as the most frequent one of their kind."""
-    good = 0
-    for group in _grouped(seen, classes).values():
+def _length(seen: Observations, classes: Classes) -> tuple[int, float]:
+    """Cases of the table and steps that do not go as it says; and the share of those that do."""
+    groups, wrong = _grouped(seen, classes), 0
+    for group in groups.values():
         outcomes = [outcome_of(seen, classes, child) for child in group]
         usual = usual_of(outcomes)
-        good += sum(differs([outcome, usual]) is None for outcome in outcomes)
-    return good / max(1, len(seen.nodes) - 1)
+        wrong += sum(differs([outcome, usual]) is not None for outcome in outcomes)
+    return len(groups) + wrong, 1 - wrong / max(1, len(seen.nodes) - 1)
 
 
 def usual_of(outcomes: Sequence[tuple[Hashable, ...]]) -> tuple[Hashable, ...]:

@@ -49,7 +49,8 @@ def draw_machine(
         )
         for k in range(machine.states)
     ]
-    lines = max(min(len(cases), MOST_CASES + 1) for cases in arrows.values())
+    loops = [len(cases) for (state, after), cases in arrows.items() if state == after]
+    lines = min(max(loops, default=0), MOST_CASES + 1)
     with style():
         high = radius + 1.2 + _INCHES_A_LINE * lines
         figure = new_figure(2 * radius + 5.6, radius + 1.4 + high)
@@ -111,6 +112,10 @@ def _arrow(
             color=colour,
         )
     )
-    # Beside the bow, on the side to which it bends.
-    middle = (x + to_x) / 2 + bend * (to_y - y) * 0.6, (y + to_y) / 2 - bend * (to_x - x) * 0.6
-    axes.text(*middle, label, ha="center", va="center", **text)
+    # Beside the bow, on the side to which it bends, and nearer to where it begins.
+    along, beside = 0.36, 0.5 * bend
+    near = (
+        x + along * (to_x - x) + beside * (to_y - y),
+        y + along * (to_y - y) - beside * (to_x - x),
+    )
+    axes.text(*near, label, ha="center", va="center", **text)

@@ -152,8 +152,9 @@ def summary(found: Extraction) -> list[str]:
 
 
 def _share(found: Agreement) -> str:
-    left = f" (in {found.left} the table lacks a case)" if found.left else ""
-    return f"{found.equal} of {found.words}{left}"
+    notes = [f"in {found.left} the table lacks a case"] if found.left else []
+    notes += [f"in {found.erring} the network itself is wrong"] if found.erring else []
+    return f"{found.equal} of {found.words}" + (f" ({'; '.join(notes)})" if notes else "")
 
 
 def _number(count: int, what: str) -> str:
