@@ -3,7 +3,7 @@
 RUN is the folder of a trained run, e.g. the one `unbounded train copy` names at its end. Its trace
 and metrics become docs/images/memory and docs/images/convergence; the worked example of Figure 1a
 comes from carrying out its three instructions, and the pictures of actions from a counter whose
-weights tests/machines.py has. The README's tables are filled from the table.json of each folder of
+weights tests/machines has. The README's tables are filled from the table.json of each folder of
 results/. Without RUN the first two pictures are not made.
 """
 
@@ -15,6 +15,7 @@ import runpy
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -44,6 +45,9 @@ BEGIN, END = "<!-- {paper}: python docs/make_images.py -->", "<!-- end of {paper
 #: Columns of the table of lengths mastered.
 MASTERED = ("rnn", "lstm", "list-rnn", "stack-rnn", "stack-rnn-rounded")
 FARTHEST = "1000:1000"
+#: Tasks, the memories of their presets, and columns of the table of words far longer.
+MEMORIES_OF = {"copy": "Queue-LSTM", "reversal": "Stack-LSTM"}
+FAR = ("8:64", "65:128", "129:256", "640:640", "6400:6400")
 #: Runs of a cell of it that need no word.
 RESTARTS = 5
 
@@ -71,7 +75,7 @@ def figure1a_trace(path: Path) -> None:
 
 def counter_images() -> list[Path]:
     """Draw what a counter of a^n b^n does, and how far it counts as its actions are decided."""
-    counter = runpy.run_path(str(ROOT / "tests" / "machines.py"))["counter"]
+    counter = runpy.run_path(str(ROOT / "tests" / "machines" / "__init__.py"))["counter"]
     task = make_task("anbn", sequences=20)
     assert isinstance(task, StreamTask)
     rows = action_rows(discretized(counter()), task, read_symbols(task, "ab aaaabbbb aabb a"))
@@ -162,6 +166,39 @@ def lengths_table(table: dict[str, Any]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def far_table(table: dict[str, Any]) -> str:
+    """The README's table of words far longer than in training: accuracies as trained and hardened.
+
+    Each is the median over seeds, with the least where it is another.
+    """
+    paper = published("exact")
+    header = ["task, memory", "seeds", *FAR, "minutes"]
+    lines = [header, ["---"] * len(header)]
+    for cell in table["cells"]:
+        measured, model = cell["measured"], cell["model"]
+        task, hardened = cell["task"], model.endswith("-hardened")
+        if measured is None or task not in MEMORIES_OF:
+            continue
+        runs = measured["runs"]
+        memory = MEMORIES_OF[task] if model.startswith("own") else "DeQue-LSTM"
+        title = "the same, hardened" if hardened else f"{paper.tasks[task]}, {memory}"
+        line = [title, str(len(runs))]
+        for lengths in FAR:
+            values = sorted(_coarse(run, lengths) for run in runs)
+            middle, least = median(values), values[0]
+            spread = "" if f"{least:.2f}" == f"{middle:.2f}" else f" (least {least:.2f})"
+            line.append(f"{middle:.2f}{spread}")
+        lines.append([*line, f"{median(run['minutes'] for run in runs):.0f}"])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _coarse(run: dict[str, Any], lengths: str) -> float:
+    """Words of these lengths that a run has right, as a share."""
+    near = {"8:64": "train_coarse", "65:128": "test_coarse"}
+    value = run[near[lengths]] if lengths in near else run["longer"][lengths][0]
+    return float(value)
+
+
 def _percent(known: dict[str, float] | None, measured: dict[str, Any] | None) -> str:
     text = "not published" if known is None else f"{known['percent']:g}"
     if measured is None:
@@ -175,7 +212,7 @@ def _percent(known: dict[str, float] | None, measured: dict[str, Any] | None) ->
 
 
 #: How the table of each paper's results is written.
-TABLES = {"grefenstette2015": results_table, "joulin2015": lengths_table}
+TABLES = {"exact": far_table, "grefenstette2015": results_table, "joulin2015": lengths_table}
 
 
 def filled(readme: str, paper: str, table: dict[str, Any]) -> str:

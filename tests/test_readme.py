@@ -101,7 +101,7 @@ def make_images():
     return runpy.run_path(str(ROOT / "docs" / "make_images.py"), run_name="make_images")
 
 
-@pytest.mark.parametrize("paper", ["grefenstette2015", "joulin2015"])
+@pytest.mark.parametrize("paper", ["exact", "grefenstette2015", "joulin2015"])
 def test_the_table_is_that_of_the_results(make_images, paper):
     table = json.loads((ROOT / "results" / paper / "table.json").read_text())
     assert make_images["filled"](README, paper, table) == README
@@ -124,6 +124,29 @@ def test_the_table_to_the_digit(make_images):
     assert "| Copy | Queue-LSTM | 1.00 | 1.00 (0.50–1.00) | 2 of 3 | 1500 | 5 |" in text
     assert "Not run yet" not in text
     assert make_images["filled"](text, "grefenstette2015", table) == text
+
+
+def test_the_table_of_far_lengths_to_the_digit(make_images):
+    def run(*values):
+        near = {"train_coarse": values[0], "test_coarse": values[1], "minutes": 3.4}
+        far = ("129:256", "640:640", "6400:6400")
+        return {**near, "longer": {each: [v, v] for each, v in zip(far, values[2:], strict=True)}}
+
+    def cell(task, model, *runs):
+        return {"task": task, "model": model, "measured": {"runs": runs} if runs else None}
+
+    cells = [
+        cell("copy", "own", run(1, 1, 0.9, 0.1, 0), run(1, 0.98, 0.5, 0, 0), run(1, 1, 1, 1, 0)),
+        cell("copy", "own-hardened", run(1, 1, 1, 1, 1)),
+        cell("reversal", "deque"),
+        cell("anbn", "own", run(1, 1, 1, 1, 1)),
+    ]
+    text = make_images["filled"](README, "exact", {"cells": cells})
+    assert (
+        "| Copy, Queue-LSTM | 3 | 1.00 | 1.00 (least 0.98) | 0.90 (least 0.50) "
+        "| 0.10 (least 0.00) | 0.00 | 3 |\n"
+        "| the same, hardened | 1 | 1.00 | 1.00 | 1.00 | 1.00 | 1.00 | 3 |\n<!-- end" in text
+    )
 
 
 def test_the_table_of_lengths_to_the_digit(make_images):

@@ -10,6 +10,8 @@ Data enters at the top of this list and leaves at the bottom; a folder imports o
     machines/     golden machines: networks whose weights are written down, exact at any length
     training/     objective, loop, curricula, schedules, checkpoints
     evaluation/   metrics, length sweeps, reports (JSON); scorings/: one file a scoring
+    verification/ how far a network is right: every short word, drawn long ones, margins
+    extraction/   the machine that a hardened network is: a table, a graph, a program
     figures/      draws saved reports, traces and tables; runs no model
     experiments/  config/, run/, trials/, tables/, and one preset a row of a published table
     explorer/     a trained network in one HTML file, in which it is watched at work

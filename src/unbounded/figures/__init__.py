@@ -11,6 +11,7 @@ from unbounded.figures.curves import Curves, read_curves
 from unbounded.figures.figure1a import draw_worked_example
 from unbounded.figures.keys import KeyTrace, draw_keys, read_keys
 from unbounded.figures.lengths import draw_lengths
+from unbounded.figures.machine import draw_machine
 from unbounded.figures.matrix import draw_matrix
 from unbounded.figures.memory import draw_memory
 from unbounded.figures.path import draw_path
@@ -29,6 +30,7 @@ __all__ = [
     "draw_key_course",
     "draw_keys",
     "draw_lengths",
+    "draw_machine",
     "draw_matrix",
     "draw_memory",
     "draw_path",

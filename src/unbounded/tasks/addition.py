@@ -33,14 +33,40 @@ class BinaryAddition(SequenceSource):
         total = lengths.minimum + bounded(length_words, len(lengths))
         share = bounded(stream.words(indices, np.zeros(1, dtype=np.int64))[1], total + 1)
         digits = bounded(words, 2)
-        longest = int(total.max())
-        first = _lowest_first(digits, np.zeros_like(share), share, longest)
-        second = _lowest_first(digits, share, total - share, longest)
-        answer, answer_length = _sum(first, second)
-        lengths_of = (np.maximum(share, 1), np.maximum(total - share, 1), answer_length)
-        return _laid_out(
-            (first, second, answer), (lengths_of[0], lengths_of[1], lengths_of[2]), size
-        )
+        return _of_digits(digits, share, total)
+
+    def count_of(self, n: int) -> int:
+        """See `SequenceSource.count_of`: every pair of numbers with n digits together."""
+        # A number of k digits is one of 2^(k-1), and that without one is written 0.
+        return 0 if n < 1 else 2**n + (n - 1) * 2**n // 4
+
+    def every(self, n: int) -> Sequences:
+        """See `SequenceSource.every`."""
+        digits, shares = [], []
+        for share in range(n + 1):
+            free = max(share - 1, 0), max(n - share - 1, 0)
+            number = np.arange(2 ** sum(free))[:, None]
+            bits = number >> np.arange(sum(free)) & 1
+            # The highest digit of a number is a 1, which is put in where it stands.
+            ones = np.ones((len(bits), 1), dtype=np.int64)
+            first = np.concatenate([ones, bits[:, : free[0]]], axis=1)[:, :share]
+            second = np.concatenate([ones, bits[:, free[0] :]], axis=1)[:, : n - share]
+            digits.append(np.concatenate([first, second], axis=1))
+            shares.append(np.full(len(bits), share))
+        every = np.concatenate(shares)
+        return _of_digits(np.concatenate(digits), every, np.full(len(every), n))
+
+
+def _of_digits(digits: Integers, share: Integers, total: Integers) -> Sequences:
+    """The sums of two numbers, whose digits are the first `share` and the others of `total`."""
+    longest = int(total.max())
+    first = _lowest_first(digits, np.zeros_like(share), share, longest)
+    second = _lowest_first(digits, share, total - share, longest)
+    answer, answer_length = _sum(first, second)
+    lengths_of = (np.maximum(share, 1), np.maximum(total - share, 1), answer_length)
+    return _laid_out(
+        (first, second, answer), (lengths_of[0], lengths_of[1], lengths_of[2]), len(share)
+    )
 
 
 def _lowest_first(digits: Integers, offset: Integers, length: Integers, width: int) -> Integers:

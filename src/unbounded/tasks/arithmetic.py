@@ -9,6 +9,7 @@ import numpy as np
 
 from unbounded.tasks.lengths import LengthRange
 from unbounded.tasks.randomness import Integers, Stream, bounded
+from unbounded.tasks.symbols import words_of
 from unbounded.tasks.transduction import Pairs, PairSource
 
 DIGITS = tuple("0123456789")
@@ -28,6 +29,16 @@ class Doubled(PairSource):
         digits, count = _digits(stream, start, size, lengths, 1)
         return Pairs(digits, count, carried(2 * digits), count + 1)
 
+    def count_of(self, length: int, symbols: int) -> int:
+        """See `PairSource.count_of`: every number of the digits 0, 1, ... below `symbols`."""
+        return int(min(symbols, 10) ** length) if length > 0 else 0
+
+    def every(self, length: int, symbols: int) -> Pairs:
+        """See `PairSource.every`."""
+        digits = words_of(min(symbols, 10), length)
+        count = np.full(len(digits), length)
+        return Pairs(digits, count, carried(2 * digits), count + 1)
+
 
 class Added(PairSource):
     """Two numbers of k digits, each uniform in 0 .. 10^k - 1, and their sum in k + 1 digits.
@@ -41,6 +52,17 @@ class Added(PairSource):
     def draw(self, stream: Stream, start: int, size: int, lengths: LengthRange) -> Pairs:
         """See `PairSource.draw`; a length is k, and the source has 2k digits."""
         digits, count = _digits(stream, start, size, lengths, 2)
+        sums = digits[:, 0::2] + digits[:, 1::2]
+        return Pairs(digits, 2 * count, carried(sums), count + 1)
+
+    def count_of(self, length: int, symbols: int) -> int:
+        """See `PairSource.count_of`: every two numbers of the digits 0, 1, ... below `symbols`."""
+        return int(min(symbols, 10) ** (2 * length)) if length > 0 else 0
+
+    def every(self, length: int, symbols: int) -> Pairs:
+        """See `PairSource.every`."""
+        digits = words_of(min(symbols, 10), 2 * length)
+        count = np.full(len(digits), length)
         sums = digits[:, 0::2] + digits[:, 1::2]
         return Pairs(digits, 2 * count, carried(sums), count + 1)
 

@@ -100,13 +100,42 @@ class Counting(SequenceSource):
         if form.free == 2:
             m = 1 + bounded(second, n - 1)
             n = n - m
+        letter = np.zeros_like(n)
+        if form.chosen is not None:
+            words = stream.words(indices, np.ones(1, dtype=np.int64))[0]
+            letter = bounded(words, len(self.alphabet) - form.chosen)
+        return self._of_runs(n, m, letter)
+
+    def count_of(self, n: int) -> int:
+        """See `SequenceSource.count_of`: the shares of the runs times the choices of a letter."""
+        form = FORMS[self.form]
+        return max(0, n - 1 if form.free == 2 else int(n > 0)) * self._choices
+
+    def every(self, n: int) -> Sequences:
+        """See `SequenceSource.every`."""
+        if FORMS[self.form].free == 2:
+            second = np.arange(1, n)
+            first = n - second
+        else:
+            first, second = np.full(1, n), np.zeros(1, dtype=np.int64)
+        letters = np.tile(np.arange(self._choices), len(first))
+        first, second = (np.repeat(runs, self._choices) for runs in (first, second))
+        return self._of_runs(first, second, letters)
+
+    @property
+    def _choices(self) -> int:
+        """Letters that the run whose letter is drawn may have."""
+        chosen = FORMS[self.form].chosen
+        return 1 if chosen is None else len(self.alphabet) - chosen
+
+    def _of_runs(self, n: Integers, m: Integers, letter: Integers) -> Sequences:
+        """The sequences with these n, m and numbers of the letter that is chosen, [K] each."""
+        form = FORMS[self.form]
         runs = np.stack(form.runs(n, m, len(self.alphabet), self.repeats), axis=1)
         ends = np.cumsum(runs, axis=1)
         place = np.arange(ends[:, -1].max())
         # The run that a place is in is the number of runs that ended before it.
         symbols = (place[None, :, None] >= ends[:, None, :-1]).sum(axis=2)
         if form.chosen is not None:
-            choices = len(self.alphabet) - form.chosen
-            letter = bounded(stream.words(indices, np.ones(1, dtype=np.int64))[0], choices)
             symbols += np.where(symbols == form.chosen, letter[:, None], 0)
         return Sequences(symbols, ends[:, -1], ends[:, form.free - 1] + 1)

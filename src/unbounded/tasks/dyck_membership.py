@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import accumulate
+from math import comb
 from typing import Final
 
 import numpy as np
@@ -27,6 +28,7 @@ from unbounded.tasks.randomness import (
     unit_floats,
     whole_number,
 )
+from unbounded.tasks.symbols import words_of
 from unbounded.tasks.task import Example, Task
 
 DISTRIBUTIONS: Final = ("uniform", "catalan")
@@ -130,6 +132,29 @@ class DyckMembership(Task):
     def most_held(self, lengths: LengthRange) -> int:
         """See `Task.most_held`: n brackets may be open before one is closed."""
         return lengths.maximum
+
+    def count_of(self, length: int, symbols: int) -> int:
+        """See `Task.count_of`; of labels at each prefix every word, balanced or not, is one.
+
+        With labels of whole words, the balanced ones alone are: half of their brackets open.
+        """
+        if length < 1:
+            return 0
+        if self._every_prefix:
+            return int((2 * self.kinds) ** (2 * length))
+        return int(comb(2 * length, length) * self.kinds ** (2 * length))
+
+    def every(self, length: int, symbols: int) -> Batch:
+        """See `Task.every`: what is judged is what a word's last two symbols make of it.
+
+        The beginnings before them are those of shorter words.
+        """
+        words = words_of(2 * self.kinds, 2 * length)
+        if not self._every_prefix:
+            words = words[(words < self.kinds).sum(axis=1) == length]
+        batch = self.labelled(words, np.full(len(words), 2 * length))
+        mask = batch.mask & (torch.arange(2 * length) >= 2 * length - 2)
+        return batch._replace(mask=mask, targets=batch.targets * mask)
 
     def labelled(self, words: Integers, steps: Integers) -> Batch:
         """Words with their labels.

@@ -10,8 +10,10 @@ import numpy as np
 import torch
 
 from unbounded.tasks.batch import Batch
+from unbounded.tasks.dyck_membership import prefix_labels
 from unbounded.tasks.lengths import LengthRange
 from unbounded.tasks.randomness import LAST_INDEX, Integers, Stream, bounded, whole_number
+from unbounded.tasks.symbols import words_of
 from unbounded.tasks.task import Example, Task
 
 OPEN, CLOSE = 0, 1
@@ -64,6 +66,18 @@ class DyckPrefixes(Task):
                 words.tolist(), labels.tolist(), steps.tolist(), strict=True
             )
         ]
+
+    def count_of(self, length: int, symbols: int) -> int:
+        """See `Task.count_of`: every word of brackets, balanced or not, is one."""
+        return int(2**length) if length > 0 else 0
+
+    def every(self, length: int, symbols: int) -> Batch:
+        """See `Task.every`: what is judged is the word itself, not its beginnings."""
+        words = words_of(2, length)
+        mask = np.broadcast_to(np.arange(length) == length - 1, words.shape)
+        labels = prefix_labels(words, 1) & mask
+        arrays = (words, labels.astype(np.int64), mask.copy(), np.full(len(words), length))
+        return Batch(*(torch.from_numpy(array) for array in arrays))
 
     def _draw(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from unbounded.tasks.lengths import LengthRange
-from unbounded.tasks.randomness import Stream, bounded, whole_number
+from unbounded.tasks.randomness import Integers, Stream, bounded, whole_number
 from unbounded.tasks.streams import Sequences, SequenceSource
 
 SEPARATOR = "="
@@ -38,10 +38,25 @@ class Memorization(SequenceSource):
         length_words, words = stream.sequence_words(start + np.arange(size), lengths.maximum)
         n = lengths.minimum + bounded(length_words, len(lengths))
         drawn = 1 + bounded(words, self.symbols)
-        place = np.arange(2 * n.max() + 1)
-        # The place counted from "=" says which symbol stands there, before and after.
-        from_separator = np.abs(place - n[:, None])
-        source = np.clip(n[:, None] - from_separator, 0, lengths.maximum - 1)
-        symbols = np.take_along_axis(drawn, source, axis=1)
-        symbols[from_separator == 0] = 0
-        return Sequences(symbols, 2 * n + 1, n + 1)
+        return _mirrored(drawn, n)
+
+    def count_of(self, n: int) -> int:
+        """See `SequenceSource.count_of`: every word of n symbols."""
+        return int(self.symbols**n) if n >= self.shortest else 0
+
+    def every(self, n: int) -> Sequences:
+        """See `SequenceSource.every`."""
+        number = np.arange(self.count_of(n))[:, None]
+        drawn = 1 + number // self.symbols ** np.arange(n) % self.symbols
+        return _mirrored(drawn, np.full(len(drawn), n))
+
+
+def _mirrored(drawn: Integers, n: Integers) -> Sequences:
+    """The first n [K] symbols of rows [K, L], the separator, and the same symbols backwards."""
+    place = np.arange(2 * n.max() + 1)
+    # The place counted from "=" says which symbol stands there, before and after.
+    from_separator = np.abs(place - n[:, None])
+    source = np.clip(n[:, None] - from_separator, 0, drawn.shape[1] - 1)
+    symbols = np.take_along_axis(drawn, source, axis=1)
+    symbols[from_separator == 0] = 0
+    return Sequences(symbols, 2 * n + 1, n + 1)

@@ -57,6 +57,21 @@ class SequenceSource(ABC):
     def draw(self, stream: Stream, start: int, size: int, lengths: LengthRange) -> Sequences:
         """Sequences `start`, ..., `start + size - 1`, each n uniform over `lengths`."""
 
+    def count_of(self, n: int) -> int | None:
+        """How many sequences of one n there are, 0 below the shortest; None where it is not known.
+
+        A source of your own that says it has `every` too.
+        """
+        return None
+
+    def every(self, n: int) -> Sequences:
+        """All sequences of one n, each once; see `count_of` before.
+
+        Raises:
+            ConfigError: the source cannot list them.
+        """
+        raise ConfigError([f"{type(self).__name__}: its sequences of one n cannot be listed"])
+
 
 class JudgedStreams(NamedTuple):
     """Streams with the sequence that each step is judged for.
@@ -74,6 +89,33 @@ class JudgedStreams(NamedTuple):
     judged: Tensor
     scored: int
     longest: int
+
+
+def lay_out_alone(drawn: Sequences, source: SequenceSource) -> Batch:
+    """Each sequence as a stream of its own, to its last symbol, with what it determines masked in.
+
+    The last step reads the last symbol. Where sequences start alike, its target is the first symbol
+    of the next one, which the end determines; where they do not, nothing is judged there.
+
+    Args:
+        drawn: K sequences of `source`.
+        source: says the alphabet and whether sequences start alike.
+    Returns:
+        K rows of L + 1 steps.
+    """
+    place = np.arange(drawn.symbols.shape[1] + 1)
+    length, given = drawn.lengths[:, None], drawn.given[:, None]
+    symbols = np.pad(drawn.symbols, ((0, 0), (0, 1)))
+    targets = np.where(place < length, symbols, 0)
+    if source.starts_alike:
+        targets = np.where(place == length, drawn.symbols[:, :1], targets)
+    inputs = np.zeros_like(targets)
+    inputs[:, 1:] = targets[:, :-1]
+    inputs[:, 0] = len(source.alphabet) - 1
+    inputs[np.broadcast_to(place > length, inputs.shape)] = 0
+    mask = (place >= given) & (place < length + int(source.starts_alike))
+    arrays = (inputs, targets * mask, mask, drawn.lengths + 1)
+    return Batch(*(torch.from_numpy(np.ascontiguousarray(array)) for array in arrays))
 
 
 def lay_out(drawn: Sequences, source: SequenceSource, sequences: int, loss: str) -> JudgedStreams:

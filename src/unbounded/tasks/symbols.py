@@ -66,6 +66,33 @@ class RandomSymbols(PairSource):
         chosen = self.unit * (shortest + step * bounded(length_words, count))
         width = int(chosen.max())
         source = bounded(words[:, :width], self.symbols)
-        places = ORDERS[self.order](np.arange(width), chosen[:, None])
+        return self._ordered(source, chosen)
+
+    def count_of(self, length: int, symbols: int) -> int:
+        """See `PairSource.count_of`: every word of the symbols, of a length that the order has."""
+        if length < 1 or (self.order in _EVEN_ONLY and self.unit * length % 2):
+            return 0
+        return int(min(symbols, self.symbols) ** (self.unit * length))
+
+    def over(self, symbols: int) -> RandomSymbols:
+        """See `PairSource.over`."""
+        return RandomSymbols(self.order, min(symbols, self.symbols), self.unit)
+
+    def every(self, length: int, symbols: int) -> Pairs:
+        """See `PairSource.every`."""
+        source = words_of(min(symbols, self.symbols), self.unit * length)
+        return self._ordered(source, np.full(len(source), self.unit * length))
+
+    def _ordered(self, source: Integers, lengths: Integers) -> Pairs:
+        """Sources [K, L] of so many symbols each, and their targets."""
+        width = source.shape[1]
+        places = ORDERS[self.order](np.arange(width), lengths[:, None])
         target = np.take_along_axis(source, np.clip(places, 0, width - 1), axis=1)
-        return Pairs(source, chosen, target, chosen)
+        return Pairs(source, lengths, target, lengths)
+
+
+def words_of(symbols: int, length: int) -> Integers:
+    """Every word of so many symbols, int64 [symbols ** length, length], in alphabetical order."""
+    number = np.arange(symbols**length)[:, None]
+    words: Integers = number // symbols ** np.arange(length - 1, -1, -1) % symbols
+    return words

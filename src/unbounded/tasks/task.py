@@ -145,6 +145,25 @@ class Task(ABC):
         """How many different examples there are; None where they are drawn without end."""
         return None
 
+    def count_of(self, length: int, symbols: int) -> int | None:
+        """How many examples of one length there are over a small alphabet.
+
+        Args:
+            length: as ranges count it.
+            symbols: where there is a source, the first so many that may stand in it.
+        Returns:
+            None where they cannot be listed.
+        """
+        return None
+
+    def every(self, length: int, symbols: int) -> Batch:
+        """All these examples, each once; see `count_of` before, and its arguments.
+
+        Raises:
+            ConfigError: they cannot be listed, or there is none.
+        """
+        raise ConfigError([f"task {self.name!r}: its examples cannot be listed"])
+
     def most_held(self, lengths: LengthRange) -> int | None:
         """How many symbols must be kept at once, at the most; None where it is not known."""
         return None

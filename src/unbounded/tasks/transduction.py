@@ -66,6 +66,28 @@ class PairSource(ABC):
         """How many different pairs there are; None where they are drawn without end."""
         return None
 
+    def count_of(self, length: int, symbols: int) -> int | None:
+        """How many pairs of one length there are over a small alphabet; None if that is not known.
+
+        Args:
+            length: as `draw` counts it.
+            symbols: of the source that may stand in it, the first so many (of each word class in a
+                grammar).
+        """
+        return None
+
+    def over(self, symbols: int) -> PairSource | None:
+        """The same source with the first so many symbols alone; None where there is none such."""
+        return None
+
+    def every(self, length: int, symbols: int) -> Pairs:
+        """All these pairs, each once; see `count_of` before, and its arguments.
+
+        Raises:
+            ConfigError: the source cannot list them, or there is none.
+        """
+        raise ConfigError([f"{type(self).__name__}: its pairs of one length cannot be listed"])
+
     def range_faults(self, lengths: LengthRange) -> list[str]:
         """What is wrong with a range of lengths before anything is drawn, a line each."""
         return []
@@ -147,19 +169,7 @@ class TransductionTask(Task):
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> Batch:
         """See `Task.batch`; T is the longest of source + target + 2."""
-        pairs = self._draw(seed, split, start, size, lengths)
-        steps = pairs.source_lengths + pairs.target_lengths + 2
-        inputs = self._prompts(pairs, int(steps.max()))
-        targets = np.zeros_like(inputs)
-        rows, places = _within(pairs.target_lengths, pairs.target.shape[1])
-        symbols = pairs.target[rows, places]
-        steps_of_symbols = pairs.source_lengths[rows] + 1 + places
-        fed = symbols + self._first_target if self._fed_back else _SEPARATOR_TOKEN
-        inputs[rows, steps_of_symbols + 1] = fed
-        targets[rows, steps_of_symbols] = symbols + 1
-        step = np.arange(inputs.shape[1])
-        mask = (step > pairs.source_lengths[:, None]) & (step < steps[:, None])
-        return Batch(*(torch.from_numpy(array) for array in (inputs, targets, mask, steps)))
+        return self.lay_out(self._draw(seed, split, start, size, lengths))
 
     def prompt(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
@@ -184,6 +194,29 @@ class TransductionTask(Task):
     def available(self, split: str, lengths: LengthRange) -> int | None:
         """See `Task.available`."""
         return self.pairs.available(split, lengths)
+
+    def count_of(self, length: int, symbols: int) -> int | None:
+        """See `Task.count_of`."""
+        return self.pairs.count_of(length, symbols)
+
+    def every(self, length: int, symbols: int) -> Batch:
+        """See `Task.every`."""
+        return self.lay_out(self.pairs.every(length, symbols))
+
+    def lay_out(self, pairs: Pairs) -> Batch:
+        """Pairs as the batch that they make; T is the longest of source + target + 2."""
+        steps = pairs.source_lengths + pairs.target_lengths + 2
+        inputs = self._prompts(pairs, int(steps.max()))
+        targets = np.zeros_like(inputs)
+        rows, places = _within(pairs.target_lengths, pairs.target.shape[1])
+        symbols = pairs.target[rows, places]
+        steps_of_symbols = pairs.source_lengths[rows] + 1 + places
+        fed = symbols + self._first_target if self._fed_back else _SEPARATOR_TOKEN
+        inputs[rows, steps_of_symbols + 1] = fed
+        targets[rows, steps_of_symbols] = symbols + 1
+        step = np.arange(inputs.shape[1])
+        mask = (step > pairs.source_lengths[:, None]) & (step < steps[:, None])
+        return Batch(*(torch.from_numpy(array) for array in (inputs, targets, mask, steps)))
 
     def asked(self, symbols: Sequence[str]) -> Tensor:
         """See `Task.asked`."""

@@ -1,0 +1,161 @@
+"""The machine of a run that was trained and hardened before."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from unbounded.errors import CheckpointError
+from unbounded.evaluation.provenance import provenance
+from unbounded.evaluation.report import aligned
+from unbounded.experiments.config.schema import model_name
+from unbounded.experiments.run.plan import plan
+from unbounded.experiments.run.verification import finished_run
+from unbounded.extraction import (
+    Agreement,
+    Extraction,
+    dot_of,
+    extract,
+    machine_data,
+    program_of,
+    table_lines,
+)
+from unbounded.figures import draw_machine
+from unbounded.training.files import json_text, storage_faults, write_text
+
+FORMAT = "unbounded-machine"
+VERSION = 1
+#: Without a verification these multiples of the longest length of training are looked at.
+_TIMES = (2, 10)
+#: Steps of a machine on long words are taken one by one.
+_LONGEST = 2000
+
+
+def extract_run(
+    folder: Path,
+    *,
+    symbols: int = 2,
+    budget: int = 10_000,
+    lengths: Sequence[int] | None = None,
+    rounded: bool | None = None,
+    look: Callable[[str, float], None],
+) -> tuple[Extraction, list[Path]]:
+    """Extract the machine of a finished run, and write it into the folder `machine` of the run.
+
+    Args:
+        folder: of the run.
+        symbols, budget: as for `extract`.
+        lengths: of drawn words on which machine and network are compared; None for the longest at
+            which the run was verified, up to 2000, or twice and ten times the longest length of
+            training where it was not.
+        rounded: as for `finished_run`.
+        look: told what is done, and which share.
+    Returns:
+        what was found, and the files written.
+    Raises:
+        CheckpointError: as for `finished_run`. ConfigError: as for `extract`.
+        StorageError: the disk refused.
+    """
+    config, task, model, source = finished_run(folder, rounded)
+    trained = plan(config, task).train_lengths.maximum
+    if lengths is None:
+        lengths = verified_lengths(folder / f"verification-{source}.json")
+        lengths = lengths or [time * trained for time in _TIMES]
+    found = extract(
+        model, task, symbols=symbols, budget=budget, lengths=lengths, seed=config.seed, look=look
+    )
+    title = f"{config.task}, {model_name(config.model)} ({folder.name}, {source})"
+    into = folder / "machine"
+    with storage_faults(into, "making folder"):
+        into.mkdir(exist_ok=True)
+    texts = {
+        "machine.py": program_of(found.machine, title, found.shortest),
+        "machine.dot": dot_of(found.machine, title),
+        "machine.txt": "\n".join(aligned(table_lines(found.machine))) + "\n",
+        "machine.json": json_text(
+            {
+                "format": FORMAT,
+                "version": VERSION,
+                "task": config.task,
+                "run": folder.name,
+                "weights": source,
+                "closed": found.closed,
+                "determined": found.determined,
+                "every_word_to": found.longest,
+                "words": found.words,
+                "beginnings": found.beginnings,
+                "least_certainty": found.certainty,
+                "listed": found.listed._asdict(),
+                "drawn": {str(n): each._asdict() for n, each in found.drawn.items()},
+                **machine_data(found.machine),
+                **provenance(),
+            },
+            indent=1,
+        )
+        + "\n",
+    }
+    for name, text in texts.items():
+        write_text(into / name, text)
+    drawn = draw_machine(found.machine, into, title=title)
+    return found, [*(into / name for name in texts), *drawn]
+
+
+def verified_lengths(path: Path) -> list[int]:
+    """The two longest lengths, up to 2000, at which a verification found all words right.
+
+    Args:
+        path: of its report; none where it is not there.
+    Raises:
+        CheckpointError: it is no such report.
+    """
+    if not path.is_file():
+        return []
+    try:
+        report = json.loads(path.read_text(encoding="utf-8"))
+        right = {
+            int(row["length"])
+            for row in report["rows"]
+            if row["right"] == row["count"] and row["length"] <= _LONGEST
+        }
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise CheckpointError(
+            f"{path} is no verification ({error}); `unbounded verify` makes it again"
+        ) from error
+    return sorted(right)[-2:]
+
+
+def summary(found: Extraction) -> list[str]:
+    """What is to be said of an extraction."""
+    machine = found.machine
+    symbols = sum(len(names) for names in machine.symbols)
+    lines = [
+        f"{_number(machine.states, 'state')}, {_number(symbols, 'symbol')}, "
+        f"{_number(len(machine.table), 'case')}; from {found.words} words, every one to length "
+        f"{found.longest}, with {found.beginnings} beginnings"
+    ]
+    if found.closed:
+        lines.append("the states close: every step of these words goes as the table says")
+    else:
+        lines.append(
+            f"the states do not close: {100 * found.determined:.2f} % of the steps go as the table "
+            "says, which has what is most frequent"
+        )
+    lines.append(f"equal to the network on {_share(found.listed)} of these words")
+    lines += [
+        f"equal to the network on {_share(each)} drawn words of length {length}"
+        for length, each in found.drawn.items()
+    ]
+    if found.example is not None:
+        lines.append(f"they differ, for example, on: {found.example}")
+    return lines
+
+
+def _share(found: Agreement) -> str:
+    notes = [f"in {found.left} the table lacks a case"] if found.left else []
+    notes += [f"in {found.erring} the network itself is wrong"] if found.erring else []
+    return f"{found.equal} of {found.words}" + (f" ({'; '.join(notes)})" if notes else "")
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"

@@ -1,0 +1,95 @@
+"""Verifying a run that was trained before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from unbounded.errors import CheckpointError, ConfigError
+from unbounded.evaluation.provenance import provenance
+from unbounded.experiments.config.check import build_task
+from unbounded.experiments.config.schema import RunConfig, model_name
+from unbounded.experiments.run.evaluate import load_config, load_model
+from unbounded.experiments.run.plan import plan
+from unbounded.models.memory_model import MemoryModel
+from unbounded.tasks import Task, TransductionTask
+from unbounded.training.files import json_text, write_text
+from unbounded.verification import Finding, VerifyOptions, findings_of, report_of
+from unbounded.verification.verify import Look
+
+
+def finished_run(
+    folder: Path, rounded: bool | None = None
+) -> tuple[RunConfig, Task, MemoryModel, str]:
+    """Config, task and model of a run that is finished, and the model's folder in it.
+
+    Args:
+        folder: of the run.
+        rounded: whether the model whose decisions were hardened is taken; None takes it where it
+            is there, and the trained one otherwise.
+    Raises:
+        CheckpointError: the folder is no run, is not finished, or has no such model.
+    """
+    config = load_config(folder)
+    if not (folder / "report.json").is_file():
+        raise CheckpointError(
+            f"{folder} is not finished: it has no report.json. `unbounded train --resume {folder}` "
+            "goes on with it."
+        )
+    if rounded is None:
+        rounded = (folder / "model-rounded").is_dir()
+    model, source = load_model(folder, rounded)
+    return config, build_task(config), model.eval(), source
+
+
+def verify_run(
+    folder: Path, options: VerifyOptions, *, rounded: bool | None = None, look: Look
+) -> dict[str, Any]:
+    """Verify a finished run.
+
+    Args:
+        folder: its folder.
+        options: how much is looked at.
+        rounded: as for `finished_run`.
+        look: told what is looked at, and which share of it is done; a KeyboardInterrupt that it
+            raises ends the looking, and what was found until then is reported.
+    Returns:
+        The report; it also stands in the folder, as verification-MODEL.json.
+    Raises:
+        CheckpointError: as for `finished_run`.
+        ConfigError: the task has no rule, or nothing is to be looked at.
+        StorageError: the disk refused.
+    """
+    config, task, model, source = finished_run(folder, rounded)
+    findings: list[Finding] = []
+    finished = False
+    try:
+        # What is there when it is interrupted stays.
+        findings.extend(findings_of(model, task, options, look))
+        finished = True
+    except KeyboardInterrupt:
+        if not findings:
+            raise
+    if not findings:
+        raise ConfigError(
+            ["options: nothing is to be looked at; give lengths, such as --most 100 or --times 2"]
+        )
+    alphabet: list[str] = []
+    if isinstance(task, TransductionTask):
+        alphabet = list(task.source_vocabulary[: options.alphabet])
+    report = report_of(
+        findings,
+        plan(config, task).train_lengths.minimum,
+        finished,
+        task=config.task,
+        run=folder.name,
+        model=model_name(config.model),
+        weights=source,
+        train_lengths=str(plan(config, task).train_lengths),
+        alphabet=alphabet,
+        options=vars(options),
+        **provenance(),
+    )
+    path = folder / f"verification-{source}.json"
+    write_text(path, json_text(report, indent=1) + "\n")
+    return {**report, "file": str(path)}

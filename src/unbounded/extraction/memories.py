@@ -1,0 +1,110 @@
+"""Which memories are data structures once their decisions are whole, and how they are told."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import torch
+from torch import Tensor
+
+from unbounded.errors import ConfigError
+from unbounded.extraction.structures import Deque, Lists, Queue, Stack, Stacks
+from unbounded.memories import (
+    Memory,
+    NeuralDeque,
+    NeuralQueue,
+    NeuralStack,
+    SuperpositionList,
+    SuperpositionStack,
+)
+from unbounded.memories.superposition import SuperpositionMemory
+
+
+class Shape(NamedTuple):
+    """How a memory's instructions and readings are made of symbols.
+
+    Fields:
+        structure: name of the class in `structures`.
+        options: its arguments.
+        values: for each value of an instruction, the number of the alphabet that it is from.
+        slots: for each symbol that is read, the number of its alphabet.
+        actions: names of what is decided.
+    """
+
+    structure: str
+    options: tuple[int, ...]
+    values: tuple[int, ...]
+    slots: tuple[int, ...]
+    actions: tuple[str, ...]
+
+    def new(self) -> Any:
+        """An empty structure."""
+        return STRUCTURES[self.structure](*self.options)
+
+
+#: The classes of `structures` by name.
+STRUCTURES: Final[dict[str, Any]] = {
+    structure.__name__: structure for structure in (Stack, Queue, Deque, Stacks, Lists)
+}
+_WRITES: Final = ("PUSH", "INSERT")
+
+
+def shape_of(memory: Memory[Any, Any] | None) -> Shape:
+    """The data structure that a memory is.
+
+    Raises:
+        ConfigError: there is none: the model has no memory, or one that is addressed by likeness.
+    """
+    if isinstance(memory, NeuralStack):
+        return Shape("Stack", (), (0,), (0,), ("push", "pop"))
+    if isinstance(memory, NeuralQueue):
+        return Shape("Queue", (), (0,), (0,), ("push", "pop"))
+    if isinstance(memory, NeuralDeque):
+        ends = ("top push", "top pop", "bottom push", "bottom pop")
+        return Shape("Deque", (), (0, 0), (0, 0), ends)
+    if isinstance(memory, SuperpositionStack | SuperpositionList):
+        name = "Stacks" if isinstance(memory, SuperpositionStack) else "Lists"
+        count, depth = memory.count, memory.depth
+        slots = tuple(s for s in range(count) for _ in range(depth))
+        one = "stack" if name == "Stacks" else "list"
+        actions = tuple(f"{one} {s + 1}" for s in range(count))
+        return Shape(name, (count, depth), tuple(range(count)), slots, actions)
+    what = "a model without a memory" if memory is None else repr(memory)
+    raise ConfigError(
+        [
+            f"model: {what} is no machine over symbols. What can be extracted: stacks, queues, "
+            "deques, superposition stacks and lists"
+        ]
+    )
+
+
+def decided(
+    memory: Memory[Any, Any], instruction: tuple[Tensor, ...]
+) -> tuple[list[tuple[Any, ...]], list[list[Tensor | None]]]:
+    """Instructions as whole actions, and the values that they write.
+
+    Args:
+        memory: of which `shape_of` knows the shape.
+        instruction: fields [B, ...].
+    Returns:
+        for each of B the actions, and for each value the vector that is written, None where none.
+    """
+    told = dict(zip((head.name for head in memory.heads), instruction, strict=True))
+    if isinstance(memory, SuperpositionMemory):
+        names = memory.actions
+        chosen = told["action"].argmax(dim=-1).tolist()
+        actions = [tuple(names[action] for action in row) for row in chosen]
+        values_of = [list(row.split(1)) for row in told["value"]]
+        written: list[list[Tensor | None]] = [
+            [value if action in _WRITES else None for value, action in zip(*both, strict=True)]
+            for both in zip(values_of, actions, strict=True)
+        ]
+        return actions, written
+    ends = ("top_", "bottom_") if "top_value" in told else ("",)
+    fields = [told[f"{end}{what}"] > 0.5 for end in ends for what in ("push", "pop")]
+    whole = [tuple(int(bit) for bit in row) for row in torch.stack(fields, dim=1).tolist()]
+    values = [
+        [told[f"{end}value"][b] if row[2 * k] else None for k, end in enumerate(ends)]
+        for b, row in enumerate(whole)
+    ]
+    return whole, values

@@ -1,0 +1,144 @@
+"""The words that a machine is extracted from, and those that it is compared with its network on."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+from unbounded.errors import ConfigError
+from unbounded.tasks import Batch, LengthRange, StreamTask, Task, TransductionTask
+from unbounded.tasks.randomness import Stream
+from unbounded.tasks.streams import Sequences, lay_out, lay_out_alone
+from unbounded.verification.verify import has_rule
+
+#: Of streams, sequences up to this n are put one behind the other too.
+_BEHIND = 4
+
+
+def listed_words(task: Task, symbols: int, budget: int) -> tuple[Batch, int]:
+    """Every word up to a length.
+
+    Of streams also every two sequences of small n, one behind the other.
+
+    Args:
+        task: with a rule.
+        symbols: of a source, the first so many.
+        budget: symbols of all words together, at the most.
+    Returns:
+        the words, and the longest length of which every one is among them.
+    Raises:
+        ConfigError: the task has no rule, or its words cannot be listed.
+    """
+    check_has_rule(task)
+    parts: list[Batch] = []
+    total, length = 0, 0
+    while total <= budget:
+        count = _count(task, length + 1, symbols)
+        if count is None or count * (length + 1) > budget - total:
+            break
+        length += 1
+        if not count:
+            continue
+        part = _every(task, length, symbols)
+        total += int(part.lengths.sum())
+        parts.append(part)
+        if isinstance(task, StreamTask) and length <= _BEHIND:
+            parts.append(_pairs(task, length))
+    if not parts:
+        raise ConfigError(
+            [f"task {task.name!r}: its words cannot be listed within {budget} symbols; give more"]
+        )
+    return together(parts), length
+
+
+def long_words(task: Task, symbols: int, length: int, count: int, seed: int) -> Batch:
+    """Words of one length that are drawn, over the same symbols.
+
+    Args:
+        task, symbols: as for `listed_words`.
+        length: of each.
+        count: words. Of streams with fewer sequences of that n all of them.
+        seed: of the draw.
+    Raises:
+        ConfigError: there is no word of that length.
+    """
+    if isinstance(task, StreamTask):
+        there = task.source.count_of(length)
+        if there is not None and 0 < there <= count:
+            return lay_out_alone(task.source.every(length), task.source)
+        lengths = LengthRange(length, length)
+        drawn = task.source.draw(Stream(seed, "test"), 0, count, lengths)
+        return lay_out_alone(drawn, task.source)
+    if isinstance(task, TransductionTask):
+        small = task.pairs.over(symbols)
+        if small is not None:
+            own = TransductionTask(
+                task.name, small, task.train_lengths, task.test_lengths, task.layout
+            )
+            batch = _drawn(own, length, count, seed)
+            # Symbols that are fed back come behind those of the source, of which there are fewer.
+            fewer = len(task.source_vocabulary) - len(own.source_vocabulary)
+            fed = batch.inputs >= 2 + len(own.source_vocabulary)
+            return batch._replace(inputs=batch.inputs + fewer * fed)
+    return _drawn(task, length, count, seed)
+
+
+def check_has_rule(task: Task) -> None:
+    """Raise ConfigError unless words of the task can be listed with what is right."""
+    if not has_rule(task) or _count(task, 2, 1) is None:
+        raise ConfigError(
+            [
+                f"task {task.name!r} has no rule from which its words could be listed. What can be "
+                "extracted: machines of streams such as anbn, of copy, reversal and their like, "
+                "and of brackets"
+            ]
+        )
+
+
+def together(batches: list[Batch]) -> Batch:
+    """The rows of several batches as one."""
+    steps = max(batch.inputs.shape[1] for batch in batches)
+    inputs, targets, mask = (
+        torch.cat([F.pad(field, (0, steps - field.shape[1])) for field in fields])
+        for fields in zip(*(batch[:3] for batch in batches), strict=True)
+    )
+    return Batch(inputs, targets, mask, torch.cat([batch.lengths for batch in batches]))
+
+
+def _count(task: Task, length: int, symbols: int) -> int | None:
+    if isinstance(task, StreamTask):
+        return task.source.count_of(length)
+    return task.count_of(length, symbols)
+
+
+def _every(task: Task, length: int, symbols: int) -> Batch:
+    if isinstance(task, StreamTask):
+        return lay_out_alone(task.source.every(length), task.source)
+    return task.every(length, symbols)
+
+
+def _drawn(task: Task, length: int, count: int, seed: int) -> Batch:
+    """Words of one length, or of the next where a task has even ones alone."""
+    try:
+        return task.batch(seed, "test", 0, count, LengthRange(length, length))
+    except ConfigError:
+        return task.batch(seed, "test", 0, count, LengthRange(length, length + 1))
+
+
+def _pairs(task: StreamTask, length: int) -> Batch:
+    """Every two sequences of which the longer one is of that n, as streams."""
+    short = [task.source.every(n) for n in range(task.source.shortest, length + 1)]
+    rows = [
+        (part.symbols[k], int(part.lengths[k]), int(part.given[k]), n)
+        for n, part in enumerate(short, start=task.source.shortest)
+        for k in range(len(part.lengths))
+    ]
+    both = [row for a in rows for b in rows if length in (a[3], b[3]) for row in (a, b)]
+    width = max(len(symbols) for symbols, *_ in both)
+    padded = np.stack([np.pad(symbols, (0, width - len(symbols))) for symbols, *_ in both])
+    sequences = Sequences(
+        padded, np.array([row[1] for row in both]), np.array([row[2] for row in both])
+    )
+    judged = lay_out(sequences, task.source, 2, "all")
+    return judged.batch._replace(mask=judged.judged >= 0)

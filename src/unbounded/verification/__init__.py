@@ -1,0 +1,22 @@
+"""Is a network right, or right so far? Every short word, long ones that are drawn, and margins."""
+
+from unbounded.verification.findings import Finding
+from unbounded.verification.margins import Margins, answer_margins
+from unbounded.verification.options import VerifyOptions
+from unbounded.verification.prediction import predict
+from unbounded.verification.report import report_of, text_of
+from unbounded.verification.trend import Trend, trend_of
+from unbounded.verification.verify import findings_of
+
+__all__ = [
+    "Finding",
+    "Margins",
+    "Trend",
+    "VerifyOptions",
+    "answer_margins",
+    "findings_of",
+    "predict",
+    "report_of",
+    "text_of",
+    "trend_of",
+]

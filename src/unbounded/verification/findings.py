@@ -1,0 +1,151 @@
+"""What was found at one length, and the assessment of a batch that it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from unbounded.evaluation.room import with_room
+from unbounded.evaluation.score import wilson
+from unbounded.tasks import Batch
+from unbounded.verification.margins import ReadingRange, margins_of
+from unbounded.verification.network import Network
+
+#: Places that a course over the steps is shown at, at the most.
+_PLACES = 50
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found at one length.
+
+    Fields:
+        length: as the task counts it.
+        every: whether these are all sequences of that length over `alphabet`, each once; else they
+            were drawn from all symbols.
+        count, right: sequences, and those of which every judged symbol is right.
+        margin: the least margin of an answer.
+        certainty: of the least decided decision; None where nothing is decided.
+        displaced: the greatest share by which a reading is displaced, in some of the sequences
+            where they are many; None where it was not looked at.
+        wrong: the first sequence that is not right, in symbols; None where all are.
+        course: least margins over the steps; see `course_of`.
+    """
+
+    length: int
+    every: bool
+    count: int
+    right: int
+    margin: float
+    certainty: float | None
+    displaced: float | None
+    wrong: str | None
+    course: list[dict[str, Any]] | None = None
+
+    def as_row(self) -> dict[str, Any]:
+        """A row of the report; what was drawn has Wilson's interval of 95 %."""
+        row: dict[str, Any] = {
+            "length": self.length,
+            "how": "every" if self.every else "drawn",
+            "count": self.count,
+            "right": self.right,
+            "least_margin": self.margin,
+            "least_certainty": self.certainty,
+            "most_displaced": self.displaced,
+            "first_wrong": self.wrong,
+        }
+        if not self.every:
+            row["right_share_95"] = list(wilson(self.right, self.count))
+        if self.course is not None:
+            row["course"] = self.course
+        return row
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """The margins of a batch, the least over the steps of each sequence.
+
+    Fields:
+        margin, certainty: [B]; certainty is None where nothing is decided.
+        displaced: over all sequences; None where it was not looked at.
+        margin_steps, certainty_steps, displaced_steps: over all sequences at each step, [T].
+    """
+
+    margin: Tensor
+    certainty: Tensor | None
+    displaced: float | None
+    margin_steps: Tensor
+    certainty_steps: Tensor | None
+    displaced_steps: Tensor | None
+
+    @property
+    def right(self) -> Tensor:
+        """Which sequences are right, bool [B]: each right answer is the likeliest, and alone."""
+        return self.margin > 0
+
+
+def assess(
+    model: nn.Module,
+    batch: Batch,
+    objective: str,
+    *,
+    reading: ReadingRange | None = None,
+    check: Callable[[], None] = lambda: None,
+    longest: int | None = None,
+) -> Assessment:
+    """Run a model over sequences, each from a fresh memory.
+
+    Args:
+        model: its memory gets room for the longest sequence.
+        batch: [B, T].
+        objective: of the task.
+        reading: as for `margins_of`.
+        check: called between pieces; may raise to give up.
+        longest: symbols that the memory must have room for; None for T.
+    """
+    roomy, _ = with_room(model, batch.inputs.shape[1] if longest is None else longest)
+    parts = []
+    for part in margins_of(Network(roomy), batch, objective, reading=reading):
+        check()
+        parts.append(part)
+    answers = torch.cat([part.answers for part in parts], dim=1)
+    sure = _joined([part.certainty for part in parts], 1)
+    displaced = _joined([part.displaced for part in parts], 0)
+    return Assessment(
+        answers.amin(dim=1),
+        None if sure is None else sure.amin(dim=1),
+        None if displaced is None else float(displaced.max()),
+        answers.amin(dim=0),
+        None if sure is None else sure.amin(dim=0),
+        displaced,
+    )
+
+
+def course_of(found: Assessment) -> list[dict[str, Any]]:
+    """Margins over the steps, the least of each of at most 50 stretches of them."""
+    steps = len(found.margin_steps)
+    width = -(-steps // _PLACES)
+    rows = []
+    for start in range(0, steps, width):
+        own = slice(start, start + width)
+        row: dict[str, Any] = {"steps": [start, min(start + width, steps) - 1]}
+        row["least_margin"] = _number(found.margin_steps[own].amin())
+        if found.certainty_steps is not None:
+            row["least_certainty"] = _number(found.certainty_steps[own].amin())
+        if found.displaced_steps is not None:
+            row["most_displaced"] = _number(found.displaced_steps[own].amax())
+        rows.append(row)
+    return rows
+
+
+def _joined(parts: list[Tensor | None], axis: int) -> Tensor | None:
+    there = [part for part in parts if part is not None]
+    return torch.cat(there, dim=axis) if there else None
+
+
+def _number(value: Tensor) -> float | None:
+    return float(value) if bool(value.isfinite()) else None

@@ -1,0 +1,154 @@
+"""A verification as JSON and as text: what is proven, what was drawn, what is extrapolated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from unbounded.evaluation.report import aligned, printable
+from unbounded.verification.findings import Finding
+from unbounded.verification.prediction import predict
+
+FORMAT: Final = "unbounded-verification"
+VERSION: Final = 1
+#: What the trends are of, in words.
+_FAILS: Final = {
+    "answers": "the likeliest answer is another one",
+    "decisions": "a decision falls the other way",
+    "readings": "what is read is nearer to something else",
+}
+
+
+def report_of(
+    findings: Sequence[Finding], shortest: int, finished: bool, **facts: Any
+) -> dict[str, Any]:
+    """The report of a verification.
+
+    Args:
+        findings: one for each length and way.
+        shortest: the shortest length of training.
+        finished: whether all that was asked for was looked at.
+        facts: of task, run and surroundings.
+    """
+    rows = [found.as_row() for found in findings]
+    certainties = [found.certainty for found in findings if found.certainty is not None]
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        **facts,
+        "finished": finished,
+        "least_certainty": min(certainties, default=None),
+        "proven": [
+            {"lengths": _range(part), "count": sum(row["count"] for row in part)}
+            for part in _runs([row for row in rows if row["how"] == "every"])
+            if _all_right(part[0])
+        ],
+        **predict(findings, shortest),
+        "rows": rows,
+    }
+
+
+def text_of(report: Mapping[str, Any]) -> str:
+    """The report for a person: a table, and what follows from it."""
+    lines: list[tuple[str, ...]] = [
+        ("length", "sequences", "right", "95 % interval", "margin", "certainty", "displaced")
+    ]
+    every = [row for row in report["rows"] if row["how"] == "every"]
+    drawn = [row for row in report["rows"] if row["how"] == "drawn"]
+    lines += [_line(part) for part in _runs(every)]
+    lines += [_line([row]) for row in drawn]
+    notes = [*_proven(report), *_sampled(drawn), *_wrong(report), *_extrapolated(report)]
+    if not report["finished"]:
+        notes.append("stopped before the end: what is below was not looked at")
+    return "\n".join([*aligned(lines), "", *(printable(note) for note in notes)])
+
+
+def _runs(rows: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
+    """Rows one after the other of which all are right, or none is."""
+    parts: list[list[Mapping[str, Any]]] = []
+    for row in rows:
+        follows = parts and _all_right(parts[-1][-1]) == _all_right(row)
+        if follows and parts[-1][-1]["length"] + 1 == row["length"]:
+            parts[-1].append(row)
+        else:
+            parts.append([row])
+    return parts
+
+
+def _all_right(row: Mapping[str, Any]) -> bool:
+    return bool(row["right"] == row["count"])
+
+
+def _range(rows: Sequence[Mapping[str, Any]]) -> str:
+    first, last = rows[0]["length"], rows[-1]["length"]
+    return str(first) if first == last else f"{first}:{last}"
+
+
+def _line(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    interval = "every one"
+    if rows[0]["how"] == "drawn":
+        interval = "{:.3f}-{:.3f}".format(*rows[0]["right_share_95"])
+    return (
+        _range(rows),
+        str(sum(row["count"] for row in rows)),
+        str(sum(row["right"] for row in rows)),
+        interval,
+        f"{min(row['least_margin'] for row in rows):.3g}",
+        _text(min, rows, "least_certainty", "{:.6f}"),
+        _text(max, rows, "most_displaced", "{:.2g}"),
+    )
+
+
+def _text(chosen: Any, rows: Sequence[Mapping[str, Any]], name: str, form: str) -> str:
+    values = [row[name] for row in rows if row[name] is not None]
+    return form.format(chosen(values)) if values else "–"
+
+
+def _proven(report: Mapping[str, Any]) -> Iterator[str]:
+    over = report.get("alphabet")
+    symbols = "" if not over else f" over the symbols {' '.join(over)}"
+    for part in report["proven"]:
+        yield (
+            f"proven by enumeration: all {part['count']} sequences of length "
+            f"{part['lengths']}{symbols} are right"
+        )
+    if not report["proven"]:
+        yield "proven by enumeration: no length"
+
+
+def _sampled(drawn: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    alike: dict[tuple[int, int], list[Mapping[str, Any]]] = {}
+    for row in drawn:
+        alike.setdefault((row["right"], row["count"]), []).append(row)
+    for (right, count), rows in alike.items():
+        low, high = rows[0]["right_share_95"]
+        lengths = ", ".join(str(row["length"]) for row in rows)
+        each = " each" if len(rows) > 1 else ""
+        yield (
+            f"sampled: {right} of {count} drawn sequences{each} of length {lengths} are right, "
+            f"95 % interval {low:.3f} to {high:.3f}"
+        )
+
+
+def _wrong(report: Mapping[str, Any]) -> Iterator[str]:
+    first = next((row for row in report["rows"] if row["first_wrong"] is not None), None)
+    if first is not None:
+        yield f"wrong, for example: {first['first_wrong']}"
+
+
+def _extrapolated(report: Mapping[str, Any]) -> Iterator[str]:
+    came = report["first_error"]
+    if came is not None:
+        yield f"the first error from the lengths of training on comes at length {came}"
+    for name, from_what in (("from_half", "the shorter half of"), ("predicted", "all")):
+        part = report[name]
+        trends = part["trends"]
+        if not trends or (name == "predicted" and came is not None):
+            continue
+        longest = max(trend["lengths"][1] for trend in trends.values())
+        when = "no margin goes to 0"
+        if part["first_error"] is not None:
+            when = f"the first error near length {part['first_error']}: {_FAILS[part['by']]}"
+        if name == "from_half":
+            when += f" (right up to {report['right_up_to']})"
+        yield (f"extrapolated from {from_what} the lengths that are right, up to {longest}: {when}")

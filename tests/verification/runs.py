@@ -1,0 +1,59 @@
+"""Finished runs whose model is a golden machine, so that nothing has to be trained."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from unbounded.evaluation import make_report
+from unbounded.experiments.config.check import build_task
+from unbounded.experiments.config.schema import ModelConfig, RunConfig, config_hash, to_dict
+from unbounded.experiments.run.folder import save_model, write_config
+from unbounded.machines import MACHINES
+from unbounded.machines.assembly import SCALE
+from unbounded.models import MemoryModel
+from unbounded.training.files import json_text, write_text
+
+
+def softened(model: MemoryModel, certainty: float, *heads: str) -> MemoryModel:
+    """The machine with decisions of so little certainty: sigmoids of 1 or 2 choices' softmax."""
+    layer = model.sequence.layer
+    factor = math.log(certainty / (1 - certainty))
+    for head in layer.memory.heads:
+        if head.name in heads:
+            rows = layer.heads.rows(head.name)
+            extra = math.log(head.shape[-1] - 1) if head.activation == "softmax" else 0.0
+            layer.heads.weight[rows] *= (factor + extra) / SCALE
+    return model
+
+
+def golden_run(
+    folder: Path,
+    name: str,
+    task_options: dict | None = None,
+    model: MemoryModel | None = None,
+    **options,
+) -> Path:
+    """A run of a task whose model is its golden machine, or another one."""
+    config = RunConfig(task=name, task_options=task_options or {}, seed=1, model=ModelConfig())
+    made = MACHINES[name](**options) if model is None else model
+    memory = made.config["memory"]
+    config.model.memory = dict(memory)
+    run = folder / f"{name}-golden-{config_hash(config)[:8]}-seed1"
+    run.mkdir(parents=True)
+    write_config(run, to_dict(config), {})
+    save_model(made, run / "model")
+    report = make_report(
+        task=name,
+        scoring=build_task(config).scoring,
+        split="test",
+        seed=1,
+        rows=[],
+        model="golden",
+        batches=1,
+        minutes=0.0,
+        stopped="it was not trained",
+        config=to_dict(config),
+    )
+    write_text(run / "report.json", json_text(report))
+    return run

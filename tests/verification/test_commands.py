@@ -1,0 +1,165 @@
+"""`unbounded verify` and `extract` as a user types them: tiny runs, Ctrl-C, and bad input."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.experiments.tiny import tiny
+from tests.experiments.tiny_streams import tiny_streams
+from tests.verification.runs import golden_run, softened
+from unbounded import machines
+from unbounded.cli import main
+from unbounded.experiments.config.schema import RunConfig, run_name
+from unbounded.experiments.run import run as run_module
+from unbounded.experiments.run.folder import save_model
+from unbounded.experiments.run.run import train_run
+from unbounded.experiments.run.verification import verify_run
+from unbounded.machines import MACHINES
+from unbounded.verification import VerifyOptions
+
+
+def failing(capsys, *arguments):
+    assert main(list(arguments)) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "Traceback" not in err
+    return err
+
+
+def trained(config: RunConfig, folder: Path) -> Path:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run_module, "draw_run", lambda folder: [])
+        train_run(config, root=folder, quiet=True)
+    return folder / run_name(config)
+
+
+@pytest.fixture(scope="module")
+def copying(tmp_path_factory):
+    return trained(tiny(batches=3), tmp_path_factory.mktemp("copy"))
+
+
+def test_a_tiny_trained_run(copying, capsys):
+    """It has learned nothing: what is wrong is counted and shown."""
+    given = ["--symbols_each", "60", "--times", "2", "--count", "5"]
+    assert main(["verify", str(copying), *given]) == 0
+    out = capsys.readouterr().out
+    assert "proven by enumeration: no length" in out
+    assert "wrong, for example: s0" in out
+    assert "sampled: 0 of 5 drawn sequences" in out
+    report = json.loads((copying / "verification-model.json").read_text())
+    assert report["alphabet"] == ["s0", "s1"]
+    assert {row["how"] for row in report["rows"]} == {"every", "drawn"}
+    drawn = [row for row in report["rows"] if row["how"] == "drawn"]
+    assert all(0 <= row["right_share_95"][0] <= row["right_share_95"][1] <= 1 for row in drawn)
+    assert all(0.5 <= row["least_certainty"] < 0.999 for row in report["rows"])
+    assert drawn[-1]["course"][0]["steps"][0] == 0
+    said = failing(capsys, "extract", str(copying))
+    assert "its decisions are not made wholly" in said
+    assert "`unbounded harden RUN`" in said
+
+
+def test_a_tiny_run_on_streams(tmp_path, capsys):
+    run = trained(tiny_streams(batches=2), tmp_path)
+    assert main(["verify", str(run), "--most", "4", "--times", "0"]) == 0
+    assert "1:4" in capsys.readouterr().out
+
+
+def test_the_hardened_model_is_taken_where_it_is(tmp_path, capsys):
+    soft = softened(machines.anbn(), 0.9, "action")
+    run = golden_run(tmp_path, "anbn", model=soft)
+    save_model(machines.anbn(), run / "model-rounded")
+    given = ["--most", "8", "--times", "0"]
+    assert main(["verify", str(run), *given]) == 0
+    assert "weights model-rounded" in capsys.readouterr().out
+    assert main(["verify", str(run), *given, "--rounded", "false"]) == 0
+    assert "weights model," in capsys.readouterr().out
+    rounded, plain = (
+        json.loads((run / f"verification-{name}.json").read_text())["least_certainty"]
+        for name in ("model-rounded", "model")
+    )
+    assert rounded == 1.0
+    assert plain == pytest.approx(0.9)
+    assert main(["extract", str(run), "--symbols", "200", "--lengths", "9"]) == 0
+    assert "the states close" in capsys.readouterr().out
+    assert "action is 0.9000 sure" in failing(capsys, "extract", str(run), "--rounded", "false")
+
+
+def test_extract_compares_at_the_longest_verified_lengths(tmp_path, capsys):
+    run = golden_run(tmp_path, "anbn")
+    assert main(["verify", str(run), "--most", "30", "--times", "3"]) == 0
+    assert main(["extract", str(run), "--symbols", "200"]) == 0
+    out = capsys.readouterr().out
+    assert "drawn words of length 30" in out
+    assert "drawn words of length 57" in out
+    (run / "verification-model.json").write_text("{}")
+    assert "is no verification" in failing(capsys, "extract", str(run))
+
+
+def test_what_was_found_before_ctrl_c_is_reported(tmp_path):
+    run = golden_run(tmp_path, "anbn")
+    looks = iter(range(6))
+
+    def look(name: str, share: float) -> None:
+        if next(looks, None) is None:
+            raise KeyboardInterrupt
+
+    report = verify_run(run, VerifyOptions(most=200), look=look)
+    assert report["finished"] is False
+    assert [row["length"] for row in report["rows"]] == list(range(1, len(report["rows"]) + 1))
+    assert 0 < len(report["rows"]) < 10
+    assert (run / "verification-model.json").is_file()
+    with pytest.raises(KeyboardInterrupt):
+        verify_run(run, VerifyOptions(most=200), look=look)
+
+
+@pytest.mark.parametrize("verb", ["verify", "extract"])
+def test_a_run_that_is_not_finished(verb, tmp_path, capsys):
+    run = golden_run(tmp_path, "anbn")
+    (run / "report.json").unlink()
+    said = failing(capsys, verb, str(run))
+    assert "is not finished: it has no report.json" in said
+    assert f"`unbounded train --resume {run}`" in said
+    assert "is not a run folder" in failing(capsys, verb, str(tmp_path))
+
+
+@pytest.mark.parametrize("verb", ["verify", "extract"])
+def test_a_task_without_a_rule(verb, tmp_path, capsys):
+    words = tmp_path / "pairs.tsv"
+    words.write_text("".join(f"{'ab' * k}\t{'ba' * k}\n" for k in range(1, 60)))
+    model = MACHINES["copy"](symbols=2)
+    config = {"data": str(words)}
+    run = golden_run(tmp_path, "pairs", config, model=model)
+    assert "task 'pairs' has no rule" in failing(capsys, verb, str(run))
+    run = golden_run(tmp_path, "ntm_copy", model=model)
+    assert "task 'ntm_copy' has no rule" in failing(capsys, verb, str(run))
+
+
+def test_options_out_of_range(tmp_path, capsys):
+    run = str(golden_run(tmp_path, "anbn"))
+    said = failing(capsys, "verify", run, "--count", "0", "--times", "x", "--alphabet", "0")
+    assert "--count: expected an integer of at least 1, got 0" in said
+    assert "--alphabet: expected an integer of at least 1, got 0" in said
+    assert "--times: expected numbers such as 2,4,10, got 'x'" in said
+    assert "--times: expected numbers above 0, got -1.0" in failing(
+        capsys, "verify", run, "--times", "2,-1"
+    )
+    assert "nothing is to be looked at" in failing(
+        capsys, "verify", run, "--most", "0", "--times", "0"
+    )
+    assert "has no hardened model" in failing(capsys, "verify", run, "--rounded", "true")
+    said = failing(capsys, "extract", run, "--symbols", "0", "--lengths", "5,x")
+    assert "--symbols: expected at least 1, got 0" in said
+    assert "--lengths: expected lengths of at least 1 such as 128,640, got '5,x'" in said
+
+
+def test_a_memory_that_is_no_machine_over_symbols(tmp_path, capsys):
+    config = tiny(batches=2)
+    model = replace(
+        config.model, memory={"name": "turing_tape", "slots": 8, "width": 3}, readout_size=None
+    )
+    run = trained(replace(config, model=model), tmp_path)
+    assert "is no machine over symbols" in failing(capsys, "extract", str(run))

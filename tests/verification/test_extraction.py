@@ -1,0 +1,250 @@
+"""The machine of a golden network is found again, and says what it says; a wrong one is refused."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import deque
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.verification.runs import golden_run, softened
+from unbounded import machines
+from unbounded.cli import main
+from unbounded.errors import ConfigError
+from unbounded.extraction import agreement, extract, program_of, table_lines
+from unbounded.extraction.memories import shape_of
+from unbounded.extraction.structures import Deque, Lists, Queue, Stack, Stacks
+from unbounded.extraction.words import listed_words, long_words
+from unbounded.memories import MEMORIES, SuperpositionList, SuperpositionStack
+from unbounded.models import MemoryModel
+from unbounded.tasks import make_task
+
+#: Task and its options, and the states and symbols that its golden machine has at the least.
+CASES = {
+    "anbn": ({}, 1, [1]),
+    "anbncn": ({}, 1, [1, 1]),
+    "anb2n": ({}, 2, [1]),
+    "anbmcndm": ({}, 1, [1, 1]),
+    "copy": ({"symbols": 3}, 1, [3]),
+    "reversal": ({"symbols": 3}, 1, [3]),
+    "bigram_flip": ({"symbols": 2}, 4, [2]),
+    "memorization": ({}, 2, [2]),
+    "dyck": ({}, 2, [2]),
+}
+
+
+def extracted(name, **options):
+    given, _, _ = CASES[name]
+    task = make_task(name, **given)
+    alphabet = given.get("symbols", 2)
+    model = machines.MACHINES[name](**given)
+    return task, model, extract(model, task, symbols=alphabet, budget=2500, **options)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_golden_machine_is_found_again(name):
+    _, states, symbols = CASES[name]
+    _, model, found = extracted(name, lengths=[24])
+    assert found.closed
+    assert found.determined == 1.0
+    assert found.machine.states <= states
+    assert [len(names) for names in found.machine.symbols] == symbols
+    assert found.listed.equal == found.listed.words
+    assert found.drawn[24].equal == found.drawn[24].words > 0
+    assert found.example is None
+    assert found.machine.states < model.sequence.layer.hidden_size
+
+
+def test_binary_addition_is_found_with_its_carry():
+    """Two zeros with a carry after a 1 come in sums of eight digits first: a case is missing."""
+    task, model = make_task("binary_addition"), machines.binary_addition()
+    found = extract(model, task, budget=1500, lengths=[40])
+    assert found.closed
+    assert found.machine.states <= 6
+    assert found.listed.equal == found.listed.words
+    assert found.drawn[40].left > 0
+    assert found.drawn[40].equal + found.drawn[40].left == found.drawn[40].words == 20
+
+
+@pytest.mark.parametrize("name", ["anbn", "copy", "dyck", "memorization"])
+def test_the_program_equals_its_network(name, tmp_path):
+    """It is run without this library and without torch."""
+    task, model, found = extracted(name)
+    path = tmp_path / "machine.py"
+    path.write_text(program_of(found.machine, "a machine", found.shortest))
+    words = long_words(task, CASES[name][0].get("symbols", 2), 12, 4, seed=7)
+    logits, _ = model(words.inputs)
+    binary = logits.shape[-1] == 1
+    says = (logits[..., 0] > 0).long() if binary else logits.argmax(-1)
+    for row, length in enumerate(words.lengths.tolist()):
+        given = [f"#{token}" for token in words.inputs[row, :length].tolist()]
+        ran = subprocess.run(
+            [sys.executable, "-I", "-S", str(path), *given],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        said = [line.split("\t")[-1] for line in ran.stdout.splitlines()]
+        judged = words.mask[row].nonzero()[:, 0].tolist()
+        wanted = [found.machine.outputs[int(says[row, place])] for place in judged]
+        assert [said[place] for place in judged] == wanted
+
+
+def test_a_program_says_where_its_table_ends(tmp_path):
+    _, _, found = extracted("copy")
+    path = tmp_path / "machine.py"
+    path.write_text(program_of(found.machine, "a machine", found.shortest))
+    word = ["s0", "|||", "|||", "s1"]
+    command = [sys.executable, str(path), *word]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 1
+    assert "no such case in the table" in ran.stdout
+
+
+def test_a_wrong_machine_is_refused():
+    task, _, found = extracted("copy")
+    words, _ = listed_words(task, 3, 2500)
+    wrong = agreement(found.machine, machines.copy(symbols=3), words)
+    assert wrong.equal == wrong.words
+    case, step = next(
+        (case, step) for case, step in found.machine.table.items() if step.says not in (None, 0)
+    )
+    changed = {**found.machine.table, case: step._replace(says=0)}
+    other = agreement(found.machine._replace(table=changed), machines.copy(symbols=3), words)
+    assert other.equal < other.words
+    assert other.first is not None
+    fewer = {key: value for key, value in found.machine.table.items() if key != case}
+    less = agreement(found.machine._replace(table=fewer), machines.copy(symbols=3), words)
+    assert less.left > 0
+    assert less.equal == other.equal
+
+
+def test_a_network_that_is_no_finite_machine_does_not_close():
+    """A counter in the hidden units: a leaky sum that grows with the word."""
+    torch.manual_seed(0)
+    task = make_task("memorization")
+    model = machines.memorization()
+    layer = model.sequence.layer
+    # Answers depend on everything that was read: the readout is drawn anew.
+    layer.controller.weight_hh.copy_(torch.randn_like(layer.controller.weight_hh))
+    layer.controller.weight_ih[:, :3] = torch.randn_like(layer.controller.weight_ih[:, :3])
+    model.sequence.output.weight.copy_(torch.randn_like(model.sequence.output.weight))
+    found = extract(model, task, budget=400)
+    assert found.listed.words > 0
+    assert found.closed == (found.determined == 1.0)
+
+
+STRUCTURES = {"stack": Stack, "queue": Queue, "deque": Deque}
+
+
+@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), max_size=12))
+def test_stack_and_queue_against_collections_deque(steps):
+    for structure, take in ((Stack, deque.pop), (Queue, deque.popleft)):
+        memory, rows = structure(), deque()
+        for number, (push, pop) in enumerate(steps):
+            memory.step((push, pop), (number,))
+            if pop and rows:
+                take(rows)
+            if push:
+                rows.append(number)
+            shown = (rows[-1] if structure is Stack else rows[0]) if rows else None
+            assert memory.read() == (shown,)
+
+
+@pytest.mark.parametrize("name", ["stack", "queue", "deque"])
+def test_structures_read_what_the_memories_read(name):
+    """With strengths of 0 and 1 each row that is read is one that was written."""
+    torch.manual_seed(1)
+    memory = MEMORIES[name](width=3)
+    structure = shape_of(memory).new()
+    state = memory.initial_state(1)
+    ends = 2 if name == "deque" else 1
+    for _ in range(40):
+        values = torch.rand(ends, 3)
+        bits = torch.randint(2, (ends, 2))
+        fields = [f for k in range(ends) for f in (values[k : k + 1], bits[k, :1], bits[k, 1:])]
+        told = memory.Instruction(*(field.float() for field in fields))
+        reading, state = memory.step(state, told)
+        structure.step(tuple(bits.flatten().tolist()), tuple(values))
+        shown = [torch.zeros(3) if row is None else row for row in structure.read()]
+        torch.testing.assert_close(reading[0], torch.cat(shown))
+
+
+@pytest.mark.parametrize("kind", [SuperpositionStack, SuperpositionList])
+def test_superposition_structures_read_what_the_memories_read(kind):
+    torch.manual_seed(2)
+    memory = kind(count=2, depth=2, noop=True)
+    structure = shape_of(memory).new()
+    assert isinstance(structure, Stacks | Lists)
+    state = memory.initial_state(1)
+    for _ in range(60):
+        chosen = torch.randint(len(memory.actions), (2,))
+        action = torch.nn.functional.one_hot(chosen, len(memory.actions)).float()
+        value = torch.rand(1, 2)
+        reading, state = memory.step(state, memory.Instruction(action[None], value))
+        structure.step(tuple(memory.actions[k] for k in chosen.tolist()), tuple(value[0].tolist()))
+        shown = [-1.0 if cell is None else cell for cell in structure.read()]
+        torch.testing.assert_close(reading[0], torch.tensor(shown))
+
+
+def test_words_of_fewer_symbols_are_those_of_the_whole_task():
+    task = make_task("copy", symbols=9)
+    words = long_words(task, 2, 5, 6, seed=1)
+    for row in range(6):
+        tokens = words.inputs[row].tolist()
+        assert tokens[0] == 0
+        assert tokens[6] == 1
+        assert [token - 2 for token in tokens[1:6]] == [token - 11 for token in tokens[7:12]]
+        assert set(tokens[1:6]) <= {2, 3}
+        assert words.targets[row][words.mask[row]].tolist() == [*(t - 1 for t in tokens[1:6]), 0]
+
+
+def test_bad_input(tmp_path):
+    task = make_task("anbn")
+    soft = softened(machines.anbn(), 0.9, "action")
+    with pytest.raises(ConfigError, match=r"action is 0\.9000 sure at least.*unbounded harden"):
+        extract(soft, task)
+    for memory, message in (
+        ("none", "a model without a memory is no machine over symbols"),
+        ("turing_tape", "TuringTape.* is no machine over symbols"),
+    ):
+        model = MemoryModel(inputs=2, outputs=2, memory=memory, hidden_size=4, embedding_size=None)
+        with pytest.raises(ConfigError, match=message):
+            extract(model, task)
+    with pytest.raises(ConfigError, match="'ntm_copy' has no rule from which its words"):
+        extract(soft, make_task("ntm_copy"))
+    with pytest.raises(ConfigError, match="cannot be listed within 1 symbols"):
+        extract(machines.dyck(), make_task("dyck"), budget=1)
+
+
+def test_the_command(tmp_path, capsys):
+    run = golden_run(tmp_path, "anbn")
+    assert main(["extract", str(run), "--lengths", "40", "--symbols", "300"]) == 0
+    out = capsys.readouterr().out
+    assert "1 state, 1 symbol, 6 cases" in out
+    assert "the states close: every step of these words goes as the table says" in out
+    assert "equal to the network on 1 of 1 drawn words of length 40" in out
+    for name in ("machine.py", "machine.dot", "machine.svg", "machine.png", "machine.txt"):
+        assert (run / "machine" / name).stat().st_size > 0
+    data = json.loads((run / "machine" / "machine.json").read_text())
+    assert (data["format"], data["closed"], data["weights"]) == ("unbounded-machine", True, "model")
+    assert len(data["table"]) == 6
+    dot = (run / "machine" / "machine.dot").read_text()
+    assert dot.startswith("digraph machine {")
+    assert "q0 -> q0" in dot
+
+
+def test_the_table_says_what_is_done():
+    _, _, found = extracted("copy")
+    lines = table_lines(found.machine)
+    assert lines[0] == ("state", "input", "reads", "does", "says", "next", "seen")
+    rows = {(line[1], line[2]): line[3:5] for line in lines[1:]}
+    assert rows[("s0", ".")] == ("push s0", "-")
+    assert rows[("|||", "s1")] == ("pop", "s1")
+    assert rows[("said s0", "s2")] == ("pop", "s2")
+    assert rows[("said s0", ".")] == ("-", "</s>")

@@ -1,0 +1,136 @@
+"""Every word is listed once and walked as a tree; what is found is what a plain run finds."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+
+from unbounded import machines
+from unbounded.models import MemoryModel
+from unbounded.tasks import make_task
+from unbounded.verification import VerifyOptions, findings_of
+from unbounded.verification.findings import assess
+from unbounded.verification.network import Network
+from unbounded.verification.words import walk
+
+TARGETS = {
+    "copy": lambda word: word,
+    "reversal": lambda word: word[::-1],
+    "bigram_flip": lambda word: [word[i ^ 1] for i in range(len(word))],
+    "answer_double": lambda word: _digits(2 * _number(word), len(word) + 1),
+    "answer_addition": lambda word: _digits(
+        _number(word[::2]) + _number(word[1::2]), len(word) // 2 + 1
+    ),
+    "answer_odd_first": lambda word: [*word[::2], *word[1::2]],
+}
+
+
+def _number(lowest_first):
+    return int("".join(map(str, lowest_first[::-1])))
+
+
+def _digits(number, count):
+    return [int(digit) for digit in f"{number:0{count}d}"[::-1]]
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_every_source_with_its_target(name):
+    task = make_task(name)
+    unit = 2 if name in ("answer_addition", "answer_odd_first") else 1
+    batch = task.every(2, 3)
+    first = 2
+    found = []
+    for row in range(len(batch.inputs)):
+        steps, said = int(batch.lengths[row]), batch.mask[row]
+        source = batch.inputs[row, 1 : steps - int(said.sum())].tolist()
+        target = batch.targets[row][said].tolist()
+        assert target[-1] == task.end_token
+        found.append(([s - first for s in source], [t - 1 for t in target[:-1]]))
+    words = [list(word) for word in itertools.product(range(3), repeat=2 * unit)]
+    assert sorted(found) == sorted((word, TARGETS[name](word)) for word in words)
+    assert task.count_of(2, 3) == len(words)
+
+
+def test_bigram_flip_has_even_lengths_alone():
+    task = make_task("bigram_flip")
+    assert [task.count_of(length, 2) for length in range(5)] == [0, 0, 4, 0, 16]
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("dyck", {"kinds": 1}),
+        ("dyck", {"kinds": 2}),
+        ("dyck", {"labels": "word"}),
+        ("dyck_prefixes", {}),
+    ],
+)
+def test_every_word_of_brackets_with_its_label(name, options):
+    task = make_task(name, **options)
+    kinds = options.get("kinds", 1)
+    seen = 0
+    for length in (1, 2):
+        batch = task.every(length, 2)
+        assert len(batch.inputs) == task.count_of(length, 2)
+        assert len({tuple(row) for row in batch.inputs.tolist()}) == len(batch.inputs)
+        for word, labels, mask in zip(
+            batch.inputs.tolist(), batch.targets.tolist(), batch.mask.tolist(), strict=True
+        ):
+            open_, sound = [], True
+            for symbol, label, judged in zip(word, labels, mask, strict=True):
+                if symbol < kinds:
+                    open_.append(symbol)
+                else:
+                    sound = sound and bool(open_) and open_.pop() == symbol - kinds
+                if judged:
+                    seen += 1
+                    assert label == (sound and not open_)
+    assert seen > 0
+
+
+@pytest.mark.parametrize("memory", ["queue", "superposition_stack", "turing_tape", "none"])
+@pytest.mark.parametrize("name", ["copy", "answer_reverse"])
+def test_the_tree_gives_what_each_word_alone_gives(name, memory):
+    torch.manual_seed(1)
+    task = make_task(name, symbols=3)
+    token = task.answer_token if memory in ("queue",) else None
+    model = MemoryModel(
+        inputs=len(task.input_vocabulary),
+        outputs=len(task.output_vocabulary),
+        memory={"name": memory, **({"width": 4} if memory == "queue" else {})},
+        hidden_size=6,
+        embedding_size=4,
+        readout_size=None if memory == "none" else 5,
+        read_only_token=token,
+    )
+    batch = task.every(3, 3)
+    margins, certainty = walk(Network(model), batch, 4, task.objective)
+    alone = assess(model, batch, task.objective)
+    torch.testing.assert_close(margins, alone.margin)
+    assert (certainty is None) == (memory == "none")
+    if certainty is not None:
+        torch.testing.assert_close(certainty, alone.certainty)
+    logits, _ = model(batch.inputs)
+    wrong = (logits.argmax(-1) != batch.targets) & batch.mask
+    assert torch.equal(margins > 0, ~wrong.any(dim=1))
+
+
+@pytest.mark.parametrize("name", ["copy", "reversal", "bigram_flip", "dyck"])
+def test_a_golden_machine_is_right_wherever_one_looks(name):
+    given = {"kinds": 2} if name == "dyck" else {"symbols": 3}
+    options = VerifyOptions(symbols_each=600, times=(2, 4), count=5)
+    found = list(findings_of(machines.MACHINES[name](**given), make_task(name, **given), options))
+    assert all(each.right == each.count for each in found)
+    assert all(each.margin > 10 and each.certainty == 1 for each in found)
+    assert all(each.displaced == 0 for each in found)
+    assert {each.every for each in found} == {True, False}
+
+
+def test_a_machine_of_another_task_is_wrong():
+    options = VerifyOptions(symbols_each=100, times=(0.125,), count=5)
+    model, task = machines.copy(symbols=3), make_task("reversal", symbols=3)
+    found = list(findings_of(model, task, options))
+    assert [each.right for each in found if each.every] == [2, 2, 4, 4]
+    assert found[1].wrong == "s0 s1 ||| s1 s0"
