@@ -249,6 +249,9 @@ test('the numbers of Python are those of the browser', { skip }, async () => {
       assert.ok(apart < 1e-5, `${data.name}: ${apart}`)
     }
   }
+  for (const data of JSON.parse(readFileSync(resolve(import.meta.dirname, '../tests/vectors/tasks.json'), 'utf8'))) {
+    assert.deepEqual(await page.evaluate((each) => compare.taskDifferences(each), data), [], data.name)
+  }
   await page.close()
 })
 

@@ -1,8 +1,10 @@
 // The page's arithmetic against numbers that Python wrote in float64; see tests/explorer/vectors.py.
 
-import type { MemoryData, ModelData, WeightsData } from '../src/data.ts'
+import type { MemoryData, ModelData, RunData, WeightsData } from '../src/data.ts'
 import { MEMORIES } from '../src/machine/memories/index.ts'
 import { Model } from '../src/machine/model.ts'
+import { planOf, planOfSample, sourceOf } from '../src/machine/plan.ts'
+import { runPlan } from '../src/machine/run.ts'
 import type { Tensor } from '../src/machine/tensors.ts'
 
 export interface MemoryCase {
@@ -21,6 +23,12 @@ export interface ModelCase {
   weights: WeightsData
   tokens: number[]
   logits: number[][]
+}
+
+export interface TaskCase {
+  name: string
+  run: RunData
+  said: number[][]
 }
 
 const flat = (numbers: unknown): Float64Array =>
@@ -71,4 +79,31 @@ export function modelDifference(data: ModelCase): number {
     most = Math.max(most, difference(outcome.logits, data.logits[step]))
   })
   return most
+}
+
+/** Steps of the samples at which something else is said than in Python, of a stored and typed input. */
+export function taskDifferences(data: TaskCase): string[] {
+  const { run } = data
+  const model = new Model(run)
+  const found: string[] = []
+  run.samples.forEach((sample, place) => {
+    const source = sourceOf(run.task, sample)
+    const plans = { stored: planOfSample(run, sample), ...(source && { typed: planOf(run.task, source) }) }
+    for (const [name, plan] of Object.entries(plans)) {
+      const steps = runPlan(model, run.task, plan)
+      const most = Math.min(steps.length, data.said[place].length)
+      for (let step = 0; step < most; step++) {
+        if (steps[step].said !== data.said[place][step]) found.push(`sample ${place}, ${name}, step ${step}`)
+      }
+      // It may end early, by saying the end.
+      const ended = steps.at(-1)?.said === run.task.end_token
+      if (most < data.said[place].length && !ended) found.push(`sample ${place}, ${name}: ${most} steps`)
+      // The truth that the page finds is that of the sample, wherever it finds one.
+      plan.wanted.forEach((wanted, step) => {
+        if (step >= sample.targets.length || wanted === null) return
+        if (!sample.mask[step] || wanted !== sample.targets[step]) found.push(`sample ${place}, ${name}: truth at ${step}`)
+      })
+    }
+  })
+  return found
 }

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import { type MemoryCase, type ModelCase, memoryDifference, modelDifference } from './compare.ts'
+import { type MemoryCase, type ModelCase, type TaskCase, memoryDifference, modelDifference, taskDifferences } from './compare.ts'
 import memories from './vectors/memories.json' with { type: 'json' }
+import tasks from './vectors/tasks.json' with { type: 'json' }
 import models from './vectors/models.json' with { type: 'json' }
 
 // The issue asks for 1e-5; both sides are float64, so that only the order of sums differs.
@@ -15,5 +16,11 @@ describe('memories', () => {
 describe('models', () => {
   test.each(models as unknown as ModelCase[])('$name', (data) => {
     expect(modelDifference(data)).toBeLessThan(TOLERANCE)
+  })
+})
+
+describe('tasks', () => {
+  test.each(tasks as unknown as TaskCase[])('$name', (data) => {
+    expect(taskDifferences(data)).toEqual([])
   })
 })

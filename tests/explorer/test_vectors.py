@@ -16,6 +16,8 @@ from unbounded.memories.as_data import KINDS, memory_data
 MEMORIES: list[dict[str, Any]] = json.loads((vectors.FOLDER / "memories.json").read_text())
 MODELS: list[dict[str, Any]] = json.loads((vectors.FOLDER / "models.json").read_text())
 
+TASKS: list[dict[str, Any]] = json.loads((vectors.FOLDER / "tasks.json").read_text())
+
 
 @pytest.mark.parametrize("case", MEMORIES, ids=lambda case: case["name"])
 def test_memories(case: dict[str, Any]) -> None:
@@ -47,8 +49,20 @@ def test_models(seed: int, case: dict[str, Any]) -> None:
     np.testing.assert_allclose(case["logits"], logits, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("case", TASKS, ids=lambda case: case["name"])
+def test_tasks(case: dict[str, Any]) -> None:
+    """Also that data of a page is what it was; after a wanted change write the vectors again."""
+    again = json.loads(json.dumps(vectors.task_case(case["name"], *vectors.TASKS[case["name"]])))
+    assert case["said"] == again["said"]
+    assert case["run"]["task"] == again["run"]["task"]
+    assert case["run"]["samples"] == again["run"]["samples"]
+    assert case["run"]["model"] == again["run"]["model"]
+
+
 def test_none_is_left_out() -> None:
     assert {case["memory"]["kind"] for case in MEMORIES} == set(KINDS)
     controllers = {case["model"]["controller"]["kind"] for case in MODELS}
     assert controllers == {*CONTROLLERS.values(), "deep_lstm"}
+    layouts = {case["run"]["task"]["layout"] for case in TASKS}
+    assert layouts == {"pairs", "answer", "stream", "labels"}
     assert {case["model"]["input"] for case in MODELS} == {"embedding", "one_hot", "bits"}

@@ -14,12 +14,16 @@ import numpy as np
 import torch
 
 from unbounded.explorer.model_data import model_data, model_tensors
+from unbounded.explorer.run_data import run_data
 from unbounded.explorer.weights import packed
 from unbounded.memories import Memory
 from unbounded.memories.as_data import memory_data
 from unbounded.memories.head import ACTIVATIONS
+from unbounded.models import generate
 from unbounded.models.memory_model import MemoryModel
 from unbounded.models.model_parts import make_memory
+from unbounded.tasks import LengthRange, Task, TransductionTask, make_task
+from unbounded.training import OBJECTIVES
 
 FOLDER: Final = Path(__file__).parents[2] / "explorer" / "tests" / "vectors"
 STEPS: Final = 7
@@ -110,6 +114,29 @@ MODELS: Final[dict[str, dict[str, Any]]] = {
 }  # fmt: skip
 
 
+#: Every way in which a task is laid out: name, options, options of the model.
+TASKS: Final[dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
+    "copy": ({"symbols": 3}, {"memory": {"name": "queue", "width": 3}}),
+    "answer_reverse": (
+        {"symbols": 3},
+        {"memory": {"name": "lie_access", "width": 3}, "read_only_token": 1},
+    ),
+    "programs": ({}, {"memory": {"name": "stack", "width": 3}}),
+    "anbn": ({}, {"memory": {"name": "superposition_stack", "count": 2}}),
+    "memorization": ({}, {"memory": {"name": "superposition_list", "count": 2}}),
+    "dyck": ({"kinds": 2}, {"memory": {"name": "turing_tape", "slots": 5, "width": 3}}),
+    "dyck_prefixes": ({}, {"memory": "none", "controller": "gru"}),
+    "ntm_copy": (
+        {"bits": 2},
+        {"memory": {"name": "deque", "width": 2}, "embedding_size": None, "input_bits": 2},
+    ),
+    "repeat_copy": (
+        {"bits": 2},
+        {"memory": {"name": "deque", "width": 2}, "embedding_size": None, "input_bits": 2},
+    ),
+}
+
+
 def memory_of(part: dict[str, Any]) -> Memory[Any, Any]:
     return make_memory(part, 4)
 
@@ -185,10 +212,42 @@ def model_case(name: str, options: dict[str, Any], seed: int) -> dict[str, Any]:
     }
 
 
+def task_case(name: str, options: dict[str, Any], model_options: dict[str, Any]) -> dict[str, Any]:
+    """A run as a page has it, and what is said at each step of its first samples."""
+    task = make_task(name, **options)
+    sizes = {"inputs": len(task.input_vocabulary), "outputs": len(task.output_vocabulary)}
+    model = model_of({**sizes, **model_options}, 3)
+    with torch.no_grad():  # so that random logits differ by more than rounding
+        model.sequence.output.weight.mul_(8)
+    shortest = task.train_lengths.minimum
+    lengths = LengthRange(shortest, shortest + 3)
+    run = run_data(model, task, name, lengths=lengths, precision="float64")
+    run["samples"] = run["samples"][:3]
+    return {"name": name, "run": run, "said": [said_to(model, task, s) for s in run["samples"]]}
+
+
+def said_to(model: MemoryModel, task: Task, sample: dict[str, Any]) -> list[int]:
+    """The output token of each step: fed back, or fed what the sample says."""
+    predict = OBJECTIVES[task.objective].predict
+    tokens = torch.tensor([sample["inputs"]])
+    if not isinstance(task, TransductionTask) or task.layout != "pairs":
+        with torch.no_grad():
+            said: list[int] = predict(model(tokens)[0])[0].tolist()
+        return said
+    prompt = tokens[:, : sample["prompt"]]
+    with torch.no_grad():
+        before: list[int] = predict(model(prompt)[0])[0, :-1].tolist()
+    most = len(sample["inputs"]) - sample["prompt"] + 1
+    lengths = torch.tensor([prompt.shape[1]])
+    answer = generate(model.sequence, prompt, lengths, task.output_to_input, task.end_token, most)
+    return before + answer[0].tolist()
+
+
 def write() -> None:
     memories = [memory_case(*case, seed) for seed, case in enumerate(MEMORIES.items())]
     models = [model_case(*case, seed) for seed, case in enumerate(MODELS.items())]
-    for name, cases in (("memories", memories), ("models", models)):
+    tasks = [task_case(name, *options) for name, options in TASKS.items()]
+    for name, cases in (("memories", memories), ("models", models), ("tasks", tasks)):
         text = "[\n" + ",\n".join(json.dumps(case) for case in cases) + "\n]\n"
         (FOLDER / f"{name}.json").write_text(text, encoding="utf-8")
 

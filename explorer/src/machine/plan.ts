@@ -24,7 +24,9 @@ export function readSymbols(task: TaskData, text: string): number[] {
   const [first, count] = task.source
   const names = task.inputs.slice(first, first + count)
   const single = names.every((name) => [...name].length === 1)
-  const words = single ? [...text.replace(/\s+/g, '')] : text.split(/\s+/).filter((word) => word)
+  // Blanks only make single letters easier to read, unless a blank is one of them.
+  const letters = names.includes(' ') ? text : text.replace(/\s+/g, '')
+  const words = single ? [...letters] : text.split(/\s+/).filter((word) => word)
   if (words.length === 0) throw new Error(`Type at least one symbol, such as ${names.slice(0, 3).join(' ')}.`)
   if (words.length > MOST_SYMBOLS) {
     throw new Error(`Type at most ${MOST_SYMBOLS} symbols; these are ${words.length}.`)

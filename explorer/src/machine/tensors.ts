@@ -61,13 +61,30 @@ export function half(bits: number): number {
   return sign * (1 + fraction / 1024) * 2 ** (exponent - 15)
 }
 
-/** Add W x to `output`; W is [rows, columns]. Zeros of x cost nothing where x is one-hot. */
+/** Add W x to `output`; W is [rows, columns]. Four rows at a time: most of a step is spent here. */
 export function addProduct(output: Vector, weight: Tensor, x: Vector): void {
   const [rows, columns] = weight.shape
   const data = weight.data
-  for (let row = 0, at = 0; row < rows; row++, at += columns) {
+  const fours = rows - (rows % 4)
+  for (let row = 0; row < fours; row += 4) {
+    const first = row * columns
+    const [second, third, fourth] = [first + columns, first + 2 * columns, first + 3 * columns]
+    let [a, b, c, d] = [0, 0, 0, 0]
+    for (let column = 0; column < columns; column++) {
+      const each = x[column]
+      a += data[first + column] * each
+      b += data[second + column] * each
+      c += data[third + column] * each
+      d += data[fourth + column] * each
+    }
+    output[row] += a
+    output[row + 1] += b
+    output[row + 2] += c
+    output[row + 3] += d
+  }
+  for (let row = fours; row < rows; row++) {
     let sum = 0
-    for (let column = 0; column < columns; column++) sum += data[at + column] * x[column]
+    for (let column = 0; column < columns; column++) sum += data[row * columns + column] * x[column]
     output[row] += sum
   }
 }

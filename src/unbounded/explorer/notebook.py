@@ -6,19 +6,15 @@ import base64
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unbounded.errors import ConfigError
-from unbounded.experiments.config.check import build_task
-from unbounded.experiments.run.evaluate import load_config, load_model
-from unbounded.experiments.run.folder import find_run
-from unbounded.experiments.run.plan import plan
-from unbounded.experiments.run.run import RunResult
 from unbounded.explorer.page import html, write_page
-from unbounded.explorer.picture import still_picture
-from unbounded.explorer.run_data import run_data, run_of_folder
-from unbounded.models.memory_model import MemoryModel
-from unbounded.tasks import Task
+
+if TYPE_CHECKING:
+    from unbounded.experiments.run.run import RunResult
+    from unbounded.models.memory_model import MemoryModel
+    from unbounded.tasks import Task
 
 _HEIGHT = 860
 
@@ -75,6 +71,16 @@ def explore(source: str | Path | RunResult | MemoryModel, task: Task | None = No
         CheckpointError: the folder is no run, or holds no model that can be used.
         ConfigError: a model came without a task, or the page cannot run it.
     """
+    # Only here: `from unbounded import *` loads neither matplotlib nor accelerate.
+    from unbounded.experiments.config.check import build_task
+    from unbounded.experiments.run.evaluate import load_config, load_model
+    from unbounded.experiments.run.folder import find_run
+    from unbounded.experiments.run.plan import plan
+    from unbounded.experiments.run.run import RunResult
+    from unbounded.explorer.picture import still_picture
+    from unbounded.explorer.run_data import run_data, run_of_folder
+    from unbounded.models.memory_model import MemoryModel
+
     if isinstance(source, MemoryModel):
         if task is None:
             raise ConfigError(

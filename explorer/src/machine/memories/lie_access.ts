@@ -2,6 +2,7 @@
 // 2016, arXiv:1602.08671, section 3.
 
 import type { Instruction } from '../heads.ts'
+import { grown } from '../grown.ts'
 import { type Vector, joined } from '../tensors.ts'
 import { GROUPS, shortened } from './groups.ts'
 import { type MemoryMaker, type MemoryState, fieldsOf, optionOf } from './memory.ts'
@@ -72,8 +73,8 @@ export const lieAccess: MemoryMaker = (data) => {
     const count = rows.strengths.length
     const joinedTo = (kept: number[], held: Vector): MemoryState => ({
       fields: {
-        keys: joined(picked(rows.keys, keySize, kept), key),
-        values: joined(picked(rows.values, width, kept), value),
+        keys: grown(new Float64Array(), picked(rows.keys, keySize, kept), key),
+        values: grown(new Float64Array(), picked(rows.values, width, kept), value),
         strengths: joined(picked(held, 1, kept), strength),
       },
       origins: Int32Array.from([...kept.map((row) => origins[row]), step]),

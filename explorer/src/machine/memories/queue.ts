@@ -1,5 +1,6 @@
 // The neural queue: pop, push, then read. Grefenstette et al. 2015, eq. 1, 4, 5.
 
+import { grown } from '../grown.ts'
 import { joined } from '../tensors.ts'
 import { type MemoryMaker, fieldsOf, optionOf } from './memory.ts'
 import { popped, readRows, readWeights, withOrigins } from './strengths.ts'
@@ -10,7 +11,7 @@ export const queue: MemoryMaker = (data) => {
     begin: (initial) => ({ fields: fieldsOf(initial), origins: new Int32Array() }),
     step(state, told, step) {
       const strengths = joined(popped(state.fields.strengths, told.pop[0], 'bottom'), told.push)
-      const values = joined(state.fields.values, told.value)
+      const values = grown(new Float64Array(), state.fields.values, told.value)
       const reading = readRows(readWeights(strengths, 'bottom'), values, width)
       const origins = withOrigins([], state.origins, [step])
       return { reading, state: { fields: { values, strengths }, origins } }

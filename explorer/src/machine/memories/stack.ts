@@ -1,5 +1,6 @@
 // The neural stack: pop, push, then read. Grefenstette et al. 2015, eq. 1-3.
 
+import { grown } from '../grown.ts'
 import { joined } from '../tensors.ts'
 import { type MemoryMaker, fieldsOf, optionOf } from './memory.ts'
 import { popped, readRows, readWeights, withOrigins } from './strengths.ts'
@@ -10,7 +11,7 @@ export const stack: MemoryMaker = (data) => {
     begin: (initial) => ({ fields: fieldsOf(initial), origins: new Int32Array() }),
     step(state, told, step) {
       const strengths = joined(popped(state.fields.strengths, told.pop[0], 'top'), told.push)
-      const values = joined(state.fields.values, told.value)
+      const values = grown(new Float64Array(), state.fields.values, told.value)
       const reading = readRows(readWeights(strengths, 'top'), values, width)
       const origins = withOrigins([], state.origins, [step])
       return { reading, state: { fields: { values, strengths }, origins } }

@@ -45,5 +45,9 @@ function forEachFrom(count: number, end: End, visit: (i: number) => void): void 
 
 /** Origins with one more at either end. */
 export function withOrigins(before: number[], origins: Int32Array, after: number[]): Int32Array {
-  return Int32Array.from([...before, ...origins, ...after])
+  const all = new Int32Array(before.length + origins.length + after.length)
+  all.set(before)
+  all.set(origins, before.length)
+  all.set(after, before.length + origins.length)
+  return all
 }

@@ -32,10 +32,11 @@ export const rowsView: ViewMaker = (session, inspect, seek): View => {
   const ends = ENDS[kind]
   const list = el('ol', { class: 'rows', 'aria-label': `items of the ${kind}, ${ends.first} first` })
   const more = el('p', { class: 'faint' })
+  const legend = el('p', { class: 'legend' }, el('span', { class: 'of strength' }, 'strength'), el('span', { class: 'of reading' }, 'read'))
   const map = new StepMap(inspect, seek)
   const element = el(
     'div', { class: 'memory' },
-    el('div', { class: 'column' }, el('p', { class: 'end' }, ends.first), list, more, el('p', { class: 'end' }, ends.last)),
+    el('div', { class: 'column' }, el('p', { class: 'end' }, ends.first), list, more, el('p', { class: 'end' }, ends.last), legend),
     map.element,
   )
   const items: Item[] = []

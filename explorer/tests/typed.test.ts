@@ -1,0 +1,86 @@
+import { describe, expect, test } from 'vitest'
+import type { TaskData } from '../src/data.ts'
+import { readAddress, writeAddress } from '../src/page/address.ts'
+import { MOST_SYMBOLS, readSymbols, writeSymbols } from '../src/machine/plan.ts'
+import { drawn, truthOf } from '../src/machine/rules.ts'
+import { grown } from '../src/machine/grown.ts'
+import { decode, half } from '../src/machine/tensors.ts'
+import cases from './vectors/tasks.json' with { type: 'json' }
+
+const taskOf = (name: string): TaskData =>
+  cases.find((each) => each.name === name)!.run.task as unknown as TaskData
+
+describe('typed symbols', () => {
+  test('words stand between blanks, letters need none', () => {
+    expect(readSymbols(taskOf('copy'), '  s1  s0 ')).toEqual([3, 2])
+    expect(readSymbols(taskOf('anbn'), 'aa bb')).toEqual([0, 0, 1, 1])
+    expect(readSymbols(taskOf('dyck'), 'u1 d2')).toEqual([0, 3])
+  })
+  test('a blank is a symbol where it is one', () => {
+    const task = taskOf('programs')
+    const text = 'print((7 if 3<4 else 5))'
+    expect(writeSymbols(task, readSymbols(task, text))).toBe(text)
+  })
+  test('what cannot be read is said', () => {
+    expect(() => readSymbols(taskOf('copy'), ' ')).toThrow('Type at least one symbol, such as s0 s1 s2.')
+    expect(() => readSymbols(taskOf('copy'), 's1 s9')).toThrow('Symbol 2, “s9”, is unknown here. Symbols: s0 s1 s2, with blanks between them.')
+    expect(() => readSymbols(taskOf('anbn'), 'a'.repeat(MOST_SYMBOLS + 1))).toThrow('Type at most 500 symbols; these are 501.')
+  })
+})
+
+describe('truths and draws', () => {
+  test.each(['copy', 'answer_reverse', 'anbn', 'memorization', 'dyck', 'dyck_prefixes'])('%s', (name) => {
+    const task = taskOf(name)
+    for (let n = 2; n < 12; n++) {
+      const source = drawn(task, n)!
+      expect(source.every((token) => token >= task.source[0] && token < task.source[0] + task.source[1])).toBe(true)
+      const truth = truthOf(task, source)!
+      expect(truth.some((wanted) => wanted !== null)).toBe(true)
+      if (name === 'copy') expect(truth).toEqual([...source.map((token) => token - 1), 0])
+      if (name === 'dyck') expect(truth.at(-1)).toBe(1)
+    }
+  })
+  test('memorization says backwards what came before', () => {
+    // 1 2 = 2 1, then a word of which nothing is known
+    expect(truthOf(taskOf('memorization'), [1, 2, 0, 2, 1, 1])).toEqual([null, null, null, 2, 1, null, null])
+  })
+  test('there is none where no rule is known', () => {
+    expect(drawn(taskOf('programs'), 5)).toBeNull()
+    expect(truthOf(taskOf('programs'), [1])).toBeNull()
+  })
+})
+
+test('an address comes back', () => {
+  const moment = {
+    run: 1, beside: 0, typed: 's1 <b>&#=', sample: 0, step: 7,
+    edits: { 3: { push: { 0: 0.25 } }, 4: { action: { 2: 1, 3: 0 } } },
+  }
+  expect(readAddress(writeAddress(moment))).toEqual(moment)
+  expect(readAddress('#edits=x,1.push.0=nothing&step=-3&run=a')).toEqual({
+    run: 0, beside: null, typed: null, sample: 0, step: null, edits: {},
+  })
+})
+
+test('numbers of 16 bits', () => {
+  expect([0x3c00, 0xc000, 0x7bff, 0x0001, 0x8000, 0x7c00].map(half)).toEqual([
+    1, -2, 65504, 2 ** -24, -0, Number.POSITIVE_INFINITY,
+  ])
+  expect(half(0x7e00)).toBeNaN()
+  expect([...decode(btoa('\x00\xff\x7f'), 'int8')]).toEqual([0, -1, 127])
+})
+
+test('rows that grow are shared by the states of a run, and copied after an edit', () => {
+  const none = new Float64Array()
+  const one = grown(none, none, Float64Array.of(1, 2))
+  const two = grown(none, one, Float64Array.of(3, 4))
+  const other = grown(none, one, Float64Array.of(5, 6))
+  expect([[...one], [...two], [...other]]).toEqual([[1, 2], [1, 2, 3, 4], [1, 2, 5, 6]])
+  let both = grown(Float64Array.of(-1), none, Float64Array.of(1))
+  const states = [both]
+  for (let n = 2; n < 40; n++) states.push((both = grown(Float64Array.of(-n), both, Float64Array.of(n))))
+  states.forEach((state, n) => {
+    expect(state.length).toBe(2 * n + 2)
+    expect([state[0], state.at(-1)]).toEqual([-n - 1, n + 1])
+  })
+  expect(new Set(states.map((state) => state.buffer)).size).toBeLessThan(8)
+})
