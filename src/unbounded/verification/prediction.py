@@ -50,6 +50,10 @@ def _from(findings: Sequence[Finding]) -> dict[str, Any]:
         points = [
             (found.length, value) for found in findings if (value := distance(found)) is not None
         ]
+        # What is at 0 while all is right does not say when that ends: where decisions are not meant
+        # to be whole, readings are displaced by more than a half.
+        if any(value <= 0 for _, value in points):
+            continue
         trend = trend_of([length for length, _ in points], [value for _, value in points])
         if trend is not None:
             trends[name] = trend

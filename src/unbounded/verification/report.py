@@ -138,17 +138,19 @@ def _wrong(report: Mapping[str, Any]) -> Iterator[str]:
 
 def _extrapolated(report: Mapping[str, Any]) -> Iterator[str]:
     came = report["first_error"]
+    outcome = f"right up to {report['right_up_to']}"
     if came is not None:
         yield f"the first error from the lengths of training on comes at length {came}"
+        outcome = f"it comes at {came}"
     for name, from_what in (("from_half", "the shorter half of"), ("predicted", "all")):
         part = report[name]
-        trends = part["trends"]
-        if not trends or (name == "predicted" and came is not None):
+        if not part["trends"]:
             continue
-        longest = max(trend["lengths"][1] for trend in trends.values())
+        longest = max(trend["lengths"][1] for trend in part["trends"].values())
         when = "no margin goes to 0"
         if part["first_error"] is not None:
             when = f"the first error near length {part['first_error']}: {_FAILS[part['by']]}"
-        if name == "from_half":
-            when += f" (right up to {report['right_up_to']})"
-        yield (f"extrapolated from {from_what} the lengths that are right, up to {longest}: {when}")
+        yield (
+            f"extrapolated from {from_what} the lengths that are right, up to {longest}: {when} "
+            f"({outcome})"
+        )
