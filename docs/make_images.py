@@ -233,7 +233,7 @@ def main(arguments: Sequence[str]) -> int:
     written += counter_images()
     if arguments:
         run = Path(arguments[0])
-        example = run / "traces" / "example.safetensors"
+        example = run / "traces" / "example.json"
         written += draw_memory(example, IMAGES, title="A trained Queue-LSTM copies a word")
         written += draw_convergence({"this run": [read_curves(run)]}, IMAGES, title="Copy")
     for paper in TABLES:

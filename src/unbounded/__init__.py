@@ -14,6 +14,7 @@ Data enters at the top of this list and leaves at the bottom; a folder imports o
     extraction/   the machine that a hardened network is: a table, a graph, a program
     figures/      draws saved reports, traces and tables; runs no model
     experiments/  config/, run/, trials/, tables/, and one preset a row of a published table
+    explorer/     a trained network in one HTML file, in which it is watched at work
     cli/          one file a verb
 
 What is named here is imported when it is first used, so that `import unbounded` takes no time;
@@ -29,6 +30,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from unbounded.explorer.notebook import explore
     from unbounded.layers import (
         SRCN,
         ControllerRNN,
@@ -77,6 +79,7 @@ __all__ = [
     "TuringTape",
     "__version__",
     "detach_state",
+    "explore",
     "index_state",
     "load_trace",
     "move_state",
@@ -86,7 +89,7 @@ __all__ = [
 
 _FOLDERS = (
     "tasks", "kernels", "memories", "layers", "models", "machines", "training", "evaluation",
-    "figures", "experiments", "cli", "errors",
+    "figures", "experiments", "explorer", "cli", "errors",
 )  # fmt: skip
 
 
@@ -95,12 +98,26 @@ def __getattr__(name: str) -> Any:
     if name in _FOLDERS:
         return importlib.import_module(f"{__name__}.{name}")
     if name in __all__:
-        for folder in ("layers", "memories"):
+        for folder in ("layers", "memories", "explorer.notebook"):
             home = importlib.import_module(f"{__name__}.{folder}")
             if hasattr(home, name):
                 globals()[name] = value = getattr(home, name)
                 return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext unbounded`: in a notebook, what `train_run` returns shows itself as a page.
+
+    Args:
+        shell: IPython's.
+    """
+    from unbounded.experiments.run.run import RunResult
+    from unbounded.explorer.notebook import explore
+
+    shell.display_formatter.formatters["text/html"].for_type(
+        RunResult, lambda result: explore(result)._repr_html_()
+    )
 
 
 def __dir__() -> list[str]:

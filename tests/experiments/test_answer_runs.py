@@ -77,7 +77,7 @@ def test_what_a_run_says_is_kept_and_drawn(copies: Path):
 
 
 def test_nothing_is_written_while_it_answers(copies: Path):
-    trace = load_trace(copies / "traces" / "example.safetensors")
+    trace = load_trace(copies / "traces" / "example.json")
     strengths = trace.arrays["instruction.strength"][0]
     first = trace.symbols[0].index("|||")
     assert bool((strengths[:first] > 0).all())

@@ -224,7 +224,7 @@ def test_rounding_follows_training_and_is_reported(
     assert evaluate_run(folder)["rows"] == report["rows"]
     discrete = evaluate_run(folder, discretize=True)
     assert discrete["discretized"]
-    assert (folder / "traces" / "rounded.safetensors").exists()
+    assert (folder / "traces" / "rounded.json").exists()
     looks = metrics(folder / "rounding")
     assert [line["batch"] for line in looks if line["kind"] == "rounding"][:2] == [1, 2]
     page = Path(__file__).resolve().parents[2] / "docs" / "formats.md"

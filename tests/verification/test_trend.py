@@ -71,7 +71,7 @@ def test_what_is_wrong_below_the_lengths_of_training_is_no_end():
 
 
 def test_readings_that_are_not_meant_to_be_whole_predict_nothing():
-    findings = [Finding(n, True, 1, 1, 3.0, 0.5, 0.6 + n / 100, None) for n in range(1, 30)]
+    findings = [Finding(n, True, 1, 1, 3.0, 0.8 - n / 99, n / 99, None) for n in range(1, 25)]
     found = predict(findings, shortest=1)
     assert list(found["predicted"]["trends"]) == ["answers"]
     assert found["predicted"]["first_error"] is None

@@ -20,6 +20,7 @@ from unbounded.errors import ChoiceError, NonFiniteError, UnboundedError
 VERBS: Final[dict[str, str]] = {
     "train": "train a model on a task and report on its test split",
     "evaluate": "score a trained run over length ranges",
+    "explore": "watch a trained network at work, in a page that runs it",
     "harden": "make the decisions of a trained run 0 or 1, for greater lengths",
     "verify": "find out how far a trained run is right, and where it first errs",
     "extract": "extract the machine that a hardened run is: a table, a graph, a program",

@@ -20,7 +20,7 @@ from unbounded.layers import load_trace
 def draw_run(run_folder: Path) -> list[Path]:
     """Draw a run's curves and its traces into `run_folder/figures`.
 
-    metrics.jsonl becomes `convergence`; each `traces/NAME.safetensors` becomes `NAME`, a picture of
+    metrics.jsonl becomes `convergence`; each trace in `traces` becomes a picture of its name: of
     the memory at work, of its actions where it has stacks or lists in superposition, of the heads
     of a tape, or of the keys and gates of a Lie-access memory; a trace of another memory is left as
     it is. answers.json becomes `answers`. What is not there is not drawn; existing pictures are
@@ -40,7 +40,7 @@ def draw_run(run_folder: Path) -> list[Path]:
         curves = read_curves(run_folder)
         if curves.batches:
             paths += draw_convergence({"this run": [curves]}, figures, title=run_folder.name)
-    for trace_file in sorted((run_folder / "traces").glob("*.safetensors")):
+    for trace_file in _traces(run_folder / "traces"):
         trace = load_trace(trace_file)
         if has_actions(trace):
             rows = read_actions(trace_file)
@@ -55,6 +55,13 @@ def draw_run(run_folder: Path) -> list[Path]:
     if answers.is_file():
         paths += draw_answers(_read_answers(answers), figures, title=run_folder.name)
     return paths
+
+
+def _traces(folder: Path) -> list[Path]:
+    """The traces of both versions, by name; of two of the same name that of version 2."""
+    paths = [*folder.glob("*.safetensors"), *folder.glob("*.json")]
+    files = {path.stem: path for path in paths}
+    return [files[name] for name in sorted(files)]
 
 
 def _read_answers(path: Path) -> list[Answer]:

@@ -68,13 +68,19 @@ def save_trace(path: str | Path, trace: Trace) -> None:
 
 
 def load_trace(path: str | Path) -> Trace:
-    """Read a trace that `save_trace` wrote; loading runs no code.
+    """Read a trace that `save_trace` wrote, or a run (version 2, which is replayed).
+
+    Loading runs no code.
 
     Raises:
         CheckpointError: not a trace, truncated, or of another version; the message names the file.
     """
     from safetensors import SafetensorError, safe_open
 
+    if _is_json(Path(path)):
+        from unbounded.layers.trace_json import load_run_trace, replayed
+
+        return replayed(load_run_trace(path))
     try:
         with safe_open(str(path), framework="pt") as file:
             metadata = file.metadata() or {}
@@ -89,3 +95,12 @@ def load_trace(path: str | Path) -> Trace:
     lengths = tensors.pop("lengths")
     symbols = json.loads(metadata["symbols"]) if "symbols" in metadata else None
     return Trace(metadata["memory"], tensors, lengths, symbols)
+
+
+def _is_json(path: Path) -> bool:
+    """Whether a file begins as JSON does; a safetensors file begins with the size of its header."""
+    try:
+        with path.open("rb") as file:
+            return file.read(9) == b'{"format"'
+    except OSError:
+        return False

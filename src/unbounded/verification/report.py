@@ -107,13 +107,14 @@ def _text(chosen: Any, rows: Sequence[Mapping[str, Any]], name: str, form: str) 
 def _proven(report: Mapping[str, Any]) -> Iterator[str]:
     over = report.get("alphabet")
     symbols = "" if not over else f" over the symbols {' '.join(over)}"
-    for part in report["proven"]:
-        yield (
-            f"proven by enumeration: all {part['count']} sequences of length "
-            f"{part['lengths']}{symbols} are right"
-        )
-    if not report["proven"]:
+    parts = report["proven"]
+    if not parts:
         yield "proven by enumeration: no length"
+        return
+    count = sum(part["count"] for part in parts)
+    lengths = ", ".join(part["lengths"] for part in parts)
+    one, are = ("the one sequence", "is") if count == 1 else (f"all {count} sequences", "are")
+    yield f"proven by enumeration: {one} of length {lengths}{symbols} {are} right"
 
 
 def _sampled(drawn: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -145,6 +146,7 @@ def _extrapolated(report: Mapping[str, Any]) -> Iterator[str]:
     for name, from_what in (("from_half", "the shorter half of"), ("predicted", "all")):
         part = report[name]
         if not part["trends"]:
+            yield f"extrapolated from {from_what} the lengths that are right: nothing, they are few"
             continue
         longest = max(trend["lengths"][1] for trend in part["trends"].values())
         when = "no margin goes to 0"

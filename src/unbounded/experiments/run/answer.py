@@ -93,11 +93,10 @@ def draw_answer_keys(
 ) -> list[Path]:
     """Draw where the heads of a Lie-access memory were; nothing of another memory."""
     with tempfile.TemporaryDirectory() as scratch:
-        file = Path(scratch) / "answer.safetensors"
         trace = trace_of(model, task, batch)
-        if trace is None or "read_key" not in trace.arrays:
+        file = write_trace(model, task, batch, Path(scratch) / "answer")
+        if trace is None or file is None or "read_key" not in trace.arrays:
             return []
-        write_trace(model, task, batch, file)
         return draw_keys(file, folder, title=title)
 
 
@@ -117,7 +116,8 @@ def key_course_of(run: Path, task: Task, text: str) -> dict[int, KeyTrace]:
     for folder in folders:
         model = read_checkpoint(folder)
         with tempfile.TemporaryDirectory() as scratch:
-            file = Path(scratch) / "answer.safetensors"
-            write_trace(model, task, asked(model, task, text), file)
-            frames[int(folder.name.rpartition("-")[2])] = read_keys(file)
+            batch = asked(model, task, text)
+            file = write_trace(model, task, batch, Path(scratch) / "answer")
+            if file is not None:
+                frames[int(folder.name.rpartition("-")[2])] = read_keys(file)
     return frames

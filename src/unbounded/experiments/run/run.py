@@ -288,7 +288,7 @@ class Run:
         traced = planned.task.traced(planned.config.seed, planned.train_lengths)
         for name_of_example, batch in traced.items():
             stem = example if name_of_example == "example" else f"{example}_{name_of_example}"
-            path = self._folder / "traces" / f"{stem}.safetensors"
+            path = self._folder / "traces" / stem
             write_trace(model, planned.task, batch, path)
         if name == "model" and planned.task.answer_token is not None:
             write_answers(model, planned, self._folder / "answers.json")

@@ -8,28 +8,42 @@ import torch
 
 from unbounded.layers import MemoryRNN, Trace, save_trace
 from unbounded.layers.read_only import trace_phases
+from unbounded.layers.trace_json import save_run_trace
+from unbounded.memories.as_data import has_name
 from unbounded.models.memory_model import MemoryModel
+from unbounded.models.run_trace import run_trace
 from unbounded.tasks import Batch, Task
 from unbounded.training.files import storage_faults
 
 
-def write_trace(model: MemoryModel, task: Task, batch: Batch, path: Path) -> None:
-    """Write what the memory does with an example.
+def write_trace(model: MemoryModel, task: Task, batch: Batch, path: Path) -> Path | None:
+    """Write what the memory does with an example, in version 2 of the format.
 
-    Nothing is written for a model without a memory.
+    A memory of your own has no name by which another program could make it: its trace is of
+    version 1.
 
     Args:
         model, task, batch: as for `trace_of`.
-        path: the file; its folder is made.
+        path: the file without its ending; its folder is made.
+    Returns:
+        the file; None of a model without a memory.
     Raises:
         StorageError: the disk refused.
     """
-    trace = trace_of(model, task, batch)
+    trace = run_trace(model, task, batch)
     if trace is None:
-        return
+        return None
     with storage_faults(path, "writing trace"):
         path.parent.mkdir(parents=True, exist_ok=True)
-        save_trace(path, trace)
+        if has_name(trace.memory):
+            file = path.with_name(f"{path.name}.json")
+            save_run_trace(file, trace)
+            return file
+        held = trace_of(model, task, batch)
+        file = path.with_name(f"{path.name}.safetensors")
+        if held is not None:
+            save_trace(file, held)
+        return file
 
 
 def trace_of(model: MemoryModel, task: Task, batch: Batch) -> Trace | None:

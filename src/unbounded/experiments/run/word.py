@@ -66,9 +66,9 @@ def draw_word(model: MemoryModel, task: Task, word: Batch, folder: Path, title: 
         paths += draw_path(symbols, heights[0].tolist(), folder, title=title)
     if _positions(model, task, word):
         with tempfile.TemporaryDirectory() as scratch:
-            file = Path(scratch) / "word.safetensors"
-            write_trace(model, task, word, file)
-            paths += draw_tape(file, folder, title=title)
+            file = write_trace(model, task, word, Path(scratch) / "word")
+            if file is not None:
+                paths += draw_tape(file, folder, title=title)
     return paths
 
 
@@ -88,9 +88,9 @@ def course_of(run: Path, task: Task, word: Batch) -> dict[int, TapeTrace]:
     for folder in folders:
         model = read_checkpoint(folder)
         with tempfile.TemporaryDirectory() as scratch:
-            file = Path(scratch) / "word.safetensors"
-            write_trace(model, task, word, file)
-            frames[int(folder.name.rpartition("-")[2])] = read_tape(file)
+            file = write_trace(model, task, word, Path(scratch) / "word")
+            if file is not None:
+                frames[int(folder.name.rpartition("-")[2])] = read_tape(file)
     return frames
 
 

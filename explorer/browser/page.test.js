@@ -1,0 +1,275 @@
+// The page as a reader uses it, in Debian's Chromium, from disk and without a network. Screenshots
+// go to explorer/shots/. Skipped where there is no Chromium.
+
+import assert from 'node:assert/strict'
+import { existsSync, mkdirSync, readFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { after, before, test } from 'node:test'
+import { pathToFileURL } from 'node:url'
+import { build } from 'vite'
+import { launch, openFile } from './browser.js'
+import { machines, pageOf, written } from './pages.js'
+
+const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium'
+const skip = existsSync(CHROMIUM) ? false : `there is no ${CHROMIUM}`
+const SHOTS = resolve(import.meta.dirname, '../shots')
+// A page that Python wrote: `unbounded explore RUN` of a text.
+const TRACES = process.env.TRACES ?? ''
+const noTrace = TRACES ? false : 'TRACES names no page with traces'
+const REDUCED = { reducedMotion: 'reduce' }
+
+let browser
+before(async () => {
+  if (skip) return
+  mkdirSync(SHOTS, { recursive: true })
+  browser = await launch()
+})
+after(async () => browser?.close())
+
+/** Open a page, do something, and see that nothing was asked for and nothing went wrong. */
+function inPage(name, act, { runs = machines, hash = '', options = REDUCED, title } = {}) {
+  test(name, { skip }, async () => {
+    const { page, context, faults } = await openFile(browser, pageOf(runs(), title) + hash, options)
+    await act(page)
+    await page.screenshot({ path: join(SHOTS, `${name.replaceAll(/\W+/g, '_')}.png`), fullPage: true })
+    assert.deepEqual(faults, [])
+    await context.close()
+  })
+}
+
+const counter = (page) => page.locator('.counter').textContent()
+const verdicts = (page) => page.locator('.verdict').allTextContents()
+
+inPage('it plays by itself', async (page) => {
+  await page.waitForFunction(() => !document.querySelector('.counter').textContent.startsWith('1 /'))
+  await page.getByRole('button', { name: 'Pause' }).click()
+  const at = await counter(page)
+  await page.waitForTimeout(400)
+  assert.equal(await counter(page), at)
+}, { options: {} })
+
+inPage('with reduced motion it waits to be played', async (page) => {
+  await page.waitForTimeout(500)
+  assert.match(await counter(page), /^1 \//)
+  await page.getByRole('button', { name: 'Play' }).click()
+  await page.waitForFunction(() => document.querySelector('.counter').textContent.startsWith('3 /'))
+})
+
+inPage('a typed input is answered', async (page) => {
+  await page.getByLabel('Input').fill('s1 s2 s3')
+  await page.getByRole('button', { name: 'Run', exact: true }).click()
+  assert.deepEqual(await verdicts(page), ['All 4 symbols that count are right.'])
+  assert.equal(await counter(page), '1 / 8')
+  await page.getByRole('slider', { name: 'step', exact: true }).fill('4')
+  assert.match(await page.locator('table.step').textContent(), /Step 5 of 8.*says.*s1/)
+  await page.waitForFunction(() => location.hash.includes('input=s1+s2+s3') && location.hash.includes('step=4'))
+})
+
+inPage('an input is drawn at a length', async (page) => {
+  await page.getByLabel('of length').fill('12')
+  await page.getByRole('button', { name: 'Draw' }).click()
+  assert.equal((await page.getByLabel('Input').inputValue()).split(' ').length, 12)
+  assert.deepEqual(await verdicts(page), ['All 13 symbols that count are right.'])
+})
+
+inPage('a moment is linked', async (page) => {
+  assert.equal(await counter(page), '6 / 6')
+  assert.match((await verdicts(page))[0], /First error at step 5.*changed this run by hand/)
+}, { hash: '#input=s1+s2+s3&step=5&edits=1.push.0=0,2.push.0=0' })
+
+inPage('a strength is changed by hand and the rest of the run follows', async (page) => {
+  await page.getByLabel('Input').fill('s1 s2 s3')
+  await page.keyboard.press('Enter')
+  await page.getByRole('slider', { name: 'step', exact: true }).fill('2')
+  await page.getByRole('slider', { name: /push/ }).fill('0')
+  assert.match((await verdicts(page))[0], /First error at step 6: it says s3, right is s2/)
+  assert.equal(await page.locator('.first.error').count(), 1)
+  await page.getByRole('button', { name: 'Undo the changes' }).click()
+  assert.deepEqual(await verdicts(page), ['All 4 symbols that count are right.'])
+})
+
+inPage('an action is changed by hand', async (page) => {
+  await page.getByLabel('Input').fill('aabbaabb')
+  await page.keyboard.press('Enter')
+  assert.match((await verdicts(page))[0], /^All 3 symbols/)
+  await page.getByRole('slider', { name: 'step', exact: true }).fill('1')
+  await page.getByLabel('action').selectOption('POP')
+  assert.match((await verdicts(page))[0], /^First error/)
+}, { hash: '#run=2' })
+
+inPage('two runs side by side', async (page) => {
+  await page.getByLabel('Beside it').selectOption({ label: 'Reversal with a stack' })
+  await page.getByLabel('Input').fill('s1 s2')
+  await page.keyboard.press('Enter')
+  assert.equal(await page.locator('.stage').count(), 2)
+  await page.getByRole('slider', { name: 'step', exact: true }).fill('3')
+  const tables = await page.locator('table.step').allTextContents()
+  assert.match(tables[0], /sayss1/)
+  assert.match(tables[1], /sayss2/)
+})
+
+inPage('by keyboard alone', async (page) => {
+  await page.getByLabel('Input').focus()
+  await page.keyboard.type('')
+  await page.keyboard.press('Tab')
+  await page.keyboard.press('ArrowRight')
+  await page.keyboard.press('ArrowRight')
+  assert.match(await counter(page), /^3 \//)
+  await page.keyboard.press('ArrowLeft')
+  assert.match(await counter(page), /^2 \//)
+  await page.keyboard.press('End')
+  assert.match(await counter(page), /^(\d+) \/ \1$/)
+  await page.keyboard.press('Home')
+  assert.match(await counter(page), /^1 \//)
+  await page.keyboard.press('ArrowRight')
+  // Every control and every item can be reached, and an item says what it is.
+  for (let tab = 0; tab < 40; tab++) {
+    await page.keyboard.press('Tab')
+    if (await page.evaluate(() => document.activeElement.matches('.rows li'))) break
+  }
+  assert.match(await page.locator('.inspect').textContent(), /s\d, pushed at step 2, strength 1, read with weight 1/)
+  await page.evaluate(() => document.activeElement.blur())
+  await page.keyboard.press(' ')
+  assert.equal(await page.locator('.play').textContent(), 'Pause')
+})
+
+inPage('a cell says its value, its symbol and its step', async (page) => {
+  await page.getByLabel('Input').fill('s5 s2')
+  await page.keyboard.press('Enter')
+  await page.getByRole('slider', { name: 'step', exact: true }).fill('2')
+  await page.locator('.rows li').nth(1).hover()
+  assert.match(await page.locator('.inspect').textContent(), /^s2, pushed at step 3, strength 1/)
+  const map = page.locator('.map .frame')
+  await map.hover({ position: { x: 3, y: 3 } })
+  assert.match(await page.locator('.inspect').textContent(), /^After step 1: <s>/)
+})
+
+const BAD = {
+  '': /Type at least one symbol, such as s0 s1 s2/,
+  's1 nothing s2': /Symbol 2, “nothing”, is unknown here. Symbols: s0 s1/,
+  [Array.from({ length: 501 }, () => 's1').join(' ')]: /Type at most 500 symbols; these are 501/,
+}
+for (const [text, message] of Object.entries(BAD)) {
+  inPage(`bad input ${text.slice(0, 12)}`, async (page) => {
+    await page.getByLabel('Input').fill(text)
+    await page.getByRole('button', { name: 'Run', exact: true }).click()
+    assert.match(await page.getByRole('alert').textContent(), message)
+    assert.match((await verdicts(page))[0], /right/)
+    await page.getByLabel('Input').fill('s1')
+    await page.keyboard.press('Enter')
+    assert.equal(await page.getByRole('alert').count(), 0)
+  })
+}
+
+inPage('what a run says is shown as text', async (page) => {
+  assert.equal(await page.evaluate(() => globalThis.attacked), undefined)
+  assert.equal(await page.locator('main script, main img').count(), 0)
+  assert.match(await page.locator('.ribbon').textContent(), /<script>attacked=1<\/script>/)
+}, {
+  title: '<img src=x onerror="attacked=1">',
+  runs: () => {
+    const runs = machines()
+    const names = runs[0].task
+    for (const list of [names.inputs, names.outputs]) list[list.indexOf('s3')] = '<script>attacked=1</script>'
+    runs[0].title = '"><script>attacked=1</script>'
+    return runs
+  },
+})
+
+inPage('on a narrow screen', async (page) => {
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)
+  assert.ok(wide <= 0, `it is ${wide} pixels too wide`)
+}, { options: { ...REDUCED, viewport: { width: 360, height: 740 } }, hash: '#beside=1&step=8' })
+
+inPage('in the dark', async (page) => {
+  const ground = await page.evaluate(() => getComputedStyle(document.body).backgroundColor)
+  assert.equal(ground, 'rgb(20, 22, 27)')
+}, { options: { ...REDUCED, colorScheme: 'dark' }, hash: '#run=1&step=9' })
+
+inPage('training has a tab', async (page) => {
+  await page.getByRole('button', { name: 'Training' }).click()
+  assert.match(await page.locator('.training figcaption').textContent(), /loss/)
+  assert.ok(await page.locator('.player').isHidden())
+}, {
+  runs: () => {
+    const runs = machines()
+    runs[0].curves = [{ name: 'loss', unit: 'share', batches: [1, 100, 200], values: [0.1, 0.8, 1] }]
+    return runs
+  },
+})
+
+test('where there are only traces they are replayed', { skip: skip || noTrace }, async () => {
+  const { page, context, faults } = await openFile(browser, pathToFileURL(TRACES).href, REDUCED)
+  await page.getByRole('slider', { name: 'step', exact: true }).fill('7')
+  assert.match(await page.locator('table.step').textContent(), /Step 8 of 60.*says/)
+  assert.ok(await page.locator('.edit').isHidden())
+  await page.screenshot({ path: join(SHOTS, 'traces.png'), fullPage: true })
+  assert.deepEqual(faults, [])
+  await context.close()
+})
+
+const DAMAGED = {
+  'no JSON': ['{', /data in this page is damaged.*Export it again/],
+  'another version': ['{"format": "unbounded-page", "version": 7, "runs": []}', /version 1, got unbounded-page version 7/],
+  'no run': ['{"format": "unbounded-page", "version": 1, "runs": []}', /There is no run in this page/],
+}
+for (const [name, [text, message]] of Object.entries(DAMAGED)) {
+  test(`a page with ${name}`, { skip }, async () => {
+    const { page, context } = await openFile(browser, written(text))
+    assert.match(await page.getByRole('alert').textContent(), message)
+    await context.close()
+  })
+}
+
+test('the policy of the page forbids every request', { skip }, async () => {
+  const { page, context, faults } = await openFile(browser, pageOf(machines()), REDUCED)
+  const failed = await page.evaluate(() => fetch('https://example.org').then(() => false, () => true))
+  assert.ok(failed)
+  assert.match(faults.join(), /Content Security Policy/)
+  assert.ok(!faults.join().includes('request:'), 'the policy stops it before it is made')
+  await context.close()
+})
+
+test('the numbers of Python are those of the browser', { skip }, async () => {
+  const outcome = await build({
+    configFile: false,
+    logLevel: 'silent',
+    build: {
+      write: false,
+      lib: { entry: resolve(import.meta.dirname, '../tests/compare.ts'), formats: ['iife'], name: 'compare' },
+    },
+  })
+  const script = (Array.isArray(outcome) ? outcome[0] : outcome).output[0].code
+  const page = await browser.newPage()
+  await page.addScriptTag({ content: script })
+  for (const [file, check] of [['memories', 'memoryDifference'], ['models', 'modelDifference']]) {
+    const cases = JSON.parse(readFileSync(resolve(import.meta.dirname, `../tests/vectors/${file}.json`), 'utf8'))
+    for (const data of cases) {
+      const apart = await page.evaluate(([name, each]) => compare[name](each), [check, data])
+      assert.ok(apart < 1e-5, `${data.name}: ${apart}`)
+    }
+  }
+  await page.close()
+})
+
+test('in a notebook the page runs in its iframe, and takes the picture away', { skip }, async () => {
+  const shown = pageOf(machines())
+  const html = readFileSync(new URL(shown), 'utf8').replaceAll('&', '&amp;').replaceAll('"', '&quot;')
+  const page = await browser.newPage({ reducedMotion: 'reduce' })
+  const faults = []
+  page.on('pageerror', (error) => faults.push(error.message))
+  // As explorer/notebook.py lays it out.
+  await page.setContent(
+    `<div><iframe srcdoc="${html}" sandbox="allow-scripts" width="100%" height="860"></iframe>` +
+      '<img alt="at work" src="data:,"><script>document.currentScript.previousElementSibling.remove()</script></div>',
+  )
+  const frame = page.frameLocator('iframe')
+  assert.match(await frame.locator('.verdict').textContent(), /are right/)
+  await frame.getByRole('button', { name: 'to the beginning' }).click()
+  await frame.getByRole('button', { name: 'a step on' }).click()
+  assert.match(await frame.locator('.counter').textContent(), /^2 \//)
+  assert.equal(await page.locator('img').count(), 0)
+  await page.waitForTimeout(500)
+  assert.deepEqual(faults, [])
+  await page.close()
+})

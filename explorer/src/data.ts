@@ -1,0 +1,159 @@
+// What stands in a page: runs with their vocabularies, weights and samples. Written by
+// src/unbounded/explorer/ and described in docs/explorer.md.
+
+export const FORMAT = 'unbounded-page'
+export const VERSION = 1
+
+export interface Head {
+  name: string
+  shape: number[]
+  activation: string
+  /** Whether it is a choice that is made wholly or not at all, such as to push. */
+  decision: boolean
+}
+
+export interface MemoryData {
+  kind: string
+  options: Record<string, number | string | boolean | null>
+  heads: Head[]
+  /** Heads that are 0 while nothing may be written. */
+  write_strengths: string[]
+}
+
+export interface ControllerData {
+  kind: string
+  activation: string
+  /** Layers of a deep LSTM, and whether each sees the input. */
+  layers: number
+  skip_input: boolean
+}
+
+export interface ModelData {
+  inputs: number
+  outputs: number
+  input: 'embedding' | 'one_hot' | 'bits'
+  input_bits: number
+  read_only_token: number | null
+  controller: ControllerData
+  memory: MemoryData | null
+}
+
+export interface TensorData {
+  shape: number[]
+  /** Where it begins among the weights, in numbers; or the one number that it is full of. */
+  offset?: number
+  fill?: number
+}
+
+export interface WeightsData {
+  precision: 'float16' | 'float32' | 'float64'
+  data: string
+  tensors: Record<string, TensorData>
+}
+
+/** How the page finds the truth for an input that no sample has, and draws one. */
+export interface RuleData {
+  kind: 'order' | 'counting' | 'backwards' | 'dyck'
+  name: string
+  /** Of counting: input tokens after which the next symbol is determined; else the separator. */
+  decided: number[]
+  /** Of brackets: how many kinds. */
+  kinds: number
+}
+
+export interface TaskData {
+  name: string
+  layout: 'pairs' | 'answer' | 'stream' | 'labels'
+  objective: 'cross_entropy' | 'binary' | 'bits'
+  inputs: string[]
+  outputs: string[]
+  /** Tokens before a typed source, and after it. */
+  before: number[]
+  after: number[]
+  /** The first input token of a source symbol, and how many there are. */
+  source: [number, number]
+  end_token: number | null
+  /** The input that feeds an output back; null where nothing is fed back. */
+  output_to_input: number[] | null
+  answer_token: number | null
+  lengths: [number, number]
+  typed: boolean
+  rule: RuleData | null
+}
+
+/** Numbers in base64; an int8 is a number of `scale`s. */
+export interface BlockData {
+  shape: number[]
+  encoding: 'float32' | 'float16' | 'int8'
+  data: string
+  scale?: number
+}
+
+/** A trace of version 2, as docs/formats.md has it. */
+export interface TraceData {
+  format: string
+  version: number
+  symbols: string[]
+  said: string[]
+  probability: number[]
+  wanted: (string | null)[]
+  memory: MemoryData
+  initial: Record<string, BlockData>
+  instructions: Record<string, BlockData>
+}
+
+export interface SampleData {
+  inputs: number[]
+  targets: number[]
+  /** From which steps count, 1 or 0 each. */
+  mask: number[]
+  /** Steps before the answer, of layouts with an answer. */
+  prompt: number
+}
+
+export interface CurveData {
+  name: string
+  unit: string
+  batches: number[]
+  values: number[]
+}
+
+export interface RunData {
+  name: string
+  title: string
+  note: string
+  task: TaskData
+  model: ModelData
+  /** Null where there are only traces. */
+  weights: WeightsData | null
+  traces?: TraceData[]
+  samples: SampleData[]
+  curves: CurveData[]
+}
+
+export interface PageData {
+  format: string
+  version: number
+  title: string
+  runs: RunData[]
+}
+
+/** Read what a page holds; throws an Error with a message for the reader. */
+export function readPage(text: string): PageData {
+  let data: PageData
+  try {
+    data = JSON.parse(text) as PageData
+  } catch (error) {
+    throw new Error(`The data in this page is damaged (${String(error)}). Export it again.`)
+  }
+  if (data?.format !== FORMAT || data.version !== VERSION) {
+    throw new Error(
+      `Expected data of format ${FORMAT} version ${VERSION}, got ${String(data?.format)} version ` +
+        `${String(data?.version)}. Export the page again with the version of unbounded you use.`,
+    )
+  }
+  if (!Array.isArray(data.runs) || data.runs.length === 0) {
+    throw new Error('There is no run in this page. Export it again with `unbounded explore RUN`.')
+  }
+  return data
+}

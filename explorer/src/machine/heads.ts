@@ -1,0 +1,31 @@
+// Heads: one linear map from the controller's output to a whole instruction.
+
+import type { Head } from '../data.ts'
+import { activated } from './activations.ts'
+import { type Tensor, type Vector, linear } from './tensors.ts'
+
+/** An instruction's fields by name, each laid out flat. */
+export type Instruction = Record<string, Vector>
+
+export function sizeOf(head: Head): number {
+  return head.shape.reduce((product, axis) => product * axis, 1)
+}
+
+/** The instruction that a hidden state gives. */
+export function instructionOf(
+  heads: Head[],
+  weight: Tensor,
+  bias: Tensor | undefined,
+  hidden: Vector,
+): Instruction {
+  const products = linear(weight, bias, hidden)
+  const told: Instruction = {}
+  let at = 0
+  for (const head of heads) {
+    const size = sizeOf(head)
+    const part = products.slice(at, at + size)
+    told[head.name] = activated(head.activation, part, head.shape.at(-1) ?? 1)
+    at += size
+  }
+  return told
+}

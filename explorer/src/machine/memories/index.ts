@@ -1,0 +1,20 @@
+// The memories by the name that a page gives.
+
+import { deque } from './deque.ts'
+import { lieAccess } from './lie_access.ts'
+import type { MemoryMaker } from './memory.ts'
+import { queue } from './queue.ts'
+import { stack } from './stack.ts'
+import { superpositionList } from './superposition_list.ts'
+import { superpositionStack } from './superposition_stack.ts'
+import { turingTape } from './turing_tape.ts'
+
+export const MEMORIES: Record<string, MemoryMaker> = {
+  stack,
+  queue,
+  deque,
+  superposition_stack: superpositionStack,
+  superposition_list: superpositionList,
+  turing_tape: turingTape,
+  lie_access: lieAccess,
+}

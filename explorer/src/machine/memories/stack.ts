@@ -1,0 +1,20 @@
+// The neural stack: pop, push, then read. Grefenstette et al. 2015, eq. 1-3.
+
+import { joined } from '../tensors.ts'
+import { type MemoryMaker, fieldsOf, optionOf } from './memory.ts'
+import { popped, readRows, readWeights, withOrigins } from './strengths.ts'
+
+export const stack: MemoryMaker = (data) => {
+  const width = optionOf(data, 'width')
+  return {
+    begin: (initial) => ({ fields: fieldsOf(initial), origins: new Int32Array() }),
+    step(state, told, step) {
+      const strengths = joined(popped(state.fields.strengths, told.pop[0], 'top'), told.push)
+      const values = joined(state.fields.values, told.value)
+      const reading = readRows(readWeights(strengths, 'top'), values, width)
+      const origins = withOrigins([], state.origins, [step])
+      return { reading, state: { fields: { values, strengths }, origins } }
+    },
+    weights: (state) => ({ top: readWeights(state.fields.strengths, 'top') }),
+  }
+}

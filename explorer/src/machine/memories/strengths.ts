@@ -1,0 +1,49 @@
+// What stack, queue and deque share: rows of values with strengths, read and popped from an end.
+// Grefenstette et al. 2015, arXiv:1506.02516.
+
+import type { Vector } from '../tensors.ts'
+
+export type End = 'top' | 'bottom'
+
+/** s_t[i] = max(0, s[i] - max(0, u - sum of s[j] nearer to the end))      (2), (4), (7), (8) */
+export function popped(strengths: Vector, pop: number, end: End): Vector {
+  const next = new Float64Array(strengths.length)
+  let nearer = 0
+  forEachFrom(strengths.length, end, (i) => {
+    next[i] = Math.max(0, strengths[i] - Math.max(0, pop - nearer))
+    nearer += strengths[i]
+  })
+  return next
+}
+
+/** w[i] = min(s[i], max(0, 1 - sum of s[j] nearer to the end))            (3), (5), (10), (11) */
+export function readWeights(strengths: Vector, end: End): Vector {
+  const weights = new Float64Array(strengths.length)
+  let nearer = 0
+  forEachFrom(strengths.length, end, (i) => {
+    weights[i] = Math.min(strengths[i], Math.max(0, 1 - nearer))
+    nearer += strengths[i]
+  })
+  return weights
+}
+
+/** r = sum_i w[i] V[i], of values laid out row by row. */
+export function readRows(weights: Vector, values: Vector, width: number): Vector {
+  const reading = new Float64Array(width)
+  for (let i = 0; i < weights.length; i++) {
+    const weight = weights[i]
+    if (weight === 0) continue
+    for (let k = 0; k < width; k++) reading[k] += weight * values[i * width + k]
+  }
+  return reading
+}
+
+function forEachFrom(count: number, end: End, visit: (i: number) => void): void {
+  if (end === 'top') for (let i = count - 1; i >= 0; i--) visit(i)
+  else for (let i = 0; i < count; i++) visit(i)
+}
+
+/** Origins with one more at either end. */
+export function withOrigins(before: number[], origins: Int32Array, after: number[]): Int32Array {
+  return Int32Array.from([...before, ...origins, ...after])
+}

@@ -1,0 +1,57 @@
+// What superposition stacks and lists share: scalar cells that are mixed by the weights of actions.
+// Joulin & Mikolov 2015, arXiv:1503.01007, section 3.
+
+import type { Vector } from '../tensors.ts'
+
+/** What an empty cell holds. */
+export const EMPTY = -1
+
+export interface Cells {
+  /** [count, size], structure by structure. */
+  cells: Vector
+  origins: Int32Array
+  size: number
+}
+
+/** Where each action takes what a cell holds from: a place before, or the new value. */
+export type Source = { place: number } | { fresh: true }
+
+/**
+ * Mix what the actions would leave: `sources(action, i)` says what each puts into cell i.
+ * A cell's origin is that of the part that weighs most.
+ */
+export function mixed(
+  before: Cells,
+  count: number,
+  actions: number,
+  action: Vector,
+  value: Vector,
+  size: number,
+  sources: (action: number, i: number) => Source,
+  step: number,
+): Cells {
+  const cells = new Float64Array(count * size)
+  const origins = new Int32Array(count * size)
+  for (let s = 0; s < count; s++) {
+    for (let i = 0; i < size; i++) {
+      let most = -1
+      let sum = 0
+      let origin = -1
+      for (let a = 0; a < actions; a++) {
+        const weight = action[s * actions + a]
+        const source = sources(a, i)
+        const inside = 'place' in source && source.place >= 0 && source.place < before.size
+        const place = 'place' in source ? s * before.size + source.place : 0
+        const held = 'fresh' in source ? value[s] : inside ? before.cells[place] : EMPTY
+        sum += weight * held
+        if (weight > most) {
+          most = weight
+          origin = 'fresh' in source ? step : inside ? before.origins[place] : -1
+        }
+      }
+      cells[s * size + i] = sum
+      origins[s * size + i] = origin
+    }
+  }
+  return { cells, origins, size }
+}

@@ -1,0 +1,108 @@
+// Tokens in, logits out: embedding or one-hot, controller, heads, memory, readout. One step at a
+// time, from a state to the next; nothing is changed in place, so every state can be kept.
+
+import type { ModelData, RunData } from '../data.ts'
+import { CONTROLLERS, type Controller, type ControllerState } from './controllers.ts'
+import { type Instruction, instructionOf } from './heads.ts'
+import { MEMORIES } from './memories/index.ts'
+import type { Memory, MemoryState } from './memories/memory.ts'
+import { type Tensor, type Vector, joined, linear, unpack, vectorOf } from './tensors.ts'
+
+export interface ModelState {
+  controller: ControllerState
+  reading: Vector
+  memory: MemoryState | null
+  /** Whether an answer has begun, in which nothing is written. */
+  silent: boolean
+  step: number
+}
+
+export interface Outcome {
+  state: ModelState
+  logits: Vector
+  told: Instruction | null
+}
+
+/** Numbers of an instruction that a reader has changed, by the name of the head and the place. */
+export type Changes = Record<string, Record<number, number>>
+
+export class Model {
+  readonly data: ModelData
+  readonly memory: Memory | null
+  private readonly tensors: Record<string, Tensor>
+  private readonly controller: Controller
+
+  constructor(run: Pick<RunData, 'model' | 'weights'>) {
+    if (!run.weights) throw new Error('There are no weights in this page, only traces.')
+    this.data = run.model
+    this.tensors = unpack(run.weights)
+    const { controller, memory } = run.model
+    const makeController = CONTROLLERS[controller.kind]
+    if (!makeController) throw new Error(`This page does not know the controller ${controller.kind}.`)
+    this.controller = makeController(this.tensors, controller)
+    const makeMemory = memory === null ? null : MEMORIES[memory.kind]
+    if (makeMemory === undefined) throw new Error(`This page does not know the memory ${memory?.kind}.`)
+    this.memory = makeMemory === null || memory === null ? null : makeMemory(memory)
+  }
+
+  begin(): ModelState {
+    const controller = this.initial('initial.controller.')
+    const fields = this.initial('initial.memory.')
+    const reading = this.tensors['initial.reading']
+    return {
+      controller: Object.values(controller).map(vectorOf),
+      reading: reading ? vectorOf(reading) : new Float64Array(),
+      memory: this.memory ? this.memory.begin(fields) : null,
+      silent: false,
+      step: 0,
+    }
+  }
+
+  step(state: ModelState, token: number, changes?: Changes): Outcome {
+    const x = this.seen(token)
+    const controller = this.controller.step(joined(x, state.reading), state.controller)
+    const hidden = controller[0]
+    const silent = state.silent || token === this.data.read_only_token
+    const next = { ...state, controller, silent, step: state.step + 1 }
+    if (!this.memory || !this.data.memory || !state.memory) {
+      return { state: next, logits: this.logits(hidden), told: null }
+    }
+    const { heads, write_strengths } = this.data.memory
+    const { 'heads.weight': weight, 'heads.bias': bias } = this.tensors
+    const told = instructionOf(heads, weight, bias, hidden)
+    if (silent) for (const name of write_strengths) told[name].fill(0)
+    for (const [name, places] of Object.entries(changes ?? {})) {
+      for (const [place, value] of Object.entries(places)) told[name][Number(place)] = value
+    }
+    const { reading, state: memory } = this.memory.step(state.memory, told, state.step)
+    return { state: { ...next, reading, memory }, logits: this.logits(hidden), told }
+  }
+
+  private logits(hidden: Vector): Vector {
+    const readout = this.tensors['readout.weight']
+    const output = readout ? linear(readout, this.tensors['readout.bias'], hidden).map(Math.tanh) : hidden
+    return linear(this.tensors['output.weight'], this.tensors['output.bias'], output)
+  }
+
+  /** What the controller sees of a token. */
+  private seen(token: number): Vector {
+    const { input, inputs, input_bits: bits } = this.data
+    if (token < 0 || token >= inputs) throw new Error(`There is no input ${token} among ${inputs}.`)
+    if (input === 'embedding') {
+      const { shape, data } = this.tensors.embedding
+      return Float64Array.from(data.subarray(token * shape[1], (token + 1) * shape[1]))
+    }
+    if (input === 'one_hot') {
+      const x = new Float64Array(inputs)
+      x[token] = 1
+      return x
+    }
+    const places = Array.from({ length: bits }, (_, place) => (token >> place) & 1)
+    return Float64Array.from(bits === 0 || inputs > 2 ** bits ? [...places, token >> bits] : places)
+  }
+
+  private initial(prefix: string): Record<string, Tensor> {
+    const own = Object.entries(this.tensors).filter(([name]) => name.startsWith(prefix))
+    return Object.fromEntries(own.map(([name, tensor]) => [name.slice(prefix.length), tensor]))
+  }
+}

@@ -1,0 +1,86 @@
+// What a model is given to read, and what it should say: from a typed source or a stored sample.
+
+import type { RunData, SampleData, TaskData } from '../data.ts'
+import { truthOf } from './rules.ts'
+
+export interface Plan {
+  /** Tokens that are given, the first of them read at step 0. */
+  given: number[]
+  /** What happens when these are read: nothing more, what was said is fed back, or one token. */
+  then: 'stop' | 'feed back' | 'answer'
+  /** The right output at each step, null where none is known or none counts. */
+  wanted: (number | null)[]
+  /** Most steps. */
+  most: number
+  /** Steps before the answer; all of them where there is no answer. */
+  prompt: number
+}
+
+/** Symbols of a source beyond which a page would be slow, and hard to read. */
+export const MOST_SYMBOLS = 500
+
+/** The symbols of a typed text; throws an Error that says what to do. */
+export function readSymbols(task: TaskData, text: string): number[] {
+  const [first, count] = task.source
+  const names = task.inputs.slice(first, first + count)
+  const single = names.every((name) => [...name].length === 1)
+  const words = single ? [...text.replace(/\s+/g, '')] : text.split(/\s+/).filter((word) => word)
+  if (words.length === 0) throw new Error(`Type at least one symbol, such as ${names.slice(0, 3).join(' ')}.`)
+  if (words.length > MOST_SYMBOLS) {
+    throw new Error(`Type at most ${MOST_SYMBOLS} symbols; these are ${words.length}.`)
+  }
+  return words.map((word, place) => {
+    const found = names.indexOf(word)
+    if (found < 0) {
+      const some = names.length > 12 ? `${names.slice(0, 6).join(' ')} … ${names.at(-1)}` : names.join(' ')
+      const between = single ? '' : ', with blanks between them'
+      throw new Error(`Symbol ${place + 1}, “${word.slice(0, 40)}”, is unknown here. Symbols: ${some}${between}.`)
+    }
+    return first + found
+  })
+}
+
+/** Symbols of source tokens as a person would type them. */
+export function writeSymbols(task: TaskData, tokens: number[]): string {
+  const names = tokens.map((token) => task.inputs[token])
+  return names.join(names.every((name) => [...name].length === 1) ? '' : ' ')
+}
+
+/** What to run for a typed source. */
+export function planOf(task: TaskData, source: number[]): Plan {
+  const given = [...task.before, ...source, ...task.after]
+  const truth = truthOf(task, source)
+  if (task.layout === 'pairs' || task.layout === 'answer') {
+    const prompt = given.length
+    const answer = truth ?? []
+    const wanted = [...new Array<null>(prompt - 1).fill(null), ...answer]
+    const room = truth === null ? 4 * source.length + 40 : answer.length + 4
+    const then = task.layout === 'pairs' ? 'feed back' : 'answer'
+    return { given, then, wanted, most: prompt - 1 + room, prompt }
+  }
+  const wanted = truth ?? new Array<null>(given.length).fill(null)
+  return { given, then: 'stop', wanted, most: given.length, prompt: given.length }
+}
+
+/** What to run for a stored sample. */
+export function planOfSample(run: RunData, sample: SampleData): Plan {
+  const { task } = run
+  const wanted = sample.targets.map((target, step) => (sample.mask[step] ? target : null))
+  const prompt = sample.prompt
+  if (task.layout === 'stream' || task.layout === 'labels') {
+    return { given: sample.inputs, then: 'stop', wanted, most: wanted.length, prompt: wanted.length }
+  }
+  if (task.objective === 'bits') {
+    return { given: sample.inputs, then: 'stop', wanted, most: wanted.length, prompt }
+  }
+  const then = task.layout === 'pairs' ? 'feed back' : 'answer'
+  return { given: sample.inputs.slice(0, prompt), then, wanted, most: wanted.length + 4, prompt }
+}
+
+/** The source tokens of a sample; null where a person could not type it. */
+export function sourceOf(task: TaskData, sample: SampleData): number[] | null {
+  if (!task.typed) return null
+  if (task.layout === 'stream') return sample.targets
+  if (task.layout === 'labels') return sample.inputs
+  return sample.inputs.slice(task.before.length, sample.prompt - task.after.length)
+}

@@ -1,0 +1,77 @@
+// Editing the thought: the strengths of a step, changed by hand; the rest of the run follows.
+
+import type { Head } from '../data.ts'
+import { sizeOf } from '../machine/heads.ts'
+import { el, short } from './dom.ts'
+import type { Session } from './session.ts'
+import { ACTIONS } from './views/superposition.ts'
+
+
+export class Editor {
+  readonly element: HTMLElement
+  private readonly session: Session
+  private readonly updates: ((step: number) => void)[] = []
+  private readonly forget: HTMLButtonElement
+  private step = 0
+
+  constructor(session: Session, changed: () => void) {
+    this.session = session
+    const controls: HTMLElement[] = []
+    const memory = session.run.model.memory
+    for (const head of memory?.heads ?? []) {
+      // Decisions of a single number in 0..1, and the actions of stacks and lists.
+      if (head.decision && sizeOf(head) === 1) controls.push(this.slider(head.name, changed))
+      if (head.decision && head.name === 'action') controls.push(...this.choices(head, (ACTIONS[memory!.kind] ?? []).map((style) => style.name), changed))
+    }
+    this.forget = el('button', { type: 'button', click: () => { session.forget(); changed() } }, 'Undo the changes')
+    this.element = el(
+      'fieldset', { class: controls.length > 6 ? 'edit many' : 'edit' }, el('legend', {}, 'Change this step by hand'), ...controls, this.forget,
+    )
+    this.element.hidden = controls.length === 0 || !session.isLive
+  }
+
+  show(step: number): void {
+    this.step = step
+    for (const update of this.updates) update(step)
+    this.forget.hidden = !this.session.edited
+  }
+
+  private slider(name: string, changed: () => void): HTMLElement {
+    const output = el('output')
+    const input = el('input', { type: 'range', min: 0, max: 1, step: 0.01 })
+    input.addEventListener('input', () => {
+      this.session.edit(this.step, name, 0, Number(input.value))
+      changed()
+    })
+    this.updates.push((step) => {
+      const value = this.session.steps[step]?.told?.[name]?.[0] ?? 0
+      input.value = String(value)
+      output.textContent = short(value)
+    })
+    return el('label', {}, name.replaceAll('_', ' '), input, output)
+  }
+
+  /** Of each stack or list the action that is taken to its full weight. */
+  private choices(head: Head, names: string[], changed: () => void): HTMLElement[] {
+    const [count, actions] = head.shape
+    const memoryWord = names.includes('INSERT') ? 'list' : 'stack'
+    return Array.from({ length: count }, (_, place) => {
+      const options = names.slice(0, actions).map((name, action) => el('option', { value: action }, name))
+      const select = el('select', {}, el('option', { value: '' }, 'as it says'), ...options)
+      select.addEventListener('change', () => {
+        if (select.value === '') return
+        for (let action = 0; action < actions; action++) {
+          const weight = action === Number(select.value) ? 1 : 0
+          this.session.edit(this.step, head.name, place * actions + action, weight)
+        }
+        changed()
+      })
+      this.updates.push((step) => {
+        const own = this.session.edits[step]?.[head.name]
+        const chosen = names.findIndex((_, action) => own?.[place * actions + action] === 1)
+        select.value = chosen < 0 ? '' : String(chosen)
+      })
+      return el('label', {}, count > 1 ? `${memoryWord} ${place + 1}` : 'action', select)
+    })
+  }
+}

@@ -1,0 +1,95 @@
+// Play, pause, step, scrub and speed.
+
+import { el } from './dom.ts'
+
+const SPEEDS = [1, 2, 4, 8, 16, 32]
+
+export class Player {
+  readonly element: HTMLElement
+  private readonly range = el('input', { type: 'range', min: 0, step: 1, 'aria-label': 'step' })
+  private readonly button = el('button', { type: 'button', class: 'play' })
+  private readonly counter = el('output', { class: 'counter' })
+  private readonly speed = el('select', { 'aria-label': 'speed' })
+  private readonly show: (step: number) => void
+  private length = 1
+  private at = 0
+  private timer = 0
+  private last = 0
+
+  constructor(show: (step: number) => void) {
+    this.show = show
+    this.speed.append(...SPEEDS.map((each) => el('option', { value: each, selected: each === 4 }, `${each} steps/s`)))
+    this.button.addEventListener('click', () => this.toggle())
+    this.range.addEventListener('input', () => { this.pause(); this.seek(Number(this.range.value)) })
+    const step = (text: string, label: string, act: () => void): HTMLElement =>
+      el('button', { type: 'button', 'aria-label': label, title: label, click: () => { this.pause(); act() } }, text)
+    this.element = el(
+      'div', { class: 'player', role: 'group', 'aria-label': 'player' },
+      step('|◀', 'to the beginning', () => this.seek(0)),
+      step('◀', 'a step back', () => this.seek(this.at - 1)),
+      this.button,
+      step('▶', 'a step on', () => this.seek(this.at + 1)),
+      step('▶|', 'to the end', () => this.seek(this.length - 1)),
+      this.range, this.counter, this.speed,
+    )
+    this.label()
+  }
+
+  get step(): number {
+    return this.at
+  }
+
+  get playing(): boolean {
+    return this.timer !== 0
+  }
+
+  /** Another run, of so many steps. */
+  restart(length: number, step: number): void {
+    this.length = Math.max(1, length)
+    this.range.max = String(this.length - 1)
+    this.seek(step)
+  }
+
+  seek(step: number): void {
+    this.at = Math.min(this.length - 1, Math.max(0, step))
+    this.range.value = String(this.at)
+    this.range.setAttribute('aria-valuetext', `step ${this.at + 1} of ${this.length}`)
+    this.counter.textContent = `${this.at + 1} / ${this.length}`
+    this.show(this.at)
+  }
+
+  toggle(): void {
+    if (this.playing) this.pause()
+    else this.play()
+  }
+
+  play(): void {
+    if (this.at >= this.length - 1) this.seek(0)
+    this.last = performance.now()
+    const frame = (now: number): void => {
+      this.timer = requestAnimationFrame(frame)
+      const steps = Math.floor(((now - this.last) / 1000) * Number(this.speed.value))
+      if (steps < 1) return
+      this.last = now
+      this.seek(this.at + steps)
+      if (this.at >= this.length - 1) this.pause()
+    }
+    this.timer = requestAnimationFrame(frame)
+    this.label()
+  }
+
+  pause(): void {
+    cancelAnimationFrame(this.timer)
+    this.timer = 0
+    this.label()
+  }
+
+  faster(by: number): void {
+    const place = SPEEDS.indexOf(Number(this.speed.value)) + by
+    if (place >= 0 && place < SPEEDS.length) this.speed.value = String(SPEEDS[place])
+  }
+
+  private label(): void {
+    this.button.textContent = this.playing ? 'Pause' : 'Play'
+  }
+}

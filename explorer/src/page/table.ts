@@ -1,0 +1,54 @@
+// The current step as a table: for those who do not see the picture, and for exact numbers.
+
+import { sayingText } from '../machine/run.ts'
+import { el, resized, short, write } from './dom.ts'
+import type { Session } from './session.ts'
+import type { View } from './views/view.ts'
+
+/** Heads with more numbers than these are summed up. */
+const MOST_NUMBERS = 6
+
+export class StepTable {
+  readonly element: HTMLElement
+  private readonly caption = el('caption')
+  private readonly body = el('tbody')
+  private readonly lines: HTMLTableRowElement[] = []
+  private readonly session: Session
+  private readonly view: View
+
+  constructor(session: Session, view: View) {
+    this.session = session
+    this.view = view
+    this.element = el('table', { class: 'step' }, this.caption, this.body)
+  }
+
+  show(place: number): void {
+    const { steps, task } = this.session
+    const step = steps[place]
+    if (!step) return
+    const rows: [string, string][] = [
+      ['reads', task.inputs[step.token]],
+      ['says', `${sayingText(task, step.said)} (${task.objective === 'binary' ? 'chance of yes' : 'chance'} ${short(step.chance)})`],
+    ]
+    if (step.wanted !== null) rows.push(['right', sayingText(task, step.wanted)])
+    if (step.told) rows.push(...this.view.words(place))
+    for (const [name, numbers] of Object.entries(step.told ?? {})) {
+      rows.push([name.replaceAll('_', ' '), numbersText(numbers)])
+    }
+    if (step.told) rows.push(['reading', numbersText(step.state.reading)])
+    this.caption.textContent = `Step ${place + 1} of ${steps.length}`
+    while (this.lines.length < rows.length) {
+      this.lines.push(el('tr', {}, el('th', { scope: 'row' }), el('td')))
+    }
+    resized(this.body, this.lines.slice(0, rows.length))
+    rows.forEach(([name, value], line) => {
+      write(this.lines[line].cells[0], name)
+      write(this.lines[line].cells[1], value)
+    })
+  }
+}
+
+function numbersText(numbers: Float64Array): string {
+  const some = [...numbers.subarray(0, MOST_NUMBERS)].map(short).join(' ')
+  return numbers.length > MOST_NUMBERS ? `${some} … (${numbers.length} numbers)` : some
+}

@@ -1,0 +1,42 @@
+// The second tab: what was measured in training.
+
+import type { CurveData, PageData } from '../data.ts'
+import { el, short, svg } from './dom.ts'
+
+const [WIDTH, HEIGHT, LEFT, BOTTOM] = [560, 200, 48, 28]
+
+/** The curves of all runs; null where none were kept. */
+export function trainingTab(data: PageData): HTMLElement | null {
+  const figures = data.runs.flatMap((run) => run.curves.map((curve) => figure(run.title, curve)))
+  if (figures.length === 0) return null
+  return el('section', { 'aria-label': 'training', class: 'training', hidden: true }, ...figures)
+}
+
+function figure(title: string, curve: CurveData): HTMLElement {
+  const { batches, values } = curve
+  const most = Math.max(...batches, 1)
+  // A share has its own axis; a perplexity falls from large numbers towards 1.
+  const isShare = curve.unit === 'share'
+  const scaled = isShare ? values : values.map((value) => Math.log10(Math.max(value, 1)))
+  const top = isShare ? 1 : Math.max(...scaled, 0.01)
+  const x = (batch: number): number => LEFT + ((WIDTH - LEFT - 8) * batch) / most
+  const y = (value: number): number => HEIGHT - BOTTOM - ((HEIGHT - BOTTOM - 12) * value) / top
+  const points = batches.map((batch, place) => `${x(batch).toFixed(1)},${y(scaled[place]).toFixed(1)}`).join(' ')
+  const topText = isShare ? '1' : short(10 ** top)
+  const label = (text: string, at: [number, number], anchor: string): SVGElement =>
+    svg('text', { x: at[0], y: at[1], 'text-anchor': anchor }, text)
+  const last = values.at(-1) ?? Number.NaN
+  return el(
+    'figure', {},
+    el('figcaption', {}, `${title}: ${curve.name}`),
+    svg(
+      'svg', { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: 'img', 'aria-label': `${curve.name}: ${short(values[0])} at batch ${batches[0]}, ${short(last)} at batch ${batches.at(-1) ?? 0}` },
+      svg('path', { class: 'axis', d: `M${LEFT} 8V${HEIGHT - BOTTOM}H${WIDTH - 8}` }),
+      svg('polyline', { class: 'curve', points }),
+      label(topText, [LEFT - 6, y(top) + 4], 'end'),
+      label(isShare ? '0' : '1', [LEFT - 6, y(0) + 4], 'end'),
+      label(`${most} batches`, [WIDTH - 8, HEIGHT - 8], 'end'),
+      label('0', [LEFT, HEIGHT - 8], 'middle'),
+    ),
+  )
+}

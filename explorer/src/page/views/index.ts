@@ -1,0 +1,19 @@
+// The views by the name of the memory.
+
+import { noView } from './none.ts'
+import { planeView } from './plane.ts'
+import { rowsView } from './rows.ts'
+import { superpositionView } from './superposition.ts'
+import { tapeView } from './tape.ts'
+import type { ViewMaker } from './view.ts'
+
+export const VIEWS: Record<string, ViewMaker> = {
+  none: noView,
+  stack: rowsView,
+  queue: rowsView,
+  deque: rowsView,
+  superposition_stack: superpositionView,
+  superposition_list: superpositionView,
+  turing_tape: tapeView,
+  lie_access: planeView,
+}

@@ -1,0 +1,139 @@
+// Stack, queue and deque: a column of items with their strengths, and the strengths over time.
+
+import type { MemoryState } from '../../machine/memories/memory.ts'
+import { el, resized, short, write } from '../dom.ts'
+import type { Session } from '../session.ts'
+import { StepMap } from './map.ts'
+import type { View, ViewMaker } from './view.ts'
+
+/** Rows of less strength are not drawn, and no more rows than these. */
+const FAINT = 0.005
+const MOST_ROWS = 24
+const MOST_WORDS = 12
+
+/** Which end of the rows stands on top of the column. */
+const ENDS: Record<string, { first: string; last: string; newestFirst: boolean }> = {
+  stack: { first: 'top', last: 'bottom', newestFirst: true },
+  queue: { first: 'front', last: 'back', newestFirst: false },
+  deque: { first: 'top', last: 'bottom', newestFirst: true },
+}
+
+interface Item {
+  element: HTMLElement
+  symbol: HTMLElement
+  bar: HTMLElement
+  read: HTMLElement
+  value: HTMLElement
+  says: () => string
+}
+
+export const rowsView: ViewMaker = (session, inspect, seek): View => {
+  const kind = session.run.model.memory?.kind ?? 'stack'
+  const ends = ENDS[kind]
+  const list = el('ol', { class: 'rows', 'aria-label': `items of the ${kind}, ${ends.first} first` })
+  const more = el('p', { class: 'faint' })
+  const map = new StepMap(inspect, seek)
+  const element = el(
+    'div', { class: 'memory' },
+    el('div', { class: 'column' }, el('p', { class: 'end' }, ends.first), list, more, el('p', { class: 'end' }, ends.last)),
+    map.element,
+  )
+  const items: Item[] = []
+
+  const itemAt = (place: number): Item => {
+    if (!items[place]) {
+      const parts = { symbol: el('span', { class: 'symbol' }), bar: el('span', { class: 'bar' }), read: el('span', { class: 'read' }), value: el('span', { class: 'value' }) }
+      const item: Item = { element: el('li', { tabindex: 0 }), ...parts, says: () => '' }
+      item.element.append(parts.symbol, el('span', { class: 'track' }, parts.bar, parts.read), parts.value)
+      const say = (): void => {
+        item.element.setAttribute('aria-label', item.says())
+        inspect(item.says())
+      }
+      item.element.addEventListener('pointerenter', say)
+      item.element.addEventListener('focus', say)
+      items[place] = item
+    }
+    return items[place]
+  }
+
+  const show = (step: number): void => {
+    const state = session.steps[step]?.state.memory
+    if (!state || !session.model.memory) return
+    const weights = Object.values(session.model.memory.weights(state))
+    const rows = strongRows(state, ends.newestFirst)
+    const visible = rows.slice(0, MOST_ROWS)
+    visible.forEach((row, place) => {
+      const item = itemAt(place)
+      const strength = state.fields.strengths[row]
+      const read = Math.max(...weights.map((each) => each[row]))
+      write(item.symbol, session.symbolAt(state.origins[row]))
+      item.bar.style.transform = `scaleX(${Math.min(1, strength)})`
+      item.read.style.transform = `scaleX(${Math.min(1, read)})`
+      write(item.value, short(strength))
+      item.says = () => rowText(session, state, row, weights)
+    })
+    resized(list, items.slice(0, visible.length).map((item) => item.element))
+    write(more, rows.length > visible.length ? `and ${rows.length - visible.length} more` : rows.length ? '' : 'empty')
+    map.show(step)
+  }
+
+  const changed = (): void => {
+    const { steps } = session
+    const last = steps.at(-1)?.state.memory
+    const count = last?.fields.strengths.length ?? 0
+    const isDeque = kind === 'deque'
+    const rowOf = (step: number, row: number): number => {
+      const own = steps[step].state.memory!.fields.strengths.length
+      // A deque grows on both sides: its rows are drawn around the middle.
+      const place = isDeque ? row - (count - own) / 2 : row
+      return place >= 0 && place < own ? place : -1
+    }
+    map.draw({
+      title: 'Strength of each item over time',
+      steps: steps.length,
+      rows: count,
+      hue: 'blue',
+      value: (step, line) => {
+        const row = rowOf(step, ends.newestFirst ? count - 1 - line : line)
+        return row < 0 ? Number.NaN : steps[step].state.memory!.fields.strengths[row]
+      },
+      says: (step, line) => {
+        const row = rowOf(step, ends.newestFirst ? count - 1 - line : line)
+        const state = steps[step].state.memory!
+        if (row < 0) return `Step ${step + 1}: this item is not there yet.`
+        const weights = Object.values(session.model.memory!.weights(state))
+        return `After step ${step + 1}: ${rowText(session, state, row, weights)}`
+      },
+    })
+  }
+  const words = (step: number): [string, string][] => {
+    const state = session.steps[step]?.state.memory
+    if (!state) return []
+    const rows = strongRows(state, ends.newestFirst)
+    const some = rows.slice(0, MOST_WORDS).map((row) => `${session.symbolAt(state.origins[row])} ${short(state.fields.strengths[row])}`)
+    const rest = rows.length > some.length ? `, and ${rows.length - some.length} more` : ''
+    return [[`items, ${ends.first} first`, rows.length ? some.join(', ') + rest : 'none']]
+  }
+  changed()
+  return { element, show, changed, words }
+}
+
+function strongRows(state: MemoryState, newestFirst: boolean): number[] {
+  const rows: number[] = []
+  state.fields.strengths.forEach((strength, row) => {
+    if (strength > FAINT) rows.push(row)
+  })
+  return newestFirst ? rows.reverse() : rows
+}
+
+function rowText(session: Session, state: MemoryState, row: number, weights: Float64Array[]): string {
+  const origin = state.origins[row]
+  const width = state.fields.values.length / state.fields.strengths.length
+  const value = [...state.fields.values.subarray(row * width, row * width + Math.min(width, 6))]
+  const rest = width > 6 ? ` … (${width} numbers)` : ''
+  const read = weights.map((each) => short(each[row])).join(' and ')
+  return (
+    `${session.symbolAt(origin)}, pushed at step ${origin + 1}, strength ${short(state.fields.strengths[row])}, ` +
+    `read with weight ${read}; value ${value.map(short).join(' ')}${rest}`
+  )
+}

@@ -1,0 +1,153 @@
+// Superposition stacks and lists: what each does, coloured by its action, and its cells.
+
+import { el, resized, short, write } from '../dom.ts'
+import type { Hue } from '../colours.ts'
+import type { Session } from '../session.ts'
+import { StepMap } from './map.ts'
+import type { View, ViewMaker } from './view.ts'
+
+/** Cells that are drawn of a stack, and on each side of a list's HEAD. */
+const MOST_CELLS = 12
+const EMPTY = -1
+
+interface ActionStyle {
+  name: string
+  mark: string
+  hue: Hue
+}
+
+/** The actions by the kind of memory; shape and colour both tell them apart. */
+export const ACTIONS: Record<string, ActionStyle[]> = {
+  superposition_stack: [
+    { name: 'PUSH', mark: '▼', hue: 'blue' },
+    { name: 'POP', mark: '▲', hue: 'orange' },
+    { name: 'NO-OP', mark: '•', hue: 'grey' },
+  ],
+  superposition_list: [
+    { name: 'RIGHT', mark: '→', hue: 'orange' },
+    { name: 'LEFT', mark: '←', hue: 'orange' },
+    { name: 'INSERT', mark: '▼', hue: 'blue' },
+    { name: 'NO-OP', mark: '•', hue: 'grey' },
+  ],
+}
+
+export const superpositionView: ViewMaker = (session, inspect, seek): View => {
+  const { kind, heads } = session.run.model.memory!
+  const [count, actions] = heads[0].shape
+  const styles = ACTIONS[kind].slice(0, actions)
+  const isList = kind === 'superposition_list'
+  const what = isList ? 'list' : 'stack'
+  const map = new StepMap(inspect, seek)
+  const columns = Array.from({ length: count }, (_, place) => new Column(session, place, styles, isList, inspect))
+  const element = el(
+    'div', { class: 'memory' },
+    el('div', { class: 'structures' }, ...columns.map((column) => column.element)),
+    map.element,
+  )
+  const show = (step: number): void => {
+    for (const column of columns) column.show(step)
+    map.show(step)
+  }
+  const changed = (): void => {
+    const { steps } = session
+    map.draw({
+      title: `Actions of each ${what} over time: ${styles.map((style) => `${style.mark} ${style.name}`).join(', ')} from top to bottom`,
+      steps: steps.length,
+      rows: count * actions + (count - 1),
+      hue: (row) => styles[row % (actions + 1)]?.hue ?? 'grey',
+      value: (step, row) => {
+        const [place, action] = [Math.floor(row / (actions + 1)), row % (actions + 1)]
+        return action === actions ? Number.NaN : steps[step].told!.action[place * actions + action]
+      },
+      says: (step, row) => {
+        const [place, action] = [Math.floor(row / (actions + 1)), row % (actions + 1)]
+        if (action === actions) return ''
+        const weight = steps[step].told!.action[place * actions + action]
+        return `Step ${step + 1}, ${what} ${place + 1}: ${styles[action].name} to ${short(weight)}`
+      },
+    })
+  }
+  const words = (step: number): [string, string][] =>
+    columns.map((column, place) => [`${what} ${place + 1}`, column.words(step)])
+  changed()
+  return { element, show, changed, words }
+}
+
+class Column {
+  readonly element: HTMLElement
+  private readonly session: Session
+  private readonly place: number
+  private readonly styles: ActionStyle[]
+  private readonly isList: boolean
+  private readonly inspect: (text: string) => void
+  private readonly action = el('p', { class: 'action' })
+  private readonly list: HTMLElement
+  private readonly cells: HTMLElement[] = []
+  private readonly says: string[] = []
+
+  constructor(session: Session, place: number, styles: ActionStyle[], isList: boolean, inspect: (text: string) => void) {
+    this.session = session
+    this.place = place
+    this.styles = styles
+    this.isList = isList
+    this.inspect = inspect
+    const name = `${isList ? 'list' : 'stack'} ${place + 1}`
+    this.list = el('ol', { class: 'cells', 'aria-label': `cells of ${name}` })
+    this.element = el('div', { class: 'structure' }, el('p', { class: 'end' }, name), this.action, this.list)
+  }
+
+  show(step: number): void {
+    const { steps, run } = this.session
+    const { told, state } = steps[step] ?? {}
+    if (!told || !state?.memory) return
+    const [count, actions] = run.model.memory!.heads[0].shape
+    const weights = told.action.subarray(this.place * actions, (this.place + 1) * actions)
+    const best = weights.indexOf(Math.max(...weights))
+    const style = this.styles[best]
+    this.action.className = `action ${style.hue}`
+    const weight = weights[best] >= 0.995 ? '' : ` ${short(weights[best])}`
+    write(this.action, `${style.mark} ${style.name}${weight}`)
+    const size = state.memory.fields.cells.length / count
+    const cells = state.memory.fields.cells.subarray(this.place * size, (this.place + 1) * size)
+    const origins = state.memory.origins.subarray(this.place * size, (this.place + 1) * size)
+    const head = (size - 1) / 2
+    const first = this.isList ? Math.max(0, head - MOST_CELLS / 2) : 0
+    const places = Array.from({ length: Math.min(this.isList ? MOST_CELLS + 1 : MOST_CELLS, size - first) }, (_, k) => first + k)
+    const drawn = places.map((i, k) => this.cell(k, cells[i], origins[i], i, this.isList && i === head))
+    resized(this.list, drawn)
+  }
+
+  /** Its action, and its cells from the top or HEAD on. */
+  words(step: number): string {
+    const { steps, run } = this.session
+    const { told, state } = steps[step] ?? {}
+    if (!told || !state?.memory) return ''
+    const [count, actions] = run.model.memory!.heads[0].shape
+    const weights = this.styles.map((style, action) => `${style.name} ${short(told.action[this.place * actions + action])}`)
+    const size = state.memory.fields.cells.length / count
+    const own = state.memory.fields.cells.subarray(this.place * size, (this.place + 1) * size)
+    // What is read of a list are HEAD and the cells on its left.
+    const cells = this.isList ? [...own.subarray(0, (size + 1) / 2)].reverse() : [...own]
+    const where = this.isList ? 'HEAD and left of it' : 'from the top'
+    return `${weights.join(', ')}; ${where}: ${cells.slice(0, 4).map(short).join(' ')}`
+  }
+
+  private cell(k: number, value: number, origin: number, i: number, isHead: boolean): HTMLElement {
+    if (!this.cells[k]) {
+      const cell = el('li', { tabindex: 0 })
+      const say = (): void => this.inspect(this.says[k])
+      cell.addEventListener('pointerenter', say)
+      cell.addEventListener('focus', say)
+      this.cells[k] = cell
+    }
+    const cell = this.cells[k]
+    const isEmpty = Math.abs(value - EMPTY) < 1e-9
+    write(cell, isEmpty ? '·' : short(value))
+    cell.style.setProperty('--share', String(isEmpty ? 0 : Math.max(0, Math.min(1, value))))
+    cell.classList.toggle('head', isHead)
+    const from = origin < 0 ? 'there from the beginning' : `for the most part of step ${origin + 1}, which read ${this.session.symbolAt(origin)}`
+    this.says[k] = isEmpty ? `Cell ${i}: empty (${short(value)})` : `Cell ${i}: ${short(value)}, ${from}${isHead ? '; HEAD is here' : ''}`
+    cell.setAttribute('aria-label', this.says[k])
+    return cell
+  }
+}

@@ -1,0 +1,94 @@
+"""A model as a page knows it: what it is made of as plain data, and its tensors by name."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import torch
+from torch import Tensor, nn
+
+from unbounded.errors import ConfigError
+from unbounded.layers import ControllerRNN, DeepLSTM, ElmanController, MemoryRNN
+from unbounded.layers.controllers import Controller, GRUController, LSTMController
+from unbounded.memories.as_data import memory_data
+from unbounded.models.memory_model import MemoryModel
+
+#: The controllers that the page runs.
+CONTROLLERS: Final[dict[type[Controller], str]] = {
+    LSTMController: "lstm",
+    GRUController: "gru",
+    ElmanController: "elman",
+}
+_OF_LSTM: Final = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+
+
+def model_data(model: MemoryModel) -> dict[str, Any]:
+    """What a model is made of, as plain data.
+
+    Raises:
+        ConfigError: the page cannot run it; the message says which part.
+    """
+    sequence = model.sequence
+    layer = sequence.layer
+    kind = "embedding" if sequence.embedding is not None else "one_hot"
+    return {
+        "inputs": sequence.input_vocabulary,
+        "outputs": sequence.output.weight.shape[0],
+        "input": kind if sequence.input_bits is None else "bits",
+        "input_bits": sequence.input_bits or 0,
+        "read_only_token": sequence.read_only_token,
+        "controller": _controller_data(layer),
+        "memory": memory_data(layer.memory) if isinstance(layer, MemoryRNN) else None,
+    }
+
+
+def model_tensors(model: MemoryModel) -> dict[str, Tensor]:
+    """The weights of a model by their names in a page, and the state in which it begins."""
+    sequence, layer = model.sequence, model.sequence.layer
+    tensors: dict[str, Tensor | None] = {}
+    if sequence.embedding is not None:
+        tensors["embedding"] = sequence.embedding.weight
+    if isinstance(layer, DeepLSTM):
+        for k, part in enumerate(layer.layers):
+            for name in _OF_LSTM:
+                tensors[f"controller.{k}.{name}"] = part.get_parameter(f"{name}_l0")
+        pairs = layer.initial_state(1)
+        begin = (pairs[-1][0], *(tensor for pair in pairs for tensor in pair))
+    elif isinstance(layer, MemoryRNN | ControllerRNN):
+        for name in _OF_LSTM:
+            tensors[f"controller.{name}"] = getattr(layer.controller, name)
+        begin = ()
+    if isinstance(layer, ControllerRNN):
+        begin = layer.initial_state(1)
+    if isinstance(layer, MemoryRNN):
+        tensors["heads.weight"], tensors["heads.bias"] = layer.heads.weight, layer.heads.bias
+        if layer.readout is not None:
+            tensors["readout.weight"] = layer.readout.weight
+            tensors["readout.bias"] = layer.readout.bias
+        with torch.no_grad():
+            state = layer.initial_loop_state(1)
+        begin = state.controller
+        tensors["initial.reading"] = state.reading[0]
+        for field, held in zip(layer.memory.state_fields, state.memory, strict=True):
+            tensors[f"initial.memory.{field.name}"] = held[0]
+    for k, tensor in enumerate(begin):
+        tensors[f"initial.controller.{k}"] = tensor[0]
+    tensors["output.weight"], tensors["output.bias"] = sequence.output.weight, sequence.output.bias
+    return {name: tensor.detach() for name, tensor in tensors.items() if tensor is not None}
+
+
+def _controller_data(layer: nn.Module) -> dict[str, Any]:
+    if isinstance(layer, DeepLSTM):
+        layers, skips = layer.num_layers, layer.skip_input
+        return {"kind": "deep_lstm", "activation": "", "layers": layers, "skip_input": skips}
+    controller = layer.controller if isinstance(layer, MemoryRNN | ControllerRNN) else layer
+    name = next((name for kind, name in CONTROLLERS.items() if type(controller) is kind), None)
+    if name is None:
+        raise ConfigError(
+            [
+                f"controller: the page has no {type(controller).__name__}; it has "
+                f"{', '.join(CONTROLLERS.values())}"
+            ]
+        )
+    activation = controller.activation if isinstance(controller, ElmanController) else ""
+    return {"kind": name, "activation": activation, "layers": 1, "skip_input": False}

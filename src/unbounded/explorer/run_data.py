@@ -1,0 +1,211 @@
+"""A trained run, or a model and its task, as the plain data of a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import torch
+
+from unbounded.errors import CheckpointError, ConfigError
+from unbounded.experiments.config.check import build_task
+from unbounded.experiments.config.schema import model_name
+from unbounded.experiments.run.evaluate import load_config, load_model, read_checkpoint
+from unbounded.experiments.run.plan import plan
+from unbounded.explorer.model_data import model_data, model_tensors
+from unbounded.explorer.task_data import samples_of, task_data
+from unbounded.explorer.trace_data import traced_run
+from unbounded.explorer.weights import in_half, packed
+from unbounded.figures.curves import read_curves
+from unbounded.models.memory_model import MemoryModel
+from unbounded.tasks import LengthRange, Task, TextTask
+from unbounded.training.checkpoint import checkpoint_folders
+from unbounded.training.objective import OBJECTIVES
+
+#: Test words that are answered with the weights as they are and with those of the page.
+WORDS: Final = 32
+#: Samples of a run in its page, and the longest that a reader still follows.
+SAMPLES: Final = 8
+_READABLE: Final = 24
+#: Moments of a training in its page, at the most.
+MOMENTS: Final = 6
+
+
+class Agreement(NamedTuple):
+    """Whether a model in half precision says what the model says.
+
+    Fields:
+        words: how many test words were answered both ways.
+        differing: how many of them were answered otherwise; -1 where a weight is too large.
+    """
+
+    words: int
+    differing: int
+
+    @property
+    def note(self) -> str:
+        """A sentence for the reader of a page."""
+        if self.differing == 0:
+            return (
+                f"Weights in half precision: {self.words} of {self.words} test words are answered "
+                "as with the weights of the run."
+            )
+        reason = "a weight is too large for half precision"
+        if self.differing > 0:
+            reason = (
+                f"in half precision {self.differing} of {self.words} test words are answered "
+                "otherwise"
+            )
+        return f"Weights in float32: {reason}."
+
+
+def run_data(
+    model: MemoryModel,
+    task: Task,
+    name: str,
+    *,
+    title: str = "",
+    seed: int = 0,
+    lengths: LengthRange | None = None,
+    precision: str | None = None,
+    curves: list[dict[str, Any]] | None = None,
+) -> dict[str, Any]:
+    """A model and its task as the plain data of a page.
+
+    Args:
+        model: on the CPU. task: that it was trained on.
+        name, title: as the page shows them.
+        seed, lengths: of the samples; None for the task's own lengths of training.
+        precision: "float16", "float32" or "float64"; None for half precision where the answers to
+            some test words are then the same, and float32 otherwise.
+        curves: of training.
+    Raises:
+        ConfigError: the page cannot run the model or show the task.
+    """
+    if isinstance(task, TextTask):
+        return {**traced_run(model, task, name, title or name), "curves": curves or []}
+    trained = task.train_lengths if lengths is None else lengths
+    shown = LengthRange(trained.minimum, max(trained.minimum, min(trained.maximum, _READABLE)))
+    task_part, model_part = task_data(task, shown.maximum), model_data(model)
+    if model_part["inputs"] != len(task.input_vocabulary):
+        raise ConfigError(
+            [
+                f"model: it reads {model_part['inputs']} symbols, task {task.name} has "
+                f"{len(task.input_vocabulary)}"
+            ]
+        )
+    note = ""
+    if precision is None:
+        agreement = half_agreement(model, task, seed, trained)
+        precision, note = ("float32" if agreement.differing else "float16"), agreement.note
+    return {
+        "name": name,
+        "title": title or name,
+        "note": note,
+        "task": task_part,
+        "model": model_part,
+        "weights": packed(model_tensors(model), precision),
+        "samples": samples_of(task, seed, shown, SAMPLES),
+        "curves": curves or [],
+    }
+
+
+def half_agreement(
+    model: MemoryModel, task: Task, seed: int, lengths: LengthRange, words: int = WORDS
+) -> Agreement:
+    """Answer test words with the weights as they are and rounded to half precision.
+
+    A word counts as answered alike if the same is said at each of its steps that count.
+    """
+    rounded = in_half(model)
+    if rounded is None:
+        return Agreement(words, -1)
+    batch = task.batch(seed, "test", 0, words, lengths)
+    predict = OBJECTIVES[task.objective].predict
+    with torch.no_grad():
+        said, said_rounded = (predict(each(batch.inputs)[0]) for each in (model, rounded))
+    differing = ((said != said_rounded) & batch.mask).any(dim=1)
+    return Agreement(words, int(differing.sum()))
+
+
+def run_of_folder(
+    folder: Path, *, rounded: bool = False, data: str | None = None
+) -> dict[str, Any]:
+    """The data of a run folder's page.
+
+    Args:
+        folder: of a run, finished or with a checkpoint.
+        rounded: take the machine that hardening made.
+        data: folder of the corpus, if it has moved.
+    Raises:
+        CheckpointError: the folder is no run, or holds no model that can be used.
+        ConfigError: the page cannot run the model or show the task.
+    """
+    config = load_config(folder)
+    if data is not None:
+        config.machine.data = data
+    planned = plan(config, build_task(config))
+    model, source = load_model(folder, rounded)
+    made = run_data(
+        model,
+        planned.task,
+        folder.resolve().name,
+        title=f"{model_name(config.model)} on {config.task}",
+        seed=config.seed,
+        lengths=planned.train_lengths,
+        curves=_curves(folder),
+    )
+    if source.startswith("checkpoints"):
+        made["note"] = f"Not finished: weights of {source}. {made['note']}"
+    return made
+
+
+def course_of_folder(folder: Path, *, data: str | None = None) -> list[dict[str, Any]]:
+    """A run at several moments of its training, each as a run of a page: those that it kept.
+
+    Args:
+        folder: of a run whose checkpoints were kept (training.keep_checkpoints). data: as above.
+    Raises:
+        ConfigError: it has no checkpoint. CheckpointError: one cannot be used.
+    """
+    kept = sorted(checkpoint_folders(folder / "checkpoints"))
+    if not kept:
+        raise ConfigError([f"course: {folder} has no checkpoint; train with keep_checkpoints"])
+    count = min(MOMENTS, len(kept))
+    chosen = [kept[(len(kept) - 1) * place // max(1, count - 1)] for place in range(count)]
+    config = load_config(folder)
+    if data is not None:
+        config.machine.data = data
+    planned = plan(config, build_task(config))
+    return [
+        run_data(
+            read_checkpoint(each),
+            planned.task,
+            f"{folder.resolve().name}/{each.name}",
+            title=f"{model_name(config.model)} after {int(each.name.rpartition('-')[2])} batches",
+            seed=config.seed,
+            lengths=planned.train_lengths,
+            curves=_curves(folder) if each is chosen[0] else None,
+        )
+        for each in chosen
+    ]
+
+
+def _curves(folder: Path) -> list[dict[str, Any]]:
+    """What was measured in training, a curve each; none where nothing was kept."""
+    try:
+        curves = read_curves(folder)
+    except CheckpointError:
+        return []
+    named = {"training perplexity": curves.perplexity}
+    named |= {f"words right, {lengths}": points for lengths, points in curves.coarse.items()}
+    return [
+        {
+            "name": name,
+            "unit": "nats" if name == "training perplexity" else "share",
+            "batches": sorted(points),
+            "values": [float(f"{points[batch]:.5g}") for batch in sorted(points)],
+        }
+        for name, points in named.items()
+        if points
+    ]

@@ -1,0 +1,134 @@
+"""A task as a page knows it: its symbols, how a typed source is laid out, its rule, its samples."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from unbounded.errors import ConfigError
+from unbounded.tasks import Batch, DyckMembership, LengthRange, ProgramTask, Task
+from unbounded.tasks.bit_vectors import BitTask
+from unbounded.tasks.counting import Counting
+from unbounded.tasks.dyck_prefixes import DyckPrefixes
+from unbounded.tasks.memorization import Memorization
+from unbounded.tasks.streams import StreamTask
+from unbounded.tasks.symbols import RandomSymbols
+from unbounded.tasks.transduction import TransductionTask
+
+#: Of each form of counting the place of the first letter behind which all is determined.
+_DECIDED: Final = {"equal": 1, "repeated": 1, "sum": 2, "product": 2, "crossed": 2}
+#: Symbols of a vocabulary beyond which a page would be too large.
+MOST_SYMBOLS: Final = 4096
+
+
+def task_data(task: Task, longest: int) -> dict[str, Any]:
+    """A task as plain data.
+
+    Args:
+        task: of any layout but "text".
+        longest: of the lengths that the page proposes.
+    Raises:
+        ConfigError: the page cannot show it.
+    """
+    symbols = max(len(task.input_vocabulary), len(task.output_vocabulary))
+    if task.layout == "text" or symbols > MOST_SYMBOLS:
+        raise ConfigError(
+            [
+                f"task {task.name}: {symbols} symbols are too many for a page, which holds "
+                f"{MOST_SYMBOLS}; `unbounded evaluate` scores such a run"
+            ]
+        )
+    before, after, source = _laid_out(task)
+    fed_back = None
+    if isinstance(task, TransductionTask) and task.layout == "pairs":
+        fed_back = task.output_to_input.tolist()
+    return {
+        "name": task.name,
+        "layout": task.layout,
+        "objective": task.objective,
+        "inputs": list(task.input_vocabulary),
+        "outputs": list(task.output_vocabulary),
+        "before": before,
+        "after": after,
+        "source": source,
+        "end_token": task.end_token,
+        "output_to_input": fed_back,
+        "answer_token": task.answer_token,
+        "lengths": [task.train_lengths.minimum, longest],
+        "typed": not isinstance(task, BitTask),
+        "rule": rule_of(task),
+    }
+
+
+def _laid_out(task: Task) -> tuple[list[int], list[int], list[int]]:
+    """Tokens before a typed source and after it; its first token and how many there are."""
+    if isinstance(task, TransductionTask):
+        return [0], [1], [2, len(task.source_vocabulary)]
+    size = len(task.input_vocabulary)
+    if isinstance(task, StreamTask):
+        return [size - 1], [], [0, size]
+    if isinstance(task, ProgramTask) and task.answer_token is not None:
+        return [], [task.answer_token], [0, size]
+    return [], [], [0, size]
+
+
+def rule_of(task: Task) -> dict[str, Any] | None:
+    """How the page finds the truth for a typed source; None where it cannot."""
+    rule: dict[str, Any] = {"kind": "order", "name": task.name, "decided": [], "kinds": 1}
+    if isinstance(task, TransductionTask) and isinstance(task.pairs, RandomSymbols):
+        return {**rule, "name": task.pairs.order}
+    if isinstance(task, StreamTask) and isinstance(task.source, Counting):
+        decided = list(range(_DECIDED[task.source.form], len(task.input_vocabulary)))
+        # Sequences of another form than the name says are drawn from the samples alone.
+        plain = task.source.form != "repeated" or (task.source.repeats, decided) == (2, [1])
+        name = task.name if plain else ""
+        return {**rule, "kind": "counting", "name": name, "decided": decided}
+    if isinstance(task, StreamTask) and isinstance(task.source, Memorization):
+        return {**rule, "kind": "backwards", "decided": [0]}
+    if isinstance(task, DyckPrefixes):
+        return {**rule, "kind": "dyck"}
+    if isinstance(task, DyckMembership) and _every_prefix(task):
+        return {**rule, "kind": "dyck", "kinds": task.kinds}
+    return None
+
+
+def _every_prefix(task: DyckMembership) -> bool:
+    """Whether each prefix of a word has a label, and not the word alone."""
+    return bool(task.batch(0, "test", 0, 1, LengthRange(2, 2)).mask.all())
+
+
+def samples_of(task: Task, seed: int, lengths: LengthRange, count: int) -> list[dict[str, Any]]:
+    """Test examples as plain data.
+
+    Args:
+        seed: of the run. lengths: to draw from. count: how many.
+    """
+    if isinstance(task, StreamTask):
+        return [_stream_sample(task, seed, index, lengths) for index in range(count)]
+    batch = task.batch(seed, "test", 0, count, lengths)
+    return [_sample(task, batch, row) for row in range(count)]
+
+
+def _sample(task: Task, batch: Batch, row: int) -> dict[str, Any]:
+    steps = int(batch.lengths[row])
+    mask = batch.mask[row, :steps]
+    first = int(mask.nonzero()[0]) if bool(mask.any()) else steps
+    return {
+        "inputs": batch.inputs[row, :steps].tolist(),
+        "targets": batch.targets[row, :steps].tolist(),
+        "mask": mask.int().tolist(),
+        # What is read at the first answering step belongs to the prompt.
+        "prompt": steps if task.layout == "labels" else first + 1,
+    }
+
+
+def _stream_sample(task: StreamTask, seed: int, index: int, lengths: LengthRange) -> dict[str, Any]:
+    """Two sequences, one after the other; what is determined counts."""
+    judged = task.with_sequences(2).judged(seed, "test", index, 1, lengths)
+    batch = judged.batch
+    steps = int(batch.lengths[0])
+    return {
+        "inputs": batch.inputs[0, :steps].tolist(),
+        "targets": batch.targets[0, :steps].tolist(),
+        "mask": (judged.judged[0, :steps] >= 0).int().tolist(),
+        "prompt": steps,
+    }

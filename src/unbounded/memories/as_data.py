@@ -1,0 +1,103 @@
+"""A memory as plain data, by which another program, or a later one, makes the same memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from unbounded.errors import ConfigError
+from unbounded.memories.base import Memory
+from unbounded.memories.deque import NeuralDeque
+from unbounded.memories.lie_access import LieAccessMemory
+from unbounded.memories.lie_groups import GROUPS
+from unbounded.memories.queue import NeuralQueue
+from unbounded.memories.stack import NeuralStack
+from unbounded.memories.superposition_list import SuperpositionList
+from unbounded.memories.superposition_stack import SuperpositionStack
+from unbounded.memories.turing_tape import TuringTape
+
+_CELLS: Final = ("count", "depth", "noop", "capacity", "overflow")
+_TAPE: Final = (
+    "slots", "width", "read_heads", "write_heads", "shift", "shift_range", "variant", "reads",
+)  # fmt: skip
+
+#: By the name in data: the class, and the options that its steps depend on, which are attributes.
+KINDS: Final[dict[str, tuple[type[Memory[Any, Any]], tuple[str, ...]]]] = {
+    "stack": (NeuralStack, ("width",)),
+    "queue": (NeuralQueue, ("width",)),
+    "deque": (NeuralDeque, ("width",)),
+    "superposition_stack": (SuperpositionStack, _CELLS),
+    "superposition_list": (SuperpositionList, _CELLS),
+    "turing_tape": (TuringTape, _TAPE),
+    "lie_access": (LieAccessMemory, ("width", "weighting", "variant", "key_gate", "action_gate")),
+}
+
+
+def memory_data(memory: Memory[Any, Any]) -> dict[str, Any]:
+    """What a memory is and declares, as plain data.
+
+    Returns:
+        "kind", one of KINDS; "options" of its class on which a step depends; "heads", each with
+        name, shape, activation and whether it is a decision; "write_strengths".
+    Raises:
+        ConfigError: it is of a class or a group of your own, which has no name.
+    """
+    kind = next((kind for kind, (own, _) in KINDS.items() if type(memory) is own), None)
+    if kind is None:
+        raise ConfigError(
+            [f"memory: expected one of {', '.join(KINDS)}, got a {type(memory).__name__}"]
+        )
+    options = {name: getattr(memory, name) for name in KINDS[kind][1]}
+    if isinstance(memory, LieAccessMemory):
+        options |= _lie_options(memory)
+    heads = [
+        {
+            "name": head.name,
+            "shape": list(head.shape),
+            "activation": head.activation,
+            "decision": head.decision,
+        }
+        for head in memory.heads
+    ]
+    return {
+        "kind": kind,
+        "options": options,
+        "heads": heads,
+        "write_strengths": list(memory.write_strengths),
+    }
+
+
+def has_name(memory: Memory[Any, Any]) -> bool:
+    """Whether `memory_data` knows a memory."""
+    try:
+        memory_data(memory)
+    except ConfigError:
+        return False
+    return True
+
+
+def memory_from_data(data: Mapping[str, Any]) -> Memory[Any, Any]:
+    """The memory that `memory_data` made data of, whose steps are the same.
+
+    Raises:
+        ConfigError: there is no such kind, or its options are not those of its class.
+    """
+    kind = data.get("kind")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise ConfigError([f"memory: expected a kind of {', '.join(KINDS)}, got {kind!r}"])
+    try:
+        return KINDS[kind][0](**data["options"])
+    except (TypeError, ValueError, LookupError) as error:
+        raise ConfigError([f"memory {kind}: {error}"]) from error
+
+
+def _lie_options(memory: LieAccessMemory) -> dict[str, Any]:
+    if type(memory.group) not in GROUPS.values():
+        raise ConfigError(
+            [f"memory: expected a group of {', '.join(GROUPS)}, got {memory.group.name!r}"]
+        )
+    options: dict[str, Any] = {"group": memory.group.name, "step": memory.step_length}
+    options["key_size"] = memory.group.key_size
+    options["capacity"] = memory.capacity
+    options["drop"] = None if memory.capacity is None else memory.drop
+    return options

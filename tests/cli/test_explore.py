@@ -1,0 +1,132 @@
+"""`unbounded explore`: the file that is written, and what is said where it cannot be."""
+
+from __future__ import annotations
+
+import webbrowser
+from pathlib import Path
+
+import pytest
+
+from tests.experiments.tiny import tiny
+from tests.explorer.test_pages import data_of
+from unbounded.cli import main
+from unbounded.experiments.run.run import train_run
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("runs")
+    return train_run(tiny(batches=2, accuracy_every=1), root=root, quiet=True).folder
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The addresses that a browser would have been opened with."""
+    addresses: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", lambda address: not addresses.append(address))
+    return addresses
+
+
+def failing(capsys: Capture, *arguments: str) -> str:
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("unbounded: ")
+    return err
+
+
+def test_without_a_run_there_are_machines(
+    capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opened: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["explore"]) == 0
+    page = tmp_path / "unbounded-explore.html"
+    assert opened == [page.as_uri()]
+    data = data_of(page.read_text(encoding="utf-8"))
+    assert [run["model"]["memory"]["kind"] for run in data["runs"]] == [
+        "queue", "stack", "superposition_stack",
+    ]  # fmt: skip
+    assert "wrote unbounded-explore.html" in capsys.readouterr().out
+
+
+def test_a_run_has_its_page_in_its_folder(capsys: Capture, folder: Path, opened: list[str]) -> None:
+    assert main(["explore", str(folder)]) == 0
+    assert opened == [(folder / "explore.html").as_uri()]
+    (run,) = data_of((folder / "explore.html").read_text(encoding="utf-8"))["runs"]
+    assert run["name"] == folder.name
+    assert run["title"] == "queue-lstm on copy"
+    assert run["curves"][0]["name"].startswith("words right, ")
+    assert "half precision" in capsys.readouterr().out
+
+
+def test_two_runs_in_one_page(
+    folder: Path, tmp_path: Path, opened: list[str], capsys: Capture
+) -> None:
+    page = tmp_path / "both.html"
+    assert main(["explore", str(folder), str(folder), "--export", str(page), "--no_open"]) == 0
+    assert opened == []
+    assert len(data_of(page.read_text(encoding="utf-8"))["runs"]) == 2
+    assert f"wrote {page}" in capsys.readouterr().out
+
+
+def test_the_course_of_training(
+    tmp_path: Path, opened: list[str], capsys: Capture, folder: Path
+) -> None:
+    config = tiny(batches=4, accuracy_every=0, checkpoint_every=1, keep_checkpoints=4)
+    run = train_run(config, root=tmp_path, quiet=True).folder
+    assert main(["explore", str(run), "--course", "--no_open"]) == 0
+    runs = data_of((run / "explore.html").read_text(encoding="utf-8"))["runs"]
+    assert [run["title"] for run in runs] == [
+        f"queue-lstm after {batches} batches" for batches in (1, 2, 3, 4)
+    ]
+    assert runs[0]["weights"] != runs[-1]["weights"]
+    capsys.readouterr()
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    (bare / "config.yaml").write_text((folder / "config.yaml").read_text())
+    said = failing(capsys, "explore", str(bare), "--course")
+    assert "has no checkpoint; train with keep_checkpoints" in said
+
+
+def test_no_browser(
+    capsys: Capture, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webbrowser, "open", lambda address: False)
+    page = tmp_path / "page.html"
+    assert main(["explore", str(folder), "--export", str(page)]) == 0
+    assert f"no browser could be opened here: open {page} in one" in capsys.readouterr().err
+
+
+def test_what_is_no_run(capsys: Capture, folder: Path, tmp_path: Path) -> None:
+    assert "is not a run folder" in failing(capsys, "explore", str(tmp_path))
+    assert "is a folder; name a file" in failing(
+        capsys, "explore", str(folder), "--export", str(tmp_path)
+    )
+    own = tmp_path / "own.html"
+    own.write_text("mine")
+    said = failing(capsys, "explore", str(folder), "--export", str(own))
+    assert "--overwrite replaces it" in said
+    assert own.read_text() == "mine"
+
+
+def test_a_run_without_a_model(capsys: Capture, folder: Path, tmp_path: Path) -> None:
+    """A run that is still training, and has no checkpoint yet."""
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    (bare / "config.yaml").write_text((folder / "config.yaml").read_text())
+    assert "has no model that can be used" in failing(capsys, "explore", str(bare))
+
+
+def test_a_damaged_run(capsys: Capture, folder: Path, tmp_path: Path) -> None:
+    damaged = tmp_path / "damaged"
+    (damaged / "model").mkdir(parents=True)
+    (damaged / "config.yaml").write_text((folder / "config.yaml").read_text())
+    for name in ("config.json", "model.safetensors.sha256"):
+        (damaged / "model" / name).write_bytes((folder / "model" / name).read_bytes())
+    weights = bytearray((folder / "model" / "model.safetensors").read_bytes())
+    weights[-1] ^= 1
+    (damaged / "model" / "model.safetensors").write_bytes(weights)
+    assert "is damaged" in failing(capsys, "explore", str(damaged))
+    assert not (damaged / "explore.html").exists()

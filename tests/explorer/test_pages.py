@@ -1,0 +1,254 @@
+"""What is written into a page: runs, escaped, in a file that asks for nothing."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import importlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from unbounded.errors import ChoiceError, ConfigError, RunExistsError, StorageError
+from unbounded.explorer.built_in import built_in_data
+from unbounded.explorer.page import MARK, built_in_runs, html, template, write_page
+from unbounded.explorer.run_data import half_agreement, run_data
+from unbounded.explorer.task_data import rule_of, samples_of, task_data
+from unbounded.explorer.weights import in_half, packed
+from unbounded.machines import MACHINES
+from unbounded.models.memory_model import MemoryModel
+from unbounded.tasks import LengthRange, make_task
+
+SHORT = {"train_lengths": "2:4", "test_lengths": "5:6"}
+
+
+def data_of(page: str) -> dict[str, Any]:
+    """The data that stands in a page."""
+    match = re.search(r'<script type="application/json" id="unbounded-data">(.*?)</script>', page)
+    assert match is not None
+    data: dict[str, Any] = json.loads(match[1])
+    return data
+
+
+def unpacked(weights: dict[str, Any]) -> dict[str, np.ndarray]:
+    """The tensors that `packed` made text of."""
+    numbers = np.frombuffer(base64.b64decode(weights["data"]), dtype=weights["precision"])
+    tensors = {}
+    for name, place in weights["tensors"].items():
+        size = int(np.prod(place["shape"]))
+        start = place.get("offset", 0)
+        flat = numbers[start : start + size] if "offset" in place else np.full(size, place["fill"])
+        tensors[name] = flat.reshape(place["shape"])
+    return tensors
+
+
+def test_the_template_forbids_every_request() -> None:
+    page = template()
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
+    assert policy is not None
+    rules = dict(rule.split(" ", 1) for rule in policy[1].split("; "))
+    assert rules["default-src"] == "'none'"
+    assert rules["img-src"] == "data:"
+    assert set(rules) == {
+        "default-src", "script-src", "style-src", "img-src", "base-uri", "form-action",
+    }  # fmt: skip
+    script = re.search(r'<script type="module">(.*?)</script>', page, flags=re.DOTALL)
+    style = re.search(r"<style>(.*?)</style>", page, flags=re.DOTALL)
+    assert script is not None
+    assert style is not None
+    for text, rule in ((script[1], rules["script-src"]), (style[1], rules["style-src"])):
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert rule == f"'sha256-{digest}'"
+    assert not re.search(r'(src|href)="(?!data:)', page)
+    assert page.count("{data}") == 1
+    assert MARK in page[:4096]
+
+
+def test_what_a_vocabulary_says_is_text() -> None:
+    run = built_in_runs()[0]
+    run["task"]["inputs"][2] = "</script><script>alert(1)</script>"
+    run["title"] = "<!--<script>&"
+    page = html([run])
+    body = page[page.index('id="unbounded-data"') :]
+    inside = body[: body.index("</script>")]
+    assert not re.search(r"[<>&]", inside.partition(">")[2])
+    assert data_of(page)["runs"][0]["task"]["inputs"][2] == run["task"]["inputs"][2]
+    assert data_of(page)["title"] == "<!--<script>&"
+
+
+def test_a_page_without_a_run_is_refused() -> None:
+    with pytest.raises(ConfigError, match="runs: expected at least one, got none"):
+        html([])
+
+
+def test_the_machines_in_the_package_are_the_golden_ones() -> None:
+    """`python -m unbounded.explorer.built_in > src/unbounded/explorer/machines.json`."""
+    assert built_in_runs() == json.loads(json.dumps(built_in_data()))
+    assert all(len(json.dumps(run)) < 12_000 for run in built_in_runs())
+
+
+@pytest.mark.parametrize("precision", ["float16", "float32", "float64"])
+def test_weights_come_back(precision: str) -> None:
+    tensors = {
+        "a": torch.tensor([[0.5, -2.0, 6144.0], [1.0, 0.25, 0.0]], dtype=torch.float64),
+        "filled": torch.full((2, 2), 1e-6, dtype=torch.float64),
+        "empty": torch.zeros(0, 3),
+        "b": torch.tensor([1.5, 3.0], dtype=torch.float64),
+    }
+    weights = json.loads(json.dumps(packed(tensors, precision)))
+    assert weights["tensors"]["filled"] == {"shape": [2, 2], "fill": 1e-6}
+    back = unpacked(weights)
+    for name, tensor in tensors.items():
+        np.testing.assert_array_equal(back[name], tensor.numpy())
+
+
+def test_a_precision_that_is_not_there() -> None:
+    with pytest.raises(ChoiceError, match="unknown precision 'int8'"):
+        packed({}, "int8")
+
+
+def tiny_model(task: Any, **options: Any) -> MemoryModel:
+    torch.manual_seed(0)
+    sizes = {"inputs": len(task.input_vocabulary), "outputs": len(task.output_vocabulary)}
+    return MemoryModel(**sizes, **{"hidden_size": 8, "embedding_size": 4, **options})
+
+
+def test_half_precision_is_taken_where_the_answers_are_the_same() -> None:
+    task = make_task("copy", symbols=4, **SHORT)
+    run = run_data(MACHINES["copy"](symbols=4), task, "machine")
+    assert run["weights"]["precision"] == "float16"
+    assert "32 of 32 test words" in run["note"]
+
+
+def test_float32_is_taken_where_an_answer_differs() -> None:
+    task = make_task("copy", symbols=4, **SHORT)
+    model = tiny_model(task)
+    # Two logits that half precision cannot tell apart.
+    with torch.no_grad():
+        model.sequence.output.weight.zero_()
+        assert model.sequence.output.bias is not None
+        model.sequence.output.bias.copy_(torch.tensor([1.0, 1.0, 1.0, 1.00001, 1.0]))
+    assert half_agreement(model, task, 0, LengthRange(2, 4)).differing == 32
+    run = run_data(model, task, "close")
+    assert run["weights"]["precision"] == "float32"
+    assert "in half precision 32 of 32 test words are answered otherwise" in run["note"]
+
+
+def test_float32_is_taken_where_half_precision_is_too_small() -> None:
+    task = make_task("copy", symbols=4, **SHORT)
+    model = tiny_model(task)
+    with torch.no_grad():
+        model.sequence.output.weight[0, 0] = 1e6
+    assert in_half(model) is None
+    run = run_data(model, task, "large")
+    assert run["weights"]["precision"] == "float32"
+    assert "too large for half precision" in run["note"]
+
+
+def test_a_model_for_another_task() -> None:
+    model = tiny_model(make_task("copy", symbols=4, **SHORT))
+    with pytest.raises(ConfigError, match="it reads 10 symbols, task copy has 12"):
+        run_data(model, make_task("copy", symbols=5, **SHORT), "other")
+
+
+def test_a_model_that_the_page_cannot_run() -> None:
+    task = make_task("copy", symbols=4, **SHORT)
+    model = tiny_model(task, memory="none", controller="srcn")
+    with pytest.raises(ConfigError, match="controller: the page has no SRCN; it has lstm, gru"):
+        run_data(model, task, "srcn")
+    importlib.import_module("unbounded.memories.register")
+    model = tiny_model(task, memory="unbounded.memories.register.Register")
+    with pytest.raises(ConfigError, match=r"expected one of stack, .* got a Register"):
+        run_data(model, task, "register")
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Any:
+    for split in ("train", "valid", "test"):
+        (tmp_path / f"{split}.txt").write_text("a b c d\nb a d c\n" * 20)
+    return make_task("text", data=str(tmp_path))
+
+
+def test_a_text_has_traces_and_no_weights(text: Any) -> None:
+    run = run_data(tiny_model(text, memory="superposition_stack"), text, "text")
+    assert run["weights"] is None
+    assert [len(trace["symbols"]) for trace in run["traces"]] == [60, 60, 60, 20]
+    first = run["traces"][0]
+    assert first["symbols"][:4] == ["<eos>", "a", "b", "c"]
+    assert set(first["symbols"]) <= set(run["task"]["inputs"])
+    assert {*first["said"], *first["wanted"]} <= set(run["task"]["outputs"])
+    assert run["samples"][0]["inputs"][:2] == [0, 1]
+    assert data_of(html([run]))["runs"][0]["traces"][0]["version"] == 2
+
+
+def test_a_text_without_a_memory(text: Any) -> None:
+    with pytest.raises(ConfigError, match="model: it has no memory, of which a trace could be"):
+        run_data(tiny_model(text, memory="none"), text, "text")
+
+
+def test_too_many_symbols() -> None:
+    with pytest.raises(ConfigError, match=r"copy: 10002 symbols are too many for a page"):
+        task_data(make_task("copy", symbols=5000), 8)
+
+
+RULES = {
+    "copy": ("order", "copy"),
+    "answer_reverse": ("order", "reversal"),
+    "answer_odd_first": ("order", "odd_first"),
+    "anbn": ("counting", "anbn"),
+    "memorization": ("backwards", "memorization"),
+    "dyck": ("dyck", "dyck"),
+    "dyck_prefixes": ("dyck", "dyck_prefixes"),
+}
+
+
+@pytest.mark.parametrize(("name", "rule"), RULES.items(), ids=RULES)
+def test_rules(name: str, rule: tuple[str, str]) -> None:
+    data = rule_of(make_task(name))
+    assert data is not None
+    assert (data["kind"], data["name"]) == rule
+
+
+def test_there_is_no_rule_where_the_page_knows_none() -> None:
+    assert rule_of(make_task("gender")) is None
+    assert rule_of(make_task("binary_addition")) is None
+    assert rule_of(make_task("dyck", labels="word")) is None
+
+
+def test_what_counts_in_a_stream_is_what_the_page_finds() -> None:
+    """The rule of the page, in Python: the symbol behind a decided one counts."""
+    for name in ("anbn", "anbncn", "anb2n", "anbmc_sum", "anbmcndm"):
+        task = make_task(name)
+        rule = rule_of(task)
+        assert rule is not None
+        for sample in samples_of(task, 0, LengthRange(2, 6), 4):
+            by_rule = [0] + [int(token in rule["decided"]) for token in sample["inputs"][1:]]
+            assert by_rule == sample["mask"]
+
+
+def test_the_prompt_of_a_sample_ends_where_the_answer_begins() -> None:
+    task = make_task("copy", symbols=4, **SHORT)
+    (sample,) = samples_of(task, 0, LengthRange(3, 3), 1)
+    assert sample["inputs"][: sample["prompt"]][-1] == 1
+    assert sample["prompt"] == 5
+    assert sample["mask"] == [0, 0, 0, 0, 1, 1, 1, 1]
+
+
+def test_a_page_replaces_a_page_and_no_other_file(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    page = html(built_in_runs())
+    write_page(path, page)
+    write_page(path, page)
+    assert path.read_text(encoding="utf-8") == page
+    path.write_text("my own page")
+    with pytest.raises(RunExistsError, match="is no page of `unbounded explore`"):
+        write_page(path, page)
+    write_page(path, page, overwrite=True)
+    with pytest.raises(StorageError, match=r"writing .* failed"):
+        write_page(tmp_path / "nowhere" / "page.html", page)
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]

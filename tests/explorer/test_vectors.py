@@ -1,0 +1,54 @@
+"""The numbers that the page is held against are Python's, and leave no memory or controller out."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.explorer import vectors
+from tests.explorer.test_pages import unpacked
+from unbounded.explorer.model_data import CONTROLLERS, model_data, model_tensors
+from unbounded.memories.as_data import KINDS, memory_data
+
+MEMORIES: list[dict[str, Any]] = json.loads((vectors.FOLDER / "memories.json").read_text())
+MODELS: list[dict[str, Any]] = json.loads((vectors.FOLDER / "models.json").read_text())
+
+
+@pytest.mark.parametrize("case", MEMORIES, ids=lambda case: case["name"])
+def test_memories(case: dict[str, Any]) -> None:
+    assert case["part"] == vectors.MEMORIES[case["name"]]
+    memory = vectors.memory_of(case["part"])
+    assert case["memory"] == memory_data(memory)
+    # An axis of no rows is not seen in a nested list.
+    initial = {
+        name: np.reshape(numbers, case["shapes"][name]) for name, numbers in case["initial"].items()
+    }
+    results = vectors.memory_results(memory, initial, case["instructions"])
+    np.testing.assert_allclose(case["readings"], results["readings"], rtol=1e-9, atol=1e-12)
+    for name, numbers in results["last"].items():
+        np.testing.assert_allclose(case["last"][name], numbers, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("seed", "case"), list(enumerate(MODELS)), ids=[case["name"] for case in MODELS]
+)
+def test_models(seed: int, case: dict[str, Any]) -> None:
+    assert case["options"] == vectors.MODELS[case["name"]]
+    model = vectors.model_of(case["options"], seed)
+    assert case["model"] == model_data(model)
+    # Drawn anew by torch's generator, whose numbers are the same everywhere.
+    stored = unpacked(case["weights"])
+    for name, tensor in model_tensors(model).items():
+        np.testing.assert_allclose(stored[name], tensor.numpy(), rtol=1e-9, atol=1e-12)
+    logits = vectors.model_logits(model, case["tokens"])
+    np.testing.assert_allclose(case["logits"], logits, rtol=1e-9, atol=1e-12)
+
+
+def test_none_is_left_out() -> None:
+    assert {case["memory"]["kind"] for case in MEMORIES} == set(KINDS)
+    controllers = {case["model"]["controller"]["kind"] for case in MODELS}
+    assert controllers == {*CONTROLLERS.values(), "deep_lstm"}
+    assert {case["model"]["input"] for case in MODELS} == {"embedding", "one_hot", "bits"}

@@ -1,0 +1,201 @@
+"""Numbers that the page's arithmetic is held against: float64, every memory and controller.
+
+`python -m tests.explorer.vectors` writes them to explorer/tests/vectors/; test_vectors.py holds
+what is there against Python, and explorer/tests/vectors.test.ts against the page.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+
+from unbounded.explorer.model_data import model_data, model_tensors
+from unbounded.explorer.weights import packed
+from unbounded.memories import Memory
+from unbounded.memories.as_data import memory_data
+from unbounded.memories.head import ACTIVATIONS
+from unbounded.models.memory_model import MemoryModel
+from unbounded.models.model_parts import make_memory
+
+FOLDER: Final = Path(__file__).parents[2] / "explorer" / "tests" / "vectors"
+STEPS: Final = 7
+
+#: Every memory, with the options that take another path.
+MEMORIES: Final[dict[str, dict[str, Any]]] = {
+    "stack": {"name": "stack", "width": 3},
+    "queue": {"name": "queue", "width": 3},
+    "deque": {"name": "deque", "width": 2},
+    "stacks of numbers": {"name": "superposition_stack", "count": 2},
+    "stacks with NO-OP": {"name": "superposition_stack", "count": 2, "depth": 3, "noop": True},
+    "stacks with a floor": {
+        "name": "superposition_stack", "count": 1, "capacity": 3, "overflow": "drop_bottom",
+    },
+    "lists": {"name": "superposition_list", "count": 2, "depth": 3},
+    "lists without NO-OP": {"name": "superposition_list", "count": 1, "noop": False},
+    "lists with ends": {
+        "name": "superposition_list", "count": 1, "capacity": 2, "overflow": "drop_ends",
+    },
+    "tape": {"name": "turing_tape", "slots": 6, "width": 3},
+    "tape with heads": {
+        "name": "turing_tape", "slots": 7, "width": 3, "read_heads": 2, "write_heads": 2,
+        "shift_range": 2,
+    },
+    "tape with ends": {
+        "name": "turing_tape", "slots": 5, "width": 2, "shift": "zero", "variant": "deleu2016",
+        "reads": "before",
+    },
+    "keys": {"name": "lie_access", "width": 3},
+    "keys with softmax": {
+        "name": "lie_access", "width": 2, "weighting": "softmax", "group": "scaling_rotation",
+        "step": "bounded",
+    },
+    "keys on a circle": {"name": "lie_access", "width": 2, "group": "rotation", "step": "free"},
+    "keys on a sphere": {
+        "name": "lie_access", "width": 2, "group": "sphere", "variant": "2017",
+        "initial": "learned",
+    },
+    "keys with a cap": {
+        "name": "lie_access", "width": 2, "key_size": 3, "capacity": 3, "drop": 2,
+        "step": "free",
+    },
+}  # fmt: skip
+
+_SIZES: Final[dict[str, Any]] = {"inputs": 5, "outputs": 4, "hidden_size": 6, "embedding_size": 3}
+#: Every controller, input, beginning and readout.
+MODELS: Final[dict[str, dict[str, Any]]] = {
+    "LSTM with a queue": {"memory": {"name": "queue", "width": 3}, "learn_initial_state": True},
+    "LSTM with two biases": {
+        "memory": {"name": "stack", "width": 2},
+        "controller": {"name": "lstm", "second_bias": True},
+        "readout_size": 3,
+    },
+    "GRU with a deque": {
+        "memory": {"name": "deque", "width": 2}, "controller": "gru", "embedding_size": None,
+    },
+    "Elman network with stacks": {
+        "memory": {"name": "superposition_stack", "count": 2},
+        "controller": {"name": "elman", "activation": "sigmoid", "bias": False},
+        "embedding_size": None, "output_bias": False,
+    },
+    "feed-forward network with a tape": {
+        "memory": {
+            "name": "turing_tape", "slots": 5, "width": 3, "variant": "deleu2016", "shift": "zero",
+            "writes_first": True,
+        },
+        "controller": {
+            "name": "elman", "activation": "relu", "recurrent": False, "second_bias": True,
+        },
+        "embedding_size": None, "input_bits": 2,
+    },
+    "LSTM that only reads while it answers": {
+        "memory": {"name": "lie_access", "width": 3, "initial": "learned"},
+        "learn_initial_state": True, "map_initial_state": True, "read_only_token": 1,
+    },
+    "tanh network with a tape that is learned": {
+        "memory": {
+            "name": "turing_tape", "slots": 5, "width": 3, "initial_cells": "learned",
+            "initial_weights": "learned",
+        },
+        "controller": "elman",
+    },
+    "two LSTM layers": {
+        "memory": "none", "controller": {"name": "lstm", "num_layers": 2},
+        "learn_initial_state": True,
+    },
+    "GRU alone": {"memory": "none", "controller": "gru"},
+}  # fmt: skip
+
+
+def memory_of(part: dict[str, Any]) -> Memory[Any, Any]:
+    return make_memory(part, 4)
+
+
+def drawn_instructions(memory: Memory[Any, Any], seed: int) -> dict[str, torch.Tensor]:
+    """Instructions in the ranges of their heads, [T, ...] each."""
+    generator = torch.Generator().manual_seed(seed)
+    return {
+        head.name: ACTIVATIONS[head.activation](
+            1.5 * torch.randn(STEPS, *head.shape, generator=generator, dtype=torch.float64)
+        )
+        for head in memory.heads
+    }
+
+
+def memory_results(
+    memory: Memory[Any, Any], initial: dict[str, Any], instructions: dict[str, Any]
+) -> dict[str, Any]:
+    """Readings [T, R] and the fields of the last state, flat."""
+    state = memory.State(*(_batch_of_one(numbers) for numbers in initial.values()))
+    told = memory.Instruction(*(_batch_of_one(numbers) for numbers in instructions.values()))
+    readings, last = memory.unroll(told, state, backend="reference")
+    fields = {
+        field.name: tensor.flatten().tolist()
+        for field, tensor in zip(memory.state_fields, last, strict=True)
+    }
+    return {"readings": readings[0].tolist(), "last": fields}
+
+
+def model_logits(model: MemoryModel, tokens: list[int]) -> list[list[float]]:
+    """The logits of each step, in float64."""
+    with torch.no_grad():
+        logits: list[list[float]] = model(torch.tensor([tokens]))[0][0].tolist()
+    return logits
+
+
+def model_of(options: dict[str, Any], seed: int) -> MemoryModel:
+    torch.manual_seed(seed)
+    model = MemoryModel(**{**_SIZES, **options}, backend="reference")
+    return model.double().requires_grad_(False)
+
+
+def memory_case(name: str, part: dict[str, Any], seed: int) -> dict[str, Any]:
+    memory = memory_of(part)
+    torch.manual_seed(seed)
+    state = memory.initial_state(1, torch.float64)
+    shapes, initial = {}, {}
+    for field, tensor in zip(memory.state_fields, state, strict=True):
+        shapes[field.name], initial[field.name] = list(tensor[0].shape), tensor[0].tolist()
+    told = {key: value.tolist() for key, value in drawn_instructions(memory, seed).items()}
+    own = {key: np.reshape(numbers, shapes[key]) for key, numbers in initial.items()}
+    return {
+        "name": name,
+        "part": part,
+        "memory": memory_data(memory),
+        "shapes": shapes,
+        "initial": initial,
+        "instructions": told,
+        **memory_results(memory, own, told),
+    }
+
+
+def model_case(name: str, options: dict[str, Any], seed: int) -> dict[str, Any]:
+    model = model_of(options, seed)
+    tokens = [0, 3, 2, 4, 3, 1, 1, 1]
+    return {
+        "name": name,
+        "options": options,
+        "model": model_data(model),
+        "weights": packed(model_tensors(model), "float64"),
+        "tokens": tokens,
+        "logits": model_logits(model, tokens),
+    }
+
+
+def write() -> None:
+    memories = [memory_case(*case, seed) for seed, case in enumerate(MEMORIES.items())]
+    models = [model_case(*case, seed) for seed, case in enumerate(MODELS.items())]
+    for name, cases in (("memories", memories), ("models", models)):
+        text = "[\n" + ",\n".join(json.dumps(case) for case in cases) + "\n]\n"
+        (FOLDER / f"{name}.json").write_text(text, encoding="utf-8")
+
+
+def _batch_of_one(numbers: Any) -> torch.Tensor:
+    return torch.tensor(np.asarray(numbers), dtype=torch.float64).unsqueeze(0)
+
+
+if __name__ == "__main__":
+    write()

@@ -1,0 +1,230 @@
+"""Traces of version 2: what is replayed from instructions is what the memory did."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import unbounded as ub
+from tests.explorer.vectors import MEMORIES, memory_of
+from unbounded.errors import CheckpointError, ChoiceError, ConfigError, StorageError
+from unbounded.experiments.run.traces import trace_of, write_trace
+from unbounded.layers.packed import packed, unpacked
+from unbounded.layers.trace_json import (
+    RunTrace,
+    load_run_trace,
+    replayed,
+    save_run_trace,
+    trace_text,
+)
+from unbounded.machines import MACHINES
+from unbounded.memories.as_data import KINDS, has_name, memory_data, memory_from_data
+from unbounded.memories.lie_groups import Group
+from unbounded.memories.register import Register
+from unbounded.models.memory_model import MemoryModel
+from unbounded.models.run_trace import run_trace
+from unbounded.tasks import Batch, LengthRange, Task, make_task
+
+
+def model_for(task: Task, **options: Any) -> MemoryModel:
+    torch.manual_seed(1)
+    sizes = {"inputs": len(task.input_vocabulary), "outputs": len(task.output_vocabulary)}
+    return MemoryModel(**sizes, **{"hidden_size": 12, "embedding_size": 4, **options})
+
+
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "stack": ("copy", {"memory": {"name": "stack", "width": 6}}),
+    "queue": ("anbn", {"memory": {"name": "queue", "width": 6}}),
+    "deque": ("dyck", {"memory": {"name": "deque", "width": 6}}),
+    "superposition_stack": ("memorization", {"memory": {"name": "superposition_stack"}}),
+    "superposition_list": ("anbn", {"memory": {"name": "superposition_list", "count": 3}}),
+    "turing_tape": (
+        "dyck",
+        {
+            "memory": {
+                "name": "turing_tape", "slots": 9, "width": 4, "shift": "zero",
+                "variant": "deleu2016", "writes_first": True,
+            },
+        },
+    ),
+    "lie_access": (
+        "answer_copy",
+        {"memory": {"name": "lie_access", "width": 5, "initial": "learned"}, "read_only_token": 1},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_replayed_is_what_was_done(kind: str, tmp_path: Path) -> None:
+    name, options = CASES[kind]
+    task = make_task(name)
+    model = model_for(task, **options)
+    batch = task.short_example(0)
+    path = write_trace(model, task, batch, tmp_path / "traces" / "example")
+    assert path == tmp_path / "traces" / "example.json"
+    done, again = trace_of(model, task, batch), ub.load_trace(path)
+    assert done is not None
+    assert again.memory == done.memory
+    assert again.symbols == done.symbols
+    assert set(again.arrays) == set(done.arrays)
+    for field, array in done.arrays.items():
+        torch.testing.assert_close(again.arrays[field], array, rtol=1e-4, atol=1e-5, msg=field)
+
+
+def test_what_was_said_beside_what_is_right() -> None:
+    task = make_task("copy", symbols=4)
+    model = MACHINES["copy"](symbols=4)
+    batch = task.batch(0, "test", 0, 1, LengthRange(3, 3))
+    trace = run_trace(model, task, batch)
+    assert trace is not None
+    source = trace.symbols[1:4]
+    assert trace.symbols == ["<s>", *source, "|||", *source]
+    assert trace.said[4:] == [*source, "</s>"]
+    assert trace.wanted == [None] * 4 + [*source, "</s>"]
+    assert trace.right == [None] * 4 + [True] * 4
+    assert min(trace.probability[4:]) > 0.99
+    wrong = batch._replace(targets=torch.zeros_like(batch.targets))
+    told = run_trace(model, task, wrong)
+    assert told is not None
+    assert told.right == [None] * 4 + [False] * 3 + [True]
+
+
+def test_yes_and_no_bits_and_no_memory() -> None:
+    task = make_task("dyck")
+    trace = run_trace(MACHINES["dyck"](), task, task.traced(0)["dyck_word"])
+    assert trace is not None
+    assert (trace.said[-1], trace.wanted[-1], trace.right[-1]) == ("yes", "yes", True)
+    assert trace.heights is not None
+    assert trace.heights[-1] == 0
+    bits = make_task("ntm_copy")
+    options = {"embedding_size": None, "input_bits": bits.data_bits, "memory": "queue"}
+    told = run_trace(model_for(bits, **options), bits, bits.short_example(0))
+    assert told is not None
+    assert set("".join(told.said)) <= {"0", "1"}
+    copy = make_task("copy", symbols=4)
+    assert run_trace(model_for(copy, memory="none"), copy, copy.short_example(0)) is None
+
+
+def test_a_trace_of_500_steps_is_small(tmp_path: Path) -> None:
+    """The paper's widths: values give way to shorter encodings, strengths do not."""
+    task = make_task("copy")
+    batch = task.batch(0, "test", 0, 1, LengthRange(249, 249))
+    for kind in ("queue", "deque"):
+        model = model_for(task, hidden_size=32, memory={"name": kind, "width": 256})
+        path = write_trace(model, task, batch, tmp_path / kind)
+        assert path is not None
+        assert path.stat().st_size < 500_000
+        trace, done = load_run_trace(path), trace_of(model, task, batch)
+        assert done is not None
+        assert len(trace.symbols) == 500
+        torch.testing.assert_close(replayed(trace).arrays["strengths"], done.arrays["strengths"])
+        for name, told in trace.instructions.items():
+            worst = float((told - done.arrays[f"instruction.{name}"][0]).abs().max())
+            assert worst < 5e-3, name
+
+
+@pytest.mark.parametrize("part", MEMORIES.values(), ids=MEMORIES)
+def test_a_memory_from_its_data(part: dict[str, Any]) -> None:
+    memory = memory_of(part)
+    data = json.loads(json.dumps(memory_data(memory)))
+    assert memory_data(memory_from_data(data)) == data
+
+
+class Own(Group):
+    """A group that has no name in data."""
+
+    name, key_size, action_size = "own", 1, 1
+    identity = origin = (0.0,)
+
+    def act(self, action: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+        return key + action
+
+
+def test_a_memory_without_a_name(tmp_path: Path) -> None:
+    for memory in (Register(3), ub.LieAccessMemory(group=Own())):
+        assert not has_name(memory)
+    with pytest.raises(ConfigError, match=r"expected one of stack, .*, got a Register"):
+        memory_data(Register(3))
+    with pytest.raises(ConfigError, match=r"expected a group of translation, .*, got 'own'"):
+        memory_data(ub.LieAccessMemory(group=Own()))
+    task = make_task("copy", symbols=4)
+    model = model_for(task, memory={"name": "unbounded.memories.register.Register"})
+    path = write_trace(model, task, task.short_example(0), tmp_path / "own")
+    assert path == tmp_path / "own.safetensors"
+    assert ub.load_trace(path).memory == "Register"
+
+
+def test_data_of_no_memory() -> None:
+    with pytest.raises(ConfigError, match=r"expected a kind of stack, .*, got 'shelf'"):
+        memory_from_data({"kind": "shelf", "options": {}})
+    with pytest.raises(ConfigError, match=r"memory stack: .*width"):
+        memory_from_data({"kind": "stack", "options": {"width": -1}})
+
+
+@pytest.mark.parametrize(("encoding", "apart"), [("float32", 0), ("float16", 1e-3), ("int8", 8e-3)])
+def test_numbers_as_text(encoding: str, apart: float) -> None:
+    tensor = torch.linspace(-2, 2, 12).reshape(3, 4)
+    block = json.loads(json.dumps(packed(tensor, encoding)))
+    torch.testing.assert_close(unpacked("x", block), tensor, rtol=0, atol=2 * apart)
+    assert unpacked("none", packed(torch.zeros(0, 3), encoding)).shape == (0, 3)
+    with pytest.raises(CheckpointError, match="x is no block of numbers"):
+        unpacked("x", {**block, "shape": [5]})
+    with pytest.raises(ChoiceError, match="unknown encoding 'int4'"):
+        packed(tensor, "int4")
+
+
+FAULTS = {
+    "version 3": ({"version": 3}, "expected a trace of format unbounded-trace version 2"),
+    "few said": ({"said": []}, "said: expected 8 entries of str"),
+    "no chance": ({"probability": [None] * 8}, "probability: expected 8 entries of float"),
+    "heights": ({"heights": [0.5] * 8}, "heights: expected 8 integers or null"),
+    "no memory": ({"memory": {"kind": "shelf"}}, "expected a kind of stack"),
+    "no instructions": ({"instructions": {}}, "instructions: expected"),
+    "no beginning": ({"initial": {}}, "initial: expected values, strengths"),
+    "damaged": (
+        {"initial": {"values": {"encoding": "float32", "shape": [1], "data": "%"}}},
+        "initial.values is no block of numbers",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_is_no_trace(fault: str, tmp_path: Path) -> None:
+    task = make_task("copy", symbols=4)
+    batch = task.batch(0, "test", 0, 1, LengthRange(3, 3))
+    trace = run_trace(MACHINES["copy"](symbols=4), task, batch)
+    assert trace is not None
+    change, message = FAULTS[fault]
+    path = tmp_path / "bad.json"
+    path.write_text(json.dumps({**json.loads(trace_text(trace)), **change}))
+    with pytest.raises(CheckpointError, match=r"bad\.json: ") as caught:
+        load_run_trace(path)
+    assert message in str(caught.value)
+
+
+def test_what_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"none\.json: not a readable trace"):
+        load_run_trace(tmp_path / "none.json")
+    (tmp_path / "list.json").write_text("[]")
+    with pytest.raises(CheckpointError, match="got None version None"):
+        load_run_trace(tmp_path / "list.json")
+    task = make_task("copy", symbols=4)
+    trace = run_trace(MACHINES["copy"](symbols=4), task, task.short_example(0))
+    assert isinstance(trace, RunTrace)
+    with pytest.raises(StorageError, match="writing trace"):
+        save_run_trace(tmp_path / "none" / "trace.json", trace)
+
+
+def test_a_batch_is_traced_by_its_first_example() -> None:
+    task = make_task("copy", symbols=4)
+    batch = task.batch(0, "test", 0, 3, LengthRange(2, 5))
+    first = Batch(*(part[:1] for part in batch))
+    model = MACHINES["copy"](symbols=4)
+    both = [run_trace(model, task, each) for each in (batch, first)]
+    assert both[0] is not None
+    assert both[1] is not None
+    assert both[0].symbols == both[1].symbols
