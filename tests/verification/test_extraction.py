@@ -64,11 +64,16 @@ def test_a_golden_machine_is_found_again(name):
 
 
 def test_binary_addition_is_found_with_its_carry():
-    """Two zeros with a carry after a 1 come in sums of eight digits first: a case is missing."""
+    """Two of its four stacks say which digits are there, which an empty one says too.
+
+    Two zeros with a carry after a 1 come in sums of eight digits first: a case is missing.
+    """
     task, model = make_task("binary_addition"), machines.binary_addition()
     found = extract(model, task, budget=1500, lengths=[40])
     assert found.closed
     assert found.machine.states <= 6
+    assert [len(names) for names in found.machine.symbols] == [2, 2]
+    assert found.machine.shape.actions == ("stack 1", "stack 3")
     assert found.listed.equal == found.listed.words
     assert found.drawn[40].left > 0
     assert found.drawn[40].equal + found.drawn[40].left == found.drawn[40].words == 20

@@ -53,7 +53,7 @@ class Classes:
     @property
     def count(self) -> int:
         """How many states and symbols there are."""
-        return max(self.state) + sum(map(max, self.symbol)) + 1 + len(self.symbol)
+        return len(set(self.state)) + sum(len(set(numbers)) for numbers in self.symbol)
 
 
 def refine(seen: Observations, most: int = MOST_CLASSES) -> Classes:
