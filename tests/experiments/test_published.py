@@ -80,7 +80,8 @@ def test_an_unknown_paper_names_the_closest():
 @pytest.mark.parametrize("paper", PAPERS)
 def test_the_committed_table_is_that_of_its_reports(paper, tmp_path):
     results = Path(__file__).resolve().parents[2] / "results" / paper
-    (tmp_path / "reports").symlink_to(results / "reports")
+    for folder in ("reports", "verified"):
+        (tmp_path / folder).symlink_to(results / folder)
     _, written = write_table(load_tier(paper, "laptop"), tmp_path)
     hint = f"write it again: unbounded reproduce {paper} --table-only"
     for path in written:

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from tests.experiments.made_up import TINY, tiny_tier
-from unbounded.errors import ConfigError, RunBusyError
+from unbounded.errors import CheckpointError, ConfigError, RunBusyError
 from unbounded.experiments.run.run_lock import lock
 from unbounded.experiments.tables.reproduce import plan, reproduce
 from unbounded.experiments.trials.worker import EXIT_BUSY, main
@@ -56,6 +56,29 @@ def test_end_to_end_then_nothing_is_left_to_do(tmp_path):
     after = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("metrics.jsonl")}
     assert after == before
     assert "0 of 2 runs to train" in plan(tier, tier.trials, tmp_path / "runs")
+
+
+def test_a_tier_may_have_its_runs_verified(tmp_path):
+    plain, tier = (
+        tiny_tier(seeds=[0], models=["queue"], verify=verify) for verify in (False, True)
+    )
+    call(plain, tmp_path)
+    # What is trained is not trained again, but verified.
+    result, said = call(tier, tmp_path)
+    assert result.failed == ()
+    assert "0 of 1 runs were finished before" in said
+    name = tier.trials[0].name
+    found = json.loads((tmp_path / "out" / "verified" / f"{name}.json").read_text())
+    right = sum(row["right"] for row in found["rows"] if row["how"] == "every")
+    assert f"| Copy, Queue-LSTM | 0 | 1:12, 2 symbols | {right} of 8190 | " in result.table
+    assert '"certainty" that of\nthe least decided decision' in result.table
+    again, said = call(tier, tmp_path)
+    assert "1 of 1 runs were finished before" in said
+    assert again.table == result.table
+    (tmp_path / "out" / "verified" / f"{name}.json").write_text("{}")
+    (tmp_path / "runs" / name / "verification-model.json").write_text("[]")
+    with pytest.raises(CheckpointError, match="is no verification of version 1"):
+        call(tier, tmp_path)
 
 
 def test_a_failing_trial_is_shown_with_its_log_and_the_others_go_on(tmp_path):

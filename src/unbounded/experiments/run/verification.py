@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import Task, TransductionTask
 from unbounded.training.files import json_text, write_text
 from unbounded.verification import Finding, VerifyOptions, findings_of, report_of
+from unbounded.verification.report import FORMAT, VERSION
 from unbounded.verification.verify import Look
 
 
@@ -40,6 +42,32 @@ def finished_run(
         rounded = (folder / "model-rounded").is_dir()
     model, source = load_model(folder, rounded)
     return config, build_task(config), model.eval(), source
+
+
+def verification_of(folder: Path) -> dict[str, Any] | None:
+    """The report of a verification of a run's model, the hardened one where there is one, or None.
+
+    Raises:
+        CheckpointError: the file is no such report.
+    """
+    source = "model-rounded" if (folder / "model-rounded").is_dir() else "model"
+    path = folder / f"verification-{source}.json"
+    return read_verification(path) if path.is_file() else None
+
+
+def read_verification(path: Path) -> dict[str, Any]:
+    """The report of a verification.
+
+    Raises:
+        CheckpointError: the file is no such report.
+    """
+    try:
+        data: Any = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path} is no verification: {error}") from error
+    if not isinstance(data, dict) or (data.get("format"), data.get("version")) != (FORMAT, VERSION):
+        raise CheckpointError(f"{path} is no verification of version {VERSION}")
+    return data
 
 
 def verify_run(

@@ -15,7 +15,8 @@ from unbounded.experiments.tables.published import Published, published
 from unbounded.experiments.tables.results import Summary, copy_report, read_results
 from unbounded.experiments.tables.table import table_markdown
 from unbounded.experiments.tables.table_data import Cells, summaries, table_json
-from unbounded.experiments.trials.pool import Outcome, run_trials
+from unbounded.experiments.tables.verified import read_verified
+from unbounded.experiments.trials.pool import WORKER, Outcome, run_trials
 from unbounded.experiments.trials.tiers import Tier, Trial
 from unbounded.experiments.trials.watching import watching
 from unbounded.figures import draw_convergence, draw_lengths, draw_matrix
@@ -81,14 +82,15 @@ def reproduce(
     failed: list[Outcome] = []
     # Two phases of one run are two trials of the table and one to train.
     own = list({trial.name: trial for trial in trials}.values())
-    waiting = [trial for trial in own if not copy_report(trial, runs, out)]
+    waiting = [trial for trial in own if not copy_report(trial, runs, out, verified=tier.verify)]
     say(f"{len(own) - len(waiting)} of {len(own)} runs were finished before")
 
     with watching(len(own), len(own) - len(waiting), runs, say) as watch:
 
         def ended(outcome: Outcome) -> None:
             name, minutes = outcome.trial.name, outcome.seconds / 60
-            if outcome.exit_code == 0 and copy_report(outcome.trial, runs, out):
+            done = outcome.exit_code == 0
+            if done and copy_report(outcome.trial, runs, out, verified=tier.verify):
                 watch.done(f"finished {name} in {minutes:.1f} minutes")
                 write_table(tier, out)
             else:
@@ -96,7 +98,8 @@ def reproduce(
                 watch.done(_failure(outcome))
 
         try:
-            run_trials(waiting, runs, jobs, watch=watch.look, ended=ended)
+            command = (*WORKER, "--verify") if tier.verify else WORKER
+            run_trials(waiting, runs, jobs, watch=watch.look, ended=ended, command=command)
         finally:
             table, written = write_table(tier, out)
     written += draw_tasks(tier, out)
@@ -115,7 +118,7 @@ def write_table(tier: Tier, out: Path) -> tuple[str, list[Path]]:
         out.mkdir(parents=True, exist_ok=True)
     cells = summaries(tier, read_results(tier.trials, out))
     values = published(tier.paper)
-    text = table_markdown(tier, values, cells)
+    text = table_markdown(tier, values, cells, read_verified(tier, out) if tier.verify else None)
     write_text(out / "table.md", text)
     data = table_json(tier, values, cells)
     write_text(out / "table.json", json_text(data, indent=2) + "\n")

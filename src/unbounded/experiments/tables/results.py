@@ -12,6 +12,7 @@ from unbounded.errors import CheckpointError
 from unbounded.evaluation.scorings import scoring_of
 from unbounded.experiments.config.schema import config_hash, from_dict
 from unbounded.experiments.run.folder import folder_of, load_report
+from unbounded.experiments.run.verification import verification_of
 from unbounded.experiments.tables.measures import Measures, measures
 from unbounded.experiments.trials.tiers import Trial
 from unbounded.figures.curves import Curves, read_curves
@@ -83,8 +84,11 @@ class Summary:
         return None if None in found else sum(map(bool, found))
 
 
-def copy_report(trial: Trial, runs: Path, out: Path) -> bool:
+def copy_report(trial: Trial, runs: Path, out: Path, *, verified: bool = False) -> bool:
     """Copy a finished trial's report and curves to `out/reports`; False when it is not finished.
+
+    With `verified` it is finished when it is verified too; what came of that goes to
+    `out/verified`.
 
     Raises:
         CheckpointError: the report cannot be read; the message names the file.
@@ -93,6 +97,13 @@ def copy_report(trial: Trial, runs: Path, out: Path) -> bool:
     path = folder_of(runs, trial.config) / "report.json"
     if not path.is_file():
         return False
+    found = verification_of(path.parent) if verified else None
+    if verified:
+        if found is None:
+            return False
+        with storage_faults(out / "verified", "making folder"):
+            (out / "verified").mkdir(parents=True, exist_ok=True)
+        write_text(out / "verified" / f"{trial.name}.json", json_text(found, indent=None) + "\n")
     report = load_report(path)
     # Where the corpus lay says nothing to anybody else.
     report["config"]["machine"].pop("data", None)

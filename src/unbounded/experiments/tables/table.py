@@ -19,6 +19,7 @@ from unbounded.experiments.tables.table_data import (
     median_minutes,
     progress,
 )
+from unbounded.experiments.tables.verified import Verified, verified_grid
 from unbounded.experiments.trials.tiers import Tier
 
 NOT_RUN = "not run"
@@ -31,8 +32,10 @@ batches and minutes (one thread), as medians.{more} Nothing was chosen by a numb
 split."""
 
 
-def table_markdown(tier: Tier, published: Published, cells: Cells) -> str:
-    """The table as text that a browser of repositories shows."""
+def table_markdown(
+    tier: Tier, published: Published, cells: Cells, verified: Verified | None = None
+) -> str:
+    """The table as text that a browser of repositories shows; below it what was verified."""
     finished, trials = progress(tier, cells)
     parts = [
         f"# {tier.paper}, tier {tier.name}",
@@ -55,7 +58,10 @@ def table_markdown(tier: Tier, published: Published, cells: Cells) -> str:
         for each in published.contradictions
     ]
     notes += [f"* {note}" for note in published.notes]
-    parts += ["\n".join(notes), "## Every run"]
+    parts += ["\n".join(notes)]
+    if verified is not None:
+        parts += ["## Verified", verified_grid(verified, published)]
+    parts += ["## Every run"]
     runs = [run for summary in cells.values() if summary for run in summary.runs]
     scorings = dict.fromkeys(run.measures.scoring for run in runs)
     parts += [_runs_grid(name, runs, published) for name in scorings]

@@ -63,12 +63,14 @@ class Tier:
         paper, name: which tier this is.
         about: what it leaves out, in a line.
         trials: every run of it.
+        verify: whether a run is verified when it is trained.
     """
 
     paper: str
     name: str
     about: str
     trials: tuple[Trial, ...]
+    verify: bool = False
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -103,8 +105,8 @@ def make_tier(paper: str, name: str, data: dict[str, Any], corpus: str | None = 
         data: about, tasks, models, seeds; optionally hidden_sizes, layers, learning_rates,
             batches, preset, protocol, any of PARTS, and cells (a pattern such as "copy/queue" or
             "*/queue" -> the lists, batches and PARTS for the cells that it fits, the last one
-            last), skip (patterns of cells that are left out) and needs_data (tasks that need a
-            corpus).
+            last), skip (patterns of cells that are left out), needs_data (tasks that need a
+            corpus) and verify.
         corpus: folder of a corpus.
     Raises:
         ConfigError: a cell is not of the tier, or a field is missing or unknown; all faults
@@ -119,7 +121,7 @@ def make_tier(paper: str, name: str, data: dict[str, Any], corpus: str | None = 
     tasks, chosen = data.get("tasks", []), data.get("models", [])
     cells = {f"{task}/{model}" for task, model in product(tasks, chosen)}
     known = {*_GRIDS, *PARTS, "seeds", "batches"}
-    named = {*known, "about", "tasks", "models", "cells", "skip", "needs_data", "preset"}
+    named = {*known, "about", "tasks", "models", "cells", "skip", "needs_data", "preset", "verify"}
     faults += [
         f"tier {name!r}: unknown field {each!r}"
         for each in data
@@ -158,7 +160,7 @@ def make_tier(paper: str, name: str, data: dict[str, Any], corpus: str | None = 
         phase = models[model].phase
         lacks = needs and corpus is None
         trials += [Trial(task, model, each, phase, lacks) for each in _grid(base, lists)]
-    return Tier(paper, name, data["about"], tuple(trials))
+    return Tier(paper, name, data["about"], tuple(trials), bool(data.get("verify", False)))
 
 
 def select(tier: Tier, only: str | None) -> tuple[Trial, ...]:

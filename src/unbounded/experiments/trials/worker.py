@@ -1,4 +1,4 @@
-"""One trial in a process of its own: `python -m ...worker [--overwrite] CONFIG.json RUNS`."""
+"""One trial in a process of its own: `python -m ...worker [OPTIONS] CONFIG.json RUNS`."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ _PARENT_LOOK_S = 1.0
 def main(arguments: list[str]) -> int:
     """Train the config in a file under the folder of runs, the two last arguments, or go on.
 
-    With "--overwrite" before them the run is trained anew; every other word before them is a module
-    of the user's own that is imported.
+    With "--overwrite" before them the run is trained anew, with "--verify" it is verified after
+    that, if it was not; every other word before them is a module of the user's own that is
+    imported.
 
     Returns:
         0 when the run is finished, 1 when it failed, 4 when another process trains it, 128 + the
@@ -39,11 +40,13 @@ def main(arguments: list[str]) -> int:
     from unbounded.experiments.run.run import train_run
 
     for module in options:
-        if module != "--overwrite":
+        if not module.startswith("--"):
             importlib.import_module(module)
 
     try:
-        train_run(config, root=Path(runs), resume=not overwrite, overwrite=overwrite)
+        result = train_run(config, root=Path(runs), resume=not overwrite, overwrite=overwrite)
+        if "--verify" in options:
+            _verify(result.folder)
     except Interrupted as interrupted:
         return interrupted.exit_code
     except RunBusyError as error:
@@ -53,6 +56,16 @@ def main(arguments: list[str]) -> int:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return EXIT_FAILED
     return 0
+
+
+def _verify(folder: Path) -> None:
+    from unbounded.experiments.run.verification import verification_of, verify_run
+    from unbounded.training.signals import stop_requests
+    from unbounded.verification import VerifyOptions
+
+    if verification_of(folder) is None:
+        with stop_requests() as request:
+            verify_run(folder, VerifyOptions(), look=lambda name, share: request.check())
 
 
 def _stop_with_parent() -> None:
