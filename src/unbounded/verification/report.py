@@ -141,7 +141,10 @@ def _extrapolated(report: Mapping[str, Any]) -> Iterator[str]:
     came = report["first_error"]
     outcome = f"right up to {report['right_up_to']}"
     if came is not None:
-        yield f"the first error from the lengths of training on comes at length {came}"
+        yield (
+            "the first error, of the lengths looked at from those of training on, comes at "
+            f"length {came}"
+        )
         outcome = f"it comes at {came}"
     for name, from_what in (("from_half", "the shorter half of"), ("predicted", "all")):
         part = report[name]
