@@ -46,7 +46,7 @@ def extracted(name, **options):
     task = make_task(name, **given)
     alphabet = given.get("symbols", 2)
     model = machines.MACHINES[name](**given)
-    return task, model, extract(model, task, symbols=alphabet, budget=2500, **options)
+    return task, model, extract(model, task, symbols=alphabet, budget=1500, **options)
 
 
 @pytest.mark.parametrize("name", CASES)

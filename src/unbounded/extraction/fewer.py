@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from unbounded.extraction.classes import Classes
 from unbounded.extraction.merging import merge_states
 from unbounded.extraction.observation import Node, Observations
-from unbounded.extraction.refinement import Classes, refine
+from unbounded.extraction.refinement import refine
 
 
 def with_fewest(seen: Observations, classes: Classes) -> tuple[Observations, Classes]:
