@@ -29,7 +29,15 @@ def test_a_margin_that_falls_on_a_scale_ends_where_it_is_said(scale):
     found = trend_of(LENGTHS, margins)
     assert found.scale == scale
     assert found.reaches_zero == pytest.approx(end, rel=0.05)
-    assert found.lengths == (4, 64)
+    assert found.lengths[1] == 64
+
+
+def test_a_margin_that_falls_at_last_alone_is_followed_from_there():
+    """As those of an LSTM that counts: they rise to the lengths of training, and fall beyond."""
+    margins = [min(n, 20 + (20 - n) / 4) for n in LENGTHS]
+    found = trend_of(LENGTHS, margins)
+    assert found.lengths == (36, 64)
+    assert found.reaches_zero == pytest.approx(100, rel=0.01)
 
 
 @pytest.mark.parametrize(
@@ -57,8 +65,16 @@ def test_what_is_wrong_below_the_lengths_of_training_is_no_end():
     ]
     found = predict(findings, shortest=4)
     assert (found["right_up_to"], found["first_error"]) == (29, None)
+    assert list(found["predicted"]["trends"]) == ["answers"]
     assert found["predicted"]["first_error"] == pytest.approx(100, abs=2)
     assert found["predicted"]["by"] == "answers"
+
+
+def test_readings_that_are_not_meant_to_be_whole_predict_nothing():
+    findings = [Finding(n, True, 1, 1, 3.0, 0.8 - n / 99, n / 99, None) for n in range(1, 25)]
+    found = predict(findings, shortest=1)
+    assert list(found["predicted"]["trends"]) == ["answers"]
+    assert found["predicted"]["first_error"] is None
 
 
 @pytest.mark.parametrize("head", ["push", "pop"])

@@ -9,6 +9,7 @@ from torch import nn
 
 from unbounded.errors import ConfigError
 from unbounded.extraction.equivalence import Agreement, agreement
+from unbounded.extraction.fewer import with_fewest
 from unbounded.extraction.machine import Machine, machine_of
 from unbounded.extraction.memories import shape_of
 from unbounded.extraction.merging import merge_states
@@ -87,7 +88,7 @@ def extract(
     look("running the words", 0.0)
     seen = observe(model, words)
     look("finding states and symbols", 0.2)
-    classes = merge_states(seen, refine(seen))
+    seen, classes = with_fewest(seen, merge_states(seen, refine(seen)))
     machine = machine_of(seen, classes, input_names(task), output_names(task))
     look("comparing", 0.6)
     listed = agreement(machine, model, words)

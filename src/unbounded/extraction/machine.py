@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from unbounded.extraction.classes import Classes, key_of, outcome_of, usual_of
 from unbounded.extraction.memories import Shape
 from unbounded.extraction.observation import Observations
-from unbounded.extraction.refinement import Classes, key_of, outcome_of, usual_of
 
 
 class Step(NamedTuple):

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable
 
+from unbounded.extraction.classes import Classes, Key, differs, key_of, outcome_of, usual_of
 from unbounded.extraction.observation import Observations
-from unbounded.extraction.refinement import Classes, Key, differs, key_of, outcome_of, usual_of
 
 Outcome = tuple[Hashable, ...]
 #: Of more states not every two are tried.

@@ -19,7 +19,7 @@ _BEHIND = 4
 def listed_words(task: Task, symbols: int, budget: int) -> tuple[Batch, int]:
     """Every word up to a length.
 
-    Of streams also every two sequences of small n, one behind the other.
+    Of streams also every two sequences of small n, one behind the other, where there is room.
 
     Args:
         task: with a rule.
@@ -44,7 +44,10 @@ def listed_words(task: Task, symbols: int, budget: int) -> tuple[Batch, int]:
         total += int(part.lengths.sum())
         parts.append(part)
         if isinstance(task, StreamTask) and length <= _BEHIND:
-            parts.append(_pairs(task, length))
+            both = _pairs(task, length)
+            if total + int(both.lengths.sum()) <= budget:
+                total += int(both.lengths.sum())
+                parts.append(both)
     if not parts:
         raise ConfigError(
             [f"task {task.name!r}: its words cannot be listed within {budget} symbols; give more"]

@@ -15,6 +15,8 @@ _DISTANCES: Final[dict[str, Callable[[Finding], float | None]]] = {
     "decisions": lambda found: None if found.certainty is None else found.certainty - 0.5,
     "readings": lambda found: None if found.displaced is None else 0.5 - found.displaced,
 }
+#: Decisions that are surer than this wherever all is right are meant to be whole.
+MEANT_WHOLE: Final = 0.9
 
 
 def predict(findings: Sequence[Finding], shortest: int) -> dict[str, Any]:
@@ -46,10 +48,14 @@ def predict(findings: Sequence[Finding], shortest: int) -> dict[str, Any]:
 
 def _from(findings: Sequence[Finding]) -> dict[str, Any]:
     trends: dict[str, Trend] = {}
+    # A network that never decides wholly does not err when it decides a little less.
+    whole = all((found.certainty or 0) >= MEANT_WHOLE for found in findings)
     for name, distance in _DISTANCES.items():
         points = [
             (found.length, value) for found in findings if (value := distance(found)) is not None
         ]
+        if any(value <= 0 for _, value in points) or (name != "answers" and not whole):
+            continue
         trend = trend_of([length for length, _ in points], [value for _, value in points])
         if trend is not None:
             trends[name] = trend

@@ -107,13 +107,14 @@ def _text(chosen: Any, rows: Sequence[Mapping[str, Any]], name: str, form: str) 
 def _proven(report: Mapping[str, Any]) -> Iterator[str]:
     over = report.get("alphabet")
     symbols = "" if not over else f" over the symbols {' '.join(over)}"
-    for part in report["proven"]:
-        yield (
-            f"proven by enumeration: all {part['count']} sequences of length "
-            f"{part['lengths']}{symbols} are right"
-        )
-    if not report["proven"]:
+    parts = report["proven"]
+    if not parts:
         yield "proven by enumeration: no length"
+        return
+    count = sum(part["count"] for part in parts)
+    lengths = ", ".join(part["lengths"] for part in parts)
+    one, are = ("the one sequence", "is") if count == 1 else (f"all {count} sequences", "are")
+    yield f"proven by enumeration: {one} of length {lengths}{symbols} {are} right"
 
 
 def _sampled(drawn: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -138,17 +139,23 @@ def _wrong(report: Mapping[str, Any]) -> Iterator[str]:
 
 def _extrapolated(report: Mapping[str, Any]) -> Iterator[str]:
     came = report["first_error"]
+    outcome = f"right up to {report['right_up_to']}"
     if came is not None:
-        yield f"the first error from the lengths of training on comes at length {came}"
+        yield (
+            "the first error, of the lengths looked at from those of training on, comes at "
+            f"length {came}"
+        )
+        outcome = f"it comes at {came}"
     for name, from_what in (("from_half", "the shorter half of"), ("predicted", "all")):
         part = report[name]
-        trends = part["trends"]
-        if not trends or (name == "predicted" and came is not None):
+        if not part["trends"]:
+            yield f"extrapolated from {from_what} the lengths that are right: nothing, they are few"
             continue
-        longest = max(trend["lengths"][1] for trend in trends.values())
+        longest = max(trend["lengths"][1] for trend in part["trends"].values())
         when = "no margin goes to 0"
         if part["first_error"] is not None:
             when = f"the first error near length {part['first_error']}: {_FAILS[part['by']]}"
-        if name == "from_half":
-            when += f" (right up to {report['right_up_to']})"
-        yield (f"extrapolated from {from_what} the lengths that are right, up to {longest}: {when}")
+        yield (
+            f"extrapolated from {from_what} the lengths that are right, up to {longest}: {when} "
+            f"({outcome})"
+        )

@@ -5,9 +5,11 @@ pairs: Theil 1950, Sen 1968). On which scale of the lengths it is a line depends
 What a strength of 0.999 leaves of a row adds up with each step, so that margins fall with the
 length itself; where such rests have either sign they add up with its square root, and so does the
 width of a mixture, under which a margin falls with 1 over the square root and need not end; what
-a controller forgets goes with the logarithm. So a line is laid on each of these scales through the
-shorter half of the lengths, and the scale whose line comes nearest to the longer half is taken,
-unless its line through all of them is 0 where there was no error.
+a controller forgets goes with the logarithm. And a margin may rise at
+first, while a network comes to the lengths that it knows. So a line is laid on each of these
+scales, through all lengths and through the longer half of them, each time without the last third;
+which comes nearest to that third is laid again with it, unless it then is 0 where there was no
+error.
 """
 
 from __future__ import annotations
@@ -65,18 +67,25 @@ def trend_of(lengths: Sequence[int], margins: Sequence[float]) -> Trend | None:
         return None
     kept = np.unique(np.linspace(0, len(lengths) - 1, _MOST).round().astype(int))
     points = [(int(lengths[place]), float(margins[place])) for place in kept]
-    half = max(len(points) // 2, 2)
+    known = points[: max(2, len(points) - len(points) // 3)]
 
-    def distance(scale: str) -> float:
+    def distance(way: tuple[str, bool]) -> float:
+        scale, recent = way
         to = SCALES[scale][0]
-        slope, start, _ = _line(points[:half], to)
-        return float(np.median([abs(start + slope * to(n) - m) for n, m in points[half:]]))
+        slope, start, _ = _line(_part(known, recent), to)
+        return float(np.median([abs(start + slope * to(n) - m) for n, m in points[len(known) :]]))
 
-    trends = [_on_scale(scale, points) for scale in sorted(SCALES, key=distance)]
+    ways = sorted(((scale, recent) for scale in SCALES for recent in (False, True)), key=distance)
+    trends = [_on_scale(scale, _part(points, recent)) for scale, recent in ways]
     # A line that is 0 where nothing went wrong is not how it goes on.
     last = lengths[-1]
     possible = [t for t in trends if t.reaches_zero is None or t.reaches_zero > last]
     return possible[0] if possible else trends[0]
+
+
+def _part(points: list[tuple[int, float]], recent: bool) -> list[tuple[int, float]]:
+    """All points, or the longer half of them."""
+    return points[-max(LEAST, len(points) // 2) :] if recent else points
 
 
 def _on_scale(scale: str, points: Sequence[tuple[int, float]]) -> Trend:

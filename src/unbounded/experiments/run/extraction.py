@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from unbounded.errors import CheckpointError
 from unbounded.evaluation.provenance import provenance
 from unbounded.evaluation.report import aligned
 from unbounded.experiments.config.schema import model_name
 from unbounded.experiments.run.plan import plan
-from unbounded.experiments.run.verification import finished_run
+from unbounded.experiments.run.verification import finished_run, read_verification
 from unbounded.extraction import (
     Agreement,
     Extraction,
@@ -111,17 +109,12 @@ def verified_lengths(path: Path) -> list[int]:
     """
     if not path.is_file():
         return []
-    try:
-        report = json.loads(path.read_text(encoding="utf-8"))
-        right = {
-            int(row["length"])
-            for row in report["rows"]
-            if row["right"] == row["count"] and row["length"] <= _LONGEST
-        }
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        raise CheckpointError(
-            f"{path} is no verification ({error}); `unbounded verify` makes it again"
-        ) from error
+    rows = read_verification(path)["rows"]
+    right = {
+        int(row["length"])
+        for row in rows
+        if row["right"] == row["count"] and row["length"] <= _LONGEST
+    }
     return sorted(right)[-2:]
 
 
