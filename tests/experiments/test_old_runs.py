@@ -107,7 +107,8 @@ def test_an_upgraded_report_says_what_its_rows_are() -> None:
         assert from_dict(to_dict(config)) == config
         if report["scoring"] == "sequences":
             asked = len(config.evaluation.lengths or "123")
-            assert roles == ["train", "test", "longer"][:asked]
+            far = len(config.evaluation.multiples or ())
+            assert roles == ["train", "test", "longer"][:asked] + far * ["longer"]
 
 
 def test_a_report_of_another_form_is_named(tmp_path: Path) -> None:

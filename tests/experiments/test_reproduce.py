@@ -11,9 +11,13 @@ import pytest
 
 from tests.experiments.made_up import TINY, tiny_tier
 from unbounded.errors import CheckpointError, ConfigError, RunBusyError
+from unbounded.experiments.run.run import train_run
 from unbounded.experiments.run.run_lock import lock
+from unbounded.experiments.tables import reproduce as module
 from unbounded.experiments.tables.reproduce import plan, reproduce
-from unbounded.experiments.trials.worker import EXIT_BUSY, main
+from unbounded.experiments.trials.pool import Outcome
+from unbounded.experiments.trials.worker import EXIT_BUSY, _verify, main
+from unbounded.verification import VerifyOptions
 
 
 def call(tier, folder, **options):
@@ -58,25 +62,32 @@ def test_end_to_end_then_nothing_is_left_to_do(tmp_path):
     assert "0 of 2 runs to train" in plan(tier, tier.trials, tmp_path / "runs")
 
 
-def test_a_tier_may_have_its_runs_verified(tmp_path):
-    plain, tier = (
-        tiny_tier(seeds=[0], models=["queue"], verify=verify) for verify in (False, True)
-    )
-    call(plain, tmp_path)
-    # What is trained is not trained again, but verified.
+def test_a_tier_may_have_its_runs_verified(tmp_path, monkeypatch):
+    tier = tiny_tier(seeds=[0], models=["queue"], verify=True)
+    folder = train_run(tier.trials[0].config, root=tmp_path / "runs", quiet=True).folder
+    asked = []
+
+    def verify(trials, runs, jobs, *, watch, ended, command):
+        asked.append((list(trials), command[-1]))
+        if trials:
+            _verify(folder)
+            ended(Outcome(trials[0], 0, folder / "log", 1.0))
+
+    monkeypatch.setattr(module, "run_trials", verify)
+    monkeypatch.setattr(VerifyOptions.__init__, "__defaults__", (3, 100, 2, (2,), 2, 1))
     result, said = call(tier, tmp_path)
-    assert result.failed == ()
+    # What is trained is not trained again, but verified.
+    assert asked == [([tier.trials[0]], "--verify")]
     assert "0 of 1 runs were finished before" in said
     name = tier.trials[0].name
     found = json.loads((tmp_path / "out" / "verified" / f"{name}.json").read_text())
-    right = sum(row["right"] for row in found["rows"] if row["how"] == "every")
-    assert f"| Copy, Queue-LSTM | 0 | 1:12, 2 symbols | {right} of 8190 | " in result.table
+    assert [row["how"] for row in found["rows"]].count("every") == 3
+    assert "| Copy, Queue-LSTM | 0 | 1:3, 2 symbols | 0 of 14 | " in result.table
     assert '"certainty" that of\nthe least decided decision' in result.table
     again, said = call(tier, tmp_path)
-    assert "1 of 1 runs were finished before" in said
+    assert asked[1:] == [([], "--verify")]
     assert again.table == result.table
-    (tmp_path / "out" / "verified" / f"{name}.json").write_text("{}")
-    (tmp_path / "runs" / name / "verification-model.json").write_text("[]")
+    (folder / "verification-model.json").write_text("[]")
     with pytest.raises(CheckpointError, match="is no verification of version 1"):
         call(tier, tmp_path)
 
