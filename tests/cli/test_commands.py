@@ -251,7 +251,10 @@ def test_a_run_on_streams_says_what_can_be_done_next(capsys: Capture, tmp_path: 
     assert failing(capsys, *arguments).endswith("--overwrite hardens it anew\n")
     options = ["--harden", "--rounding.batches", "1", "--restarts", "1"]
     assert main([*command, *options]) == 0
-    program, *arguments = capsys.readouterr().out.splitlines()[-1].split()
+    *_, explore, actions, verify = capsys.readouterr().out.splitlines()
+    assert explore.split()[:2] == ["unbounded", "explore"]
+    assert verify.split()[:2] == ["unbounded", "verify"]
+    program, *arguments = actions.split()
     assert arguments[-1] == "--rounded"
     assert main(arguments) == 0
     assert main([*command, "--resume", "--quiet"]) == 0

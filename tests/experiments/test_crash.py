@@ -58,7 +58,7 @@ RUNS = {
 
 
 @pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="needs fork")
-@pytest.mark.parametrize("kills", [6, pytest.param(40, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [4, pytest.param(40, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", RUNS)
 def test_killed_at_any_moment_resumed_ends_bit_for_bit_the_same(
     name: str, kills: int, tmp_path: Path

@@ -35,11 +35,13 @@ from unbounded.experiments.run.harden import harden_run
 from unbounded.experiments.run.hardening import far_exams
 from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.run import train_run
+from unbounded.experiments.run.verification import read_verification
 from unbounded.memories import MEMORIES
 from unbounded.models import MemoryModel, certainties
 from unbounded.tasks import LengthRange
 from unbounded.training import Interrupted
 from unbounded.training.steps import BatchTrainer
+from unbounded.verification import VerifyOptions
 
 CHANGES = {"batches": 4, "every": 2, "factor": 3.0, "validation_count": 8, "remove": False}
 
@@ -84,6 +86,32 @@ def test_a_finished_run_is_hardened_and_keeps_what_was_trained(
         harden_run(folder, CHANGES, quiet=True)
     again = harden_run(folder, {**CHANGES, "tolerance": 1.0}, overwrite=True, quiet=True)
     assert again["rounded"]["rows"] == rounded["rows"]
+
+
+def test_what_was_found_out_about_the_machine_of_before_goes(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = copied(trained, tmp_path)
+    harden_run(folder, CHANGES, quiet=True)
+    (folder / "machine").mkdir()
+    (folder / "verification-model-rounded.json").write_text("{}")
+
+    def interrupt(trainer: BatchTrainer, *arguments: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return step(trainer, *arguments)
+
+    step = BatchTrainer._step
+    with monkeypatch.context() as patch:
+        patch.setattr(BatchTrainer, "_step", interrupt)
+        with pytest.raises(Interrupted):
+            harden_run(folder, CHANGES, overwrite=True, quiet=True)
+    for old in ("model-rounded", "machine", "verification-model-rounded.json"):
+        assert not (folder / old).exists()
+    report = read_report(folder)
+    assert report is not None
+    assert "rounded" not in report
+    # Begun it is: without `overwrite` it goes on.
+    assert harden_run(folder, CHANGES, quiet=True)["rounded"]["batches"] == 4
 
 
 def test_it_is_what_training_with_a_hardening_gives(trained: Path, tmp_path: Path) -> None:
@@ -248,3 +276,19 @@ def test_far_lengths_are_multiples_of_training_and_fewer(tmp_path: Path) -> None
     streams.evaluation.multiples = [10]
     with pytest.raises(ConfigError, match=r"evaluation.multiples"):
         checked(streams)
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", '{"format": "unbounded-verification", "version": 1}', '{"format": "x"}', "{"]
+)
+def test_a_damaged_verification_is_named(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "verification-model.json"
+    path.write_text(text)
+    with pytest.raises(CheckpointError, match=r"verification-model.json is (no|damaged)"):
+        read_verification(path)
+
+
+@pytest.mark.parametrize("times", [float("inf"), float("nan"), 0.0, -1.0, 1e300])
+def test_multiples_of_a_verification_are_bounded(times: float) -> None:
+    with pytest.raises(ConfigError, match="times: expected numbers above 0, at most 10000, got"):
+        VerifyOptions(times=(times,))

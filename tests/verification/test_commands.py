@@ -144,7 +144,7 @@ def test_options_out_of_range(tmp_path, capsys):
     assert "--count: expected an integer of at least 1, got 0" in said
     assert "--alphabet: expected an integer of at least 1, got 0" in said
     assert "--times: expected numbers such as 2,4,10, got 'x'" in said
-    assert "--times: expected numbers above 0, got -1.0" in failing(
+    assert "--times: expected numbers above 0, at most 10000, got -1.0" in failing(
         capsys, "verify", run, "--times", "2,-1"
     )
     assert "nothing is to be looked at" in failing(

@@ -76,7 +76,10 @@ def run(arguments: Sequence[str]) -> int:
             folder, changes, overwrite=given.overwrite, quiet=given.quiet, data=given.data
         )
     except Interrupted as error:
-        print(f"\n{error}; the hardening is saved, the same command goes on", file=sys.stderr)
+        again = " without --overwrite" if given.overwrite else ""
+        print(
+            f"\n{error}; the hardening is saved, the same command{again} goes on", file=sys.stderr
+        )
         return error.exit_code
     print(f"as trained:\n{table(report)}\n\n{hardened_text(report['rounded'])}")
     print(table({**report, **report["rounded"]}))

@@ -248,16 +248,19 @@ def _say_next(config: RunConfig, task: Task, folder: Path, quiet: bool) -> None:
 
     if quiet or not decides(config):
         return
-    print("next:")
+    lines = [f"unbounded explore {folder}    # watch it at work"]
     rounded = config.rounding.batches > 0
     if task.layout == "stream" and has_actions(config):
         shortest = task.train_lengths.minimum
         short = LengthRange(shortest, shortest + 2)
         ((source, target),) = task.examples(config.seed, "test", 0, 1, short)
         symbols = shlex.quote("".join((*source, *target)))
-        print(f"  unbounded actions {folder} {symbols}{' --rounded' if rounded else ''}")
-    if not rounded and scoring_of(task.scoring).rounds:
-        print(f"  unbounded harden {folder}    # decisions made wholly, for greater lengths")
+        lines.append(f"unbounded actions {folder} {symbols}{' --rounded' if rounded else ''}")
+    if rounded:
+        lines.append(f"unbounded verify {folder}    # how far it is right")
+    elif scoring_of(task.scoring).rounds:
+        lines.append(f"unbounded harden {folder}    # decisions made wholly, for greater lengths")
+    print("next:", *lines, sep="\n  ")
 
 
 def _config(given: Namespace, task: str | None) -> RunConfig | None:

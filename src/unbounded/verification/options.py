@@ -10,6 +10,9 @@ from unbounded.errors import ConfigError
 #: Shares of the longest length of training at which sequences are drawn too.
 SHORTER: Final = (0.125, 0.25, 0.5, 1.0)
 
+#: The greatest multiple of the longest length of training.
+MOST_TIMES: Final = 10_000
+
 
 @dataclass(frozen=True)
 class VerifyOptions:
@@ -46,7 +49,9 @@ class VerifyOptions:
             if not isinstance(getattr(self, name), int) or getattr(self, name) < least
         ]
         faults += [
-            f"times: expected numbers above 0, got {time!r}" for time in self.times if not time > 0
+            f"times: expected numbers above 0, at most {MOST_TIMES}, got {time!r}"
+            for time in self.times
+            if not 0 < time <= MOST_TIMES
         ]
         if faults:
             raise ConfigError(faults)

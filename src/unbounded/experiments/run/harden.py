@@ -69,7 +69,8 @@ def harden_run(
     where = folder / "rounding"
     with lock(folder):
         _begin(folder, where, asdict(config.rounding), "rounded" in report, overwrite)
-        report.pop("rounded", None)
+        if report.pop("rounded", None) is not None:
+            write_text(folder / "report.json", json_text(report, indent=2) + "\n")
         accelerator = make_accelerator(config)
         built = build_run(planned, accelerator)
         model, _ = load_model(folder)
@@ -106,7 +107,10 @@ def _begin(
             )
         return
     with storage_faults(where, "beginning a hardening"):
-        if where.exists():
-            shutil.rmtree(where)
+        # What was found out about the machine of before is not true of the next one.
+        for old in (where, folder / "model-rounded", folder / "machine"):
+            if old.exists():
+                shutil.rmtree(old)
+        (folder / "verification-model-rounded.json").unlink(missing_ok=True)
         where.mkdir()
     write_text(begun, json_text(options, indent=2) + "\n")

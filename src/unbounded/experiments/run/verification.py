@@ -67,6 +67,12 @@ def read_verification(path: Path) -> dict[str, Any]:
         raise CheckpointError(f"{path} is no verification: {error}") from error
     if not isinstance(data, dict) or (data.get("format"), data.get("version")) != (FORMAT, VERSION):
         raise CheckpointError(f"{path} is no verification of version {VERSION}")
+    rows = data.get("rows")
+    whole = isinstance(rows, list) and all(
+        isinstance(row, dict) and set(row) >= {"length", "how", "count", "right"} for row in rows
+    )
+    if not whole or "finished" not in data:
+        raise CheckpointError(f"{path} is damaged: its rows are not those of a verification")
     return data
 
 

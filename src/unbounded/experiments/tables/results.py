@@ -99,7 +99,7 @@ def copy_report(trial: Trial, runs: Path, out: Path, *, verified: bool = False) 
         return False
     found = verification_of(path.parent) if verified else None
     if verified:
-        if found is None:
+        if found is None or not found["finished"]:
             return False
         with storage_faults(out / "verified", "making folder"):
             (out / "verified").mkdir(parents=True, exist_ok=True)

@@ -139,7 +139,9 @@ def _runs_grid(name: str, runs: Sequence[Measured], published: Published) -> str
             continue
         row = [_titles(run.trial.cell, published), str(config.model.hidden_size)]
         row += [f"{config.training.learning_rate:g}", str(config.seed), str(run.batches)]
-        row += [f"{run.minutes:.1f}", f"{numbers.merit:.4f}"]
+        # Of a machine there is no loss of training.
+        known = run.trial.phase == "trained" or not scoring.merit.startswith("training")
+        row += [f"{run.minutes:.1f}", f"{numbers.merit:.4f}" if known else "–"]
         row += [_group(scoring, numbers.values, group, 1) for group in scoring.groups]
         if scoring.longer:
             digits = scoring.columns[scoring.spread[0]] + 1

@@ -63,7 +63,8 @@ def _verify(folder: Path) -> None:
     from unbounded.training.signals import stop_requests
     from unbounded.verification import VerifyOptions
 
-    if verification_of(folder) is None:
+    found = verification_of(folder)
+    if found is None or not found["finished"]:
         with stop_requests() as request:
             verify_run(folder, VerifyOptions(), look=lambda name, share: request.check())
 
