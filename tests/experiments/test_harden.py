@@ -16,6 +16,7 @@ from safetensors.torch import load_file
 from tests.experiments.test_every_cell import data, small  # noqa: F401
 from tests.experiments.tiny import tiny
 from tests.experiments.tiny_streams import tiny_streams
+from unbounded.cli.main import main
 from unbounded.errors import CheckpointError, ConfigError, RunExistsError
 from unbounded.evaluation.scorings import Place
 from unbounded.experiments.config.check import checked
@@ -36,6 +37,7 @@ from unbounded.experiments.run.hardening import far_exams
 from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.run import train_run
 from unbounded.experiments.run.verification import read_verification
+from unbounded.explorer.run_data import run_of_folder
 from unbounded.memories import MEMORIES
 from unbounded.models import MemoryModel, certainties
 from unbounded.tasks import LengthRange
@@ -292,3 +294,11 @@ def test_a_damaged_verification_is_named(tmp_path: Path, text: str) -> None:
 def test_multiples_of_a_verification_are_bounded(times: float) -> None:
     with pytest.raises(ConfigError, match="times: expected numbers above 0, at most 10000, got"):
         VerifyOptions(times=(times,))
+
+
+def test_a_page_says_that_it_is_of_the_hardened_model(trained: Path, tmp_path: Path) -> None:
+    folder = copied(trained, tmp_path)
+    harden_run(folder, CHANGES, quiet=True)
+    assert run_of_folder(folder)["title"] == "queue-lstm on copy"
+    assert run_of_folder(folder, rounded=True)["title"] == "queue-lstm on copy, hardened"
+    assert main(["explore", str(folder), "--course", "--rounded"]) == 2

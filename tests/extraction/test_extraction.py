@@ -114,6 +114,17 @@ def test_a_program_says_where_its_table_ends(tmp_path):
     assert "no such case in the table" in ran.stdout
 
 
+@pytest.mark.parametrize("word", ["zz", "#x", "#99"])
+def test_a_program_names_an_input_that_it_does_not_have(tmp_path, word):
+    _, _, found = extracted("copy")
+    path = tmp_path / "machine.py"
+    path.write_text(program_of(found.machine, "a machine", found.shortest))
+    command = [sys.executable, "-I", "-S", str(path), "s0", word]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (2, "")
+    assert f"no such input: {word}\ninputs are: <s> " in ran.stdout
+
+
 def test_a_wrong_machine_is_refused():
     task, _, found = extracted("copy")
     words, _ = listed_words(task, 3, 2500)

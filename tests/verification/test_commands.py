@@ -62,6 +62,15 @@ def test_a_tiny_trained_run(copying, capsys):
     assert "`unbounded harden RUN`" in said
 
 
+def test_what_was_found_is_shown_where_it_cannot_be_written(tmp_path, capsys):
+    run = trained(tiny_streams(batches=2), tmp_path)
+    (run / "verification-model.json").mkdir()
+    assert main(["verify", str(run), "--most", "4", "--times", "0"]) == 2
+    shown = capsys.readouterr()
+    assert "1:4" in shown.out
+    assert "verification-model.json" in shown.err
+
+
 def test_a_tiny_run_on_streams(tmp_path, capsys):
     run = trained(tiny_streams(batches=2), tmp_path)
     assert main(["verify", str(run), "--most", "4", "--times", "0"]) == 0

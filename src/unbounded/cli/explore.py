@@ -85,6 +85,8 @@ def _of_folders(given: Namespace) -> tuple[list[dict[str, Any]], Path]:
     from unbounded.experiments.run.folder import find_run
     from unbounded.explorer.run_data import course_of_folder, run_of_folder
 
+    if given.course and given.rounded:
+        raise ConfigError(["--rounded: the course is one of training; give --course or --rounded"])
     import_modules([given.imports] if given.imports else [])
     folders = [find_run(name) for name in given.runs]
     if given.course:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from unbounded.cli.defaults import import_modules
 from unbounded.cli.parsing import Parser, parse
@@ -85,12 +86,17 @@ def run(arguments: Sequence[str]) -> int:
     from unbounded.experiments.run.verification import verify_run
 
     import_modules([given.imports] if given.imports else [])
-    report = verify_run(find_run(given.run), options, rounded=given.rounded, look=progress())
-    print(
-        f"{report['task']}, {report['model']}, weights {report['weights']}, "
-        f"trained on lengths {report['train_lengths']}"
+
+    def show(report: Mapping[str, Any]) -> None:
+        print(
+            f"{report['task']}, {report['model']}, weights {report['weights']}, "
+            f"trained on lengths {report['train_lengths']}"
+        )
+        print(text_of(report))
+
+    report = verify_run(
+        find_run(given.run), options, rounded=given.rounded, look=progress(), shown=show
     )
-    print(text_of(report))
     print(f"report: {report['file']}")
     return 0 if report["finished"] else 130
 

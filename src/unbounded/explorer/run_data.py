@@ -150,7 +150,7 @@ def run_of_folder(
         model,
         planned.task,
         folder.resolve().name,
-        title=f"{model_name(config.model)} on {config.task}",
+        title=f"{model_name(config.model)} on {config.task}{', hardened' if rounded else ''}",
         seed=config.seed,
         lengths=planned.train_lengths,
         curves=_curves(folder),

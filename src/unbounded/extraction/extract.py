@@ -133,7 +133,8 @@ def check_decided(model: nn.Module, words: Batch) -> None:
         raise ConfigError(
             [
                 f"model: its decisions are not made wholly ({how or 'it makes none'}), so that it "
-                "is no machine yet. `unbounded harden RUN` makes them 0 or 1"
+                "is no machine yet. `unbounded harden RUN` makes them 0 or 1; where that was "
+                "tried, `rounded` in the run's report.json says why it ended"
             ]
         )
 

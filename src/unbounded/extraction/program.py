@@ -51,7 +51,14 @@ def run(word):
 
 def main(names):
     """Read inputs by name or by number, print a line for each."""
-    word = [int(name[1:]) if name[:1] == "#" else INPUTS.index(name) for name in names]
+    numbers = dict(("#%d" % place, place) for place in range(len(INPUTS)))
+    numbers.update((name, place) for place, name in reversed(list(enumerate(INPUTS))))
+    unknown = [name for name in names if name not in numbers]
+    if unknown:
+        print("no such input:", *unknown)
+        print("inputs are:", *INPUTS, "or #0, #1, ...")
+        return 2
+    word = [numbers[name] for name in names]
     steps = run(word)
     for symbol, (state, actions, writes, says) in zip(word, steps):
         said = "-" if says is None else OUTPUTS[says]

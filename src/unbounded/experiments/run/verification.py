@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,12 @@ def read_verification(path: Path) -> dict[str, Any]:
 
 
 def verify_run(
-    folder: Path, options: VerifyOptions, *, rounded: bool | None = None, look: Look
+    folder: Path,
+    options: VerifyOptions,
+    *,
+    rounded: bool | None = None,
+    look: Look,
+    shown: Callable[[Mapping[str, Any]], None] | None = None,
 ) -> dict[str, Any]:
     """Verify a finished run.
 
@@ -87,6 +93,7 @@ def verify_run(
         rounded: as for `finished_run`.
         look: told what is looked at, and which share of it is done; a KeyboardInterrupt that it
             raises ends the looking, and what was found until then is reported.
+        shown: given the report before it is written, so that a disk that refuses costs nothing.
     Returns:
         The report; it also stands in the folder, as verification-MODEL.json.
     Raises:
@@ -111,6 +118,7 @@ def verify_run(
     alphabet: list[str] = []
     if isinstance(task, TransductionTask):
         alphabet = list(task.source_vocabulary[: options.alphabet])
+    path = folder / f"verification-{source}.json"
     report = report_of(
         findings,
         plan(config, task).train_lengths.minimum,
@@ -124,6 +132,7 @@ def verify_run(
         options=vars(options),
         **provenance(),
     )
-    path = folder / f"verification-{source}.json"
+    if shown is not None:
+        shown(report)
     write_text(path, json_text(report, indent=1) + "\n")
     return {**report, "file": str(path)}
