@@ -18,8 +18,8 @@ _LEGEND = """\
 "every" is the range of lengths of which every sequence was looked at (of words, over an alphabet of
 so many symbols), and how many were right; "drawn" is right / looked at for each other length;
 "margin" the least difference between the right answer's logit and the next, and "certainty" that of
-the least decided decision; "first error" where the first one was met, or else where the trend of
-the margins says that it is to be expected."""
+the least decided decision; "first error" where the first one was met, at the shortest length of
+training or beyond, or else where the trend of the margins says that it is to be expected."""
 
 
 def read_verified(tier: Tier, out: Path) -> list[tuple[Trial, dict[str, Any]]]:
