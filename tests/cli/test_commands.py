@@ -19,7 +19,8 @@ from tests.experiments.tiny_streams import tiny_streams
 from unbounded.cli import main
 from unbounded.cli.main import VERBS
 from unbounded.cli.names import NAMES
-from unbounded.experiments.config.schema import run_name, to_dict
+from unbounded.experiments.config.identity import run_name
+from unbounded.experiments.config.schema import to_dict
 from unbounded.experiments.run import trackers
 from unbounded.experiments.run.plan import Plan
 from unbounded.experiments.run.run import train_run

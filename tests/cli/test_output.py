@@ -13,7 +13,7 @@ import pytest
 
 from tests.experiments.tiny import tiny, tiny_arguments
 from unbounded.cli import main
-from unbounded.experiments.config.schema import run_name
+from unbounded.experiments.config.identity import run_name
 
 SHORT = {"batches": 12, "accuracy_every": 0}
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.experiments.tiny import tiny
 from unbounded.errors import ConfigError, NonFiniteError, RunBusyError, RunExistsError, StorageError
-from unbounded.experiments.config.schema import run_name
+from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.run import run_lock, trackers
 from unbounded.experiments.run.run import train_run
 from unbounded.experiments.run.run_lock import lock

@@ -12,8 +12,9 @@ from unbounded.errors import ConfigError
 from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.check import checked, faults, ranges
 from unbounded.experiments.config.compose import merged, preset_of
+from unbounded.experiments.config.identity import model_name, run_name
 from unbounded.experiments.config.presets import PRESETS, PROTOCOLS
-from unbounded.experiments.config.schema import RunConfig, from_dict, model_name, run_name, to_dict
+from unbounded.experiments.config.schema import RunConfig, from_dict, to_dict
 from unbounded.tasks import TASKS, LengthRange
 
 

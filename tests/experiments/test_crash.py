@@ -9,7 +9,8 @@ import torch
 
 from tests.experiments.tiny import assert_same_run, tiny
 from tests.experiments.tiny_streams import tiny_streams
-from unbounded.experiments.config.schema import RunConfig, run_name
+from unbounded.experiments.config.identity import run_name
+from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.run.evaluate import load_model
 from unbounded.experiments.run.run import train_run
 

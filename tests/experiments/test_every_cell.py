@@ -10,10 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.experiments.tiny_streams import tiny_corpus
+from tests.experiments.small import small
 from unbounded.experiments.config.check import build_task
-from unbounded.experiments.config.compose import merged, preset_of
-from unbounded.experiments.config.schema import RunConfig, from_dict
 from unbounded.experiments.run.evaluate import evaluate_run
 from unbounded.experiments.run.run import train_run
 from unbounded.layers import load_trace
@@ -26,52 +24,6 @@ BASELINES = ("lstm", "gru", "elman")
 MODELS = [({"memory": memory}, memory) for memory in MEMORIES] + [
     ({"memory": "none", "controller": controller}, controller) for controller in BASELINES
 ]
-#: What makes a run small; nothing of it is about a memory.
-SMALL: dict[str, Any] = {
-    "training": {
-        "batches": 2,
-        "batch_size": 2,
-        "validation_count": 2,
-        "validate_every": 2,
-        "validation_lengths": None,
-        "accuracy_every": 0,
-        "report_every": 1,
-        "checkpoint_every": 1,
-        "plateau_hold": 0,
-    },
-    "rounding": {"batches": 0},
-    "evaluation": {"count": 2, "multiples": None},
-}
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A corpus under both names, and a file of pairs."""
-    folder = tiny_corpus(tmp_path_factory.mktemp("data"))
-    for split in ("train", "valid", "test"):
-        (folder / f"{split}.txt").write_text((folder / f"ptb.{split}.txt").read_text())
-    lines = (f"a{number % 7} b{number % 3}\tb{number % 3} a{number}" for number in range(60))
-    (folder / "pairs.tsv").write_text("\n".join(lines) + "\n")
-    return folder
-
-
-def small(task: str, model: dict[str, Any], data: Path) -> RunConfig:
-    """The preset with another model, made small."""
-    config = merged(preset_of(task), {"model": model}, {**SMALL, "model": {"hidden_size": 4}})
-    config["machine"] = {"device": "cpu", "threads": 1, "backend": "auto", "data": None}
-    if task in ("penn_treebank", "text", "pairs"):
-        config["machine"]["data"] = str(data / "pairs.tsv" if task == "pairs" else data)
-        config["task_options"] = {"published_counts": False} if task == "penn_treebank" else {}
-    elif config["training"]["piece_steps"] is not None:
-        config["task_options"] = {"sequences": 3, "train_lengths": "2:4", "test_lengths": "2:5"}
-    else:
-        config["task_options"] = {"train_lengths": "2:4", "test_lengths": "5:6"}
-    if task in ("svo_sov", "gender"):
-        config["task_options"] = {"train_lengths": "6:8", "test_lengths": "9:10"}
-    config["evaluation"]["lengths"] = None
-    if task in ("penn_treebank", "text"):
-        config["evaluation"]["count"] = RunConfig().evaluation.count
-    return from_dict(config)
 
 
 def _cells() -> list[Any]:

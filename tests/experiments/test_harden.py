@@ -13,7 +13,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from tests.experiments.test_every_cell import data, small  # noqa: F401
+from tests.experiments.small import small
 from tests.experiments.tiny import tiny
 from tests.experiments.tiny_streams import tiny_streams
 from unbounded.cli.main import main
@@ -22,11 +22,11 @@ from unbounded.evaluation.scorings import Place
 from unbounded.experiments.config.check import checked
 from unbounded.experiments.config.compose import merged, preset_of
 from unbounded.experiments.config.harden import with_hardening
+from unbounded.experiments.config.identity import config_hash
 from unbounded.experiments.config.schema import (
     ModelConfig,
     RoundingConfig,
     RunConfig,
-    config_hash,
     from_dict,
     to_dict,
 )
@@ -152,7 +152,8 @@ def test_an_interrupted_one_goes_on_to_the_same_bits(
     with pytest.raises(RunExistsError, match=r"was begun with other options .*; give these, or"):
         harden_run(folder, {**CHANGES, "factor": 2.0}, quiet=True)
     again = harden_run(folder, CHANGES, quiet=True)
-    assert again["rounded"]["rows"] == read_report(whole)["rounded"]["rows"]  # type: ignore[index]
+    assert (wanted := read_report(whole)) is not None
+    assert again["rounded"]["rows"] == wanted["rounded"]["rows"]
     left, right = machine_of(whole), machine_of(folder)
     assert all(torch.equal(left[name], right[name]) for name in left)
 
@@ -166,7 +167,7 @@ CELLS += [("answer_reverse", "lie_access"), ("anbn", "stack"), ("memorization", 
 def test_every_memory_that_decides_and_every_layout(
     task: str,
     memory: str,
-    data: Path,  # noqa: F811
+    data: Path,
     tmp_path: Path,
 ) -> None:
     config = small(task, {"memory": memory}, data)
@@ -179,7 +180,7 @@ def test_every_memory_that_decides_and_every_layout(
 
 def test_what_cannot_be_hardened_says_why(
     trained: Path,
-    data: Path,  # noqa: F811
+    data: Path,
     tmp_path: Path,
 ) -> None:
     folder = copied(trained, tmp_path)

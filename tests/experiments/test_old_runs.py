@@ -11,8 +11,9 @@ import pytest
 from tests.experiments.tiny import assert_same_run, tiny
 from unbounded.errors import CheckpointError
 from unbounded.experiments.config import plain_yaml
+from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.config.old_models import upgraded_keywords
-from unbounded.experiments.config.schema import from_dict, run_name, to_dict
+from unbounded.experiments.config.schema import from_dict, to_dict
 from unbounded.experiments.run.evaluate import evaluate_run
 from unbounded.experiments.run.folder import load_report
 from unbounded.experiments.run.run import train_run

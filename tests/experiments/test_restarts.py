@@ -11,7 +11,8 @@ import pytest
 from tests.experiments.tiny import tiny
 from tests.experiments.tiny_streams import tiny_streams
 from unbounded.errors import CheckpointError, ConfigError, RunExistsError, UnboundedError
-from unbounded.experiments.config.schema import RunConfig, run_name, to_dict
+from unbounded.experiments.config.identity import run_name
+from unbounded.experiments.config.schema import RunConfig, to_dict
 from unbounded.experiments.run.run import train_run
 from unbounded.experiments.tables.measures import measures
 from unbounded.experiments.trials.restarts import report_restarts, seeds_of, train_restarts

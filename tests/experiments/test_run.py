@@ -13,7 +13,8 @@ import yaml
 from tests.experiments.tiny import assert_same_run, metrics, tiny
 from unbounded.errors import ConfigError, NonFiniteError
 from unbounded.evaluation.provenance import kernels
-from unbounded.experiments.config.schema import config_hash, from_dict, run_name, to_dict
+from unbounded.experiments.config.identity import config_hash, run_name
+from unbounded.experiments.config.schema import from_dict, to_dict
 from unbounded.experiments.run.run import train_run
 from unbounded.models import MemoryModel
 from unbounded.training import Interrupted

@@ -20,7 +20,8 @@ from tests.experiments.tiny_streams import tiny_streams, tiny_text
 from unbounded.errors import CheckpointError, StorageError
 from unbounded.evaluation import table
 from unbounded.experiments.config.check import build_task
-from unbounded.experiments.config.schema import RoundingConfig, RunConfig, from_dict, run_name
+from unbounded.experiments.config.identity import run_name
+from unbounded.experiments.config.schema import RoundingConfig, RunConfig, from_dict
 from unbounded.experiments.run import run
 from unbounded.experiments.run.evaluate import evaluate_run, load_model
 from unbounded.experiments.run.run import train_run

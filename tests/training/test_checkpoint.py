@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 
 from tests.experiments.tiny import assert_same_run, tiny
 from unbounded.errors import CheckpointError, StorageError
-from unbounded.experiments.config.schema import run_name
+from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.run.evaluate import evaluate_run
 from unbounded.experiments.run.run import train_run
 from unbounded.training.checkpoint import checkpoint_folders, verify

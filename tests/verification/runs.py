@@ -7,7 +7,8 @@ from pathlib import Path
 
 from unbounded.evaluation import make_report
 from unbounded.experiments.config.check import build_task
-from unbounded.experiments.config.schema import ModelConfig, RunConfig, config_hash, to_dict
+from unbounded.experiments.config.identity import config_hash
+from unbounded.experiments.config.schema import ModelConfig, RunConfig, to_dict
 from unbounded.experiments.run.folder import save_model, write_config
 from unbounded.machines import MACHINES
 from unbounded.machines.assembly import SCALE

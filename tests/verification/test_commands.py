@@ -13,7 +13,8 @@ from tests.experiments.tiny_streams import tiny_streams
 from tests.verification.runs import golden_run, softened
 from unbounded import machines
 from unbounded.cli import main
-from unbounded.experiments.config.schema import RunConfig, run_name
+from unbounded.experiments.config.identity import run_name
+from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.run import run as run_module
 from unbounded.experiments.run.folder import save_model
 from unbounded.experiments.run.run import train_run

@@ -103,7 +103,7 @@ def _stream(seed):
 def test_a_source_that_cannot_list_says_so():
     class Own(SequenceSource):
         def draw(self, stream, start, size, lengths):
-            raise NotImplementedError
+            raise AssertionError("nobody asks it to draw")
 
     assert Own().count_of(3) is None
     with pytest.raises(ConfigError, match="Own: its sequences of one n cannot be listed"):

@@ -9,7 +9,7 @@ import torch
 
 from unbounded.errors import CheckpointError, ConfigError
 from unbounded.experiments.config.check import build_task
-from unbounded.experiments.config.schema import model_name
+from unbounded.experiments.config.identity import model_name
 from unbounded.experiments.run.evaluate import load_config, load_model, read_checkpoint
 from unbounded.experiments.run.plan import plan
 from unbounded.explorer.model_data import model_data, model_tensors

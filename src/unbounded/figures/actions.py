@@ -14,6 +14,7 @@ from matplotlib.transforms import Bbox
 from unbounded.errors import CheckpointError, ConfigError
 from unbounded.evaluation import ActionRow, action_cells
 from unbounded.figures.style import PALETTE, new_figure, plain, save, style
+from unbounded.figures.traces import steps_and_symbols
 from unbounded.layers import Trace, load_trace
 from unbounded.memories import SuperpositionList, SuperpositionStack
 from unbounded.memories.superposition import NO_OP
@@ -121,18 +122,11 @@ def read_actions(path: Path, example: int = 0) -> list[ActionRow]:
     trace = load_trace(path)
     if not has_actions(trace):
         raise CheckpointError(f"{path} is a trace of {trace.memory}, which has no actions")
-    if not 0 <= example < len(trace.lengths):
-        last = len(trace.lengths) - 1
-        raise ConfigError([f"example is {example}, but {path} holds examples 0 to {last}"])
-    steps = int(trace.lengths[example])
+    steps, symbols = steps_and_symbols(path, trace, example)
     weights, actions = trace.arrays[_FIELD][example, :steps].max(dim=-1)
     readings = trace.arrays["reading"][example, :steps]
     tops = readings.view(steps, actions.shape[1], -1)[:, :, 0]
     names = (*_ACTIONS[trace.memory], NO_OP)
-    if trace.symbols is None:
-        symbols = [str(step + 1) for step in range(steps)]
-    else:
-        symbols = list(trace.symbols[example][:steps])
     return [
         ActionRow(
             *(symbols[t], following, following, float("nan")),

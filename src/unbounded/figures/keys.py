@@ -14,9 +14,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from unbounded.errors import CheckpointError, ConfigError
+from unbounded.errors import CheckpointError
 from unbounded.figures.style import line_colour, new_figure, plain, save, style
-from unbounded.figures.traces import Array
+from unbounded.figures.traces import Array, steps_and_symbols
 from unbounded.layers.trace import load_trace
 
 #: First and last of x, first and last of y.
@@ -62,9 +62,7 @@ def read_keys(path: Path, example: int = 0) -> KeyTrace:
     trace = load_trace(path)
     if "read_key" not in trace.arrays:
         raise CheckpointError(f"{path} is a trace of {trace.memory}, which has no keys")
-    if not 0 <= example < len(trace.lengths):
-        raise ConfigError([f"example is {example}, but {path} holds {len(trace.lengths)}"])
-    steps = int(trace.lengths[example])
+    steps, names = steps_and_symbols(path, trace, example)
 
     def array(name: str) -> Array:
         return np.asarray(trace.arrays[name][example, :steps].double().numpy())
@@ -74,8 +72,6 @@ def read_keys(path: Path, example: int = 0) -> KeyTrace:
         for name in GATES
         if f"instruction.{name}" in trace.arrays
     }
-    symbols = [] if trace.symbols is None else trace.symbols[example]
-    names = tuple(symbols[:steps]) or tuple(str(step + 1) for step in range(steps))
     written = np.flatnonzero(gates["strength"])
     answers = int(written[-1]) + 1 if len(written) else 0
     return KeyTrace(names, array("read_key"), array("write_key"), gates, answers)

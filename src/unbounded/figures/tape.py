@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from unbounded.errors import CheckpointError, ConfigError
+from unbounded.errors import CheckpointError
 from unbounded.figures.path import plot_path
 from unbounded.figures.style import (
     READ_COLOURS,
@@ -25,7 +25,7 @@ from unbounded.figures.style import (
     save,
     style,
 )
-from unbounded.figures.traces import Array
+from unbounded.figures.traces import Array, steps_and_symbols
 from unbounded.layers.trace import load_trace
 
 # Locations where no head ever has so much of its weight are not drawn.
@@ -61,9 +61,7 @@ def read_tape(path: Path, example: int = 0) -> TapeTrace:
     trace = load_trace(path)
     if "write_weights" not in trace.arrays:
         raise CheckpointError(f"{path} is a trace of {trace.memory}, which has no write weights")
-    if not 0 <= example < len(trace.lengths):
-        raise ConfigError([f"example is {example}, but {path} holds {len(trace.lengths)}"])
-    steps = int(trace.lengths[example])
+    steps, names = steps_and_symbols(path, trace, example)
 
     def array(name: str) -> Array | None:
         found = trace.arrays.get(name)
@@ -72,8 +70,6 @@ def read_tape(path: Path, example: int = 0) -> TapeTrace:
     read, write = array("read_weights"), array("write_weights")
     if read is None or write is None:
         raise CheckpointError(f"{path} is a trace of {trace.memory} without read weights")
-    symbols = [] if trace.symbols is None else trace.symbols[example]
-    names = tuple(symbols[:steps]) or tuple(str(step + 1) for step in range(steps))
     return TapeTrace(names, read, write, array("height"), array("chance"))
 
 

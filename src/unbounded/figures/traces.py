@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbounded.errors import CheckpointError, ConfigError
-from unbounded.layers.trace import load_trace
+from unbounded.layers.trace import Trace, load_trace
 
 Array = NDArray[np.float64]
 
@@ -47,10 +47,7 @@ def read_sequence(path: Path, example: int = 0) -> SequenceTrace:
         ConfigError: `example` is not in the batch.
     """
     trace = load_trace(path)
-    batch = len(trace.lengths)
-    if not 0 <= example < batch:
-        raise ConfigError([f"example is {example}, but {path} holds examples 0 to {batch - 1}"])
-    steps = int(trace.lengths[example])
+    steps, symbols = steps_and_symbols(path, trace, example)
     arrays = {
         name: np.asarray(array[example, :steps].double().numpy())
         for name, array in trace.arrays.items()
@@ -62,10 +59,6 @@ def read_sequence(path: Path, example: int = 0) -> SequenceTrace:
         )
     row_steps = _row_steps(path, *trace.arrays["strengths"].shape[1:])
     there = row_steps < steps
-    if trace.symbols is None:
-        symbols = tuple(str(step + 1) for step in range(steps))
-    else:
-        symbols = tuple(trace.symbols[example][:steps])
     return SequenceTrace(
         memory=trace.memory,
         symbols=symbols,
@@ -74,6 +67,21 @@ def read_sequence(path: Path, example: int = 0) -> SequenceTrace:
         read_weights={end: weights[:, there] for end, weights in read_weights.items()},
         row_steps=row_steps[there],
     )
+
+
+def steps_and_symbols(path: Path, trace: Trace, example: int) -> tuple[int, tuple[str, ...]]:
+    """Length of a sequence of a trace, and the symbol of each step; its number where none is known.
+
+    Raises:
+        ConfigError: `example` is not in the batch.
+    """
+    batch = len(trace.lengths)
+    if not 0 <= example < batch:
+        raise ConfigError([f"example is {example}, but {path} holds examples 0 to {batch - 1}"])
+    steps = int(trace.lengths[example])
+    if trace.symbols is None:
+        return steps, tuple(str(step + 1) for step in range(steps))
+    return steps, tuple(trace.symbols[example][:steps])
 
 
 def _named(arrays: dict[str, Array], prefix: str) -> dict[str, Array]:

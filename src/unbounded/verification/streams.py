@@ -7,6 +7,7 @@ taken; of others, as memorization, every sequence of the small n, and beyond som
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 import torch
@@ -134,7 +135,7 @@ def _drawn(
             batch,
             task.objective,
             reading=reading,
-            check=lambda name=name, done=done: look(name, done / options.count),  # type: ignore[misc]
+            check=partial(look, name, done / options.count),
         )
         wrong = None
         if not bool(found.right.all()):

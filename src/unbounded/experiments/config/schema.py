@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -311,42 +309,3 @@ def from_dict(data: Mapping[str, Any]) -> RunConfig:
     if faults:
         raise TypeError("; ".join(faults))
     return config
-
-
-def config_hash(config: RunConfig) -> str:
-    """Eight hexadecimal digits for everything but the seed and the machine.
-
-    Only what differs from the defaults counts, so that a new field renames no run.
-    """
-    data = _differences(to_dict(config), to_dict(RunConfig()))
-    data.pop("seed", None)
-    data.pop("machine", None)
-    text = json.dumps(data, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
-
-
-def _differences(data: Mapping[str, Any], default: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in data.items():
-        other = default.get(key)
-        if isinstance(value, Mapping) and isinstance(other, Mapping):
-            inner = _differences(value, other)
-            if inner:
-                found[key] = inner
-        elif key not in default or value != other:
-            found[key] = value
-    return found
-
-
-def model_name(config: ModelConfig) -> str:
-    """A short name: queue-lstm, or lstm-4 for four layers without a memory."""
-    controller = config.controller["name"]
-    if config.memory["name"] == "none":
-        return f"{controller}-{config.controller.get('num_layers', 1)}"
-    return f"{config.memory['name']}-{controller}"
-
-
-def run_name(config: RunConfig) -> str:
-    """The name of the run's folder."""
-    task = config.task.replace("/", "_")
-    return f"{task}-{model_name(config.model)}-{config_hash(config)}-seed{config.seed}"

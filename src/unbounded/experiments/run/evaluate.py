@@ -17,8 +17,9 @@ from unbounded.evaluation import make_report
 from unbounded.evaluation.room import warn_of_room
 from unbounded.evaluation.scorings import Place, Sweep
 from unbounded.experiments.config.check import build_task, ranges, scoring_faults
+from unbounded.experiments.config.identity import model_name
 from unbounded.experiments.config.old_models import upgraded_keywords
-from unbounded.experiments.config.schema import RunConfig, from_dict, model_name
+from unbounded.experiments.config.schema import RunConfig, from_dict
 from unbounded.experiments.run.folder import check_weights, read_config
 from unbounded.experiments.run.memory_check import scoring_faults as count_faults
 from unbounded.experiments.run.other_memory import with_memory

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from unbounded.evaluation.provenance import provenance
 from unbounded.evaluation.report import aligned
-from unbounded.experiments.config.schema import model_name
+from unbounded.experiments.config.identity import model_name
 from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.verification import finished_run, read_verification
 from unbounded.extraction import (

@@ -15,14 +15,8 @@ import yaml
 from unbounded.errors import CheckpointError, StorageError
 from unbounded.evaluation.provenance import kernels
 from unbounded.experiments.config import plain_yaml
-from unbounded.experiments.config.schema import (
-    RunConfig,
-    config_hash,
-    from_dict,
-    model_name,
-    run_name,
-    to_dict,
-)
+from unbounded.experiments.config.identity import config_hash, model_name, run_name
+from unbounded.experiments.config.schema import RunConfig, from_dict, to_dict
 from unbounded.experiments.config.upgrade import upgraded_report
 from unbounded.experiments.run.report_check import check_report
 from unbounded.models.memory_model import MemoryModel

@@ -19,7 +19,8 @@ from unbounded.evaluation.report import outcome
 from unbounded.evaluation.room import warn_of_room
 from unbounded.evaluation.scorings import Exam
 from unbounded.experiments.config.check import checked
-from unbounded.experiments.config.schema import RunConfig, model_name, to_dict
+from unbounded.experiments.config.identity import model_name
+from unbounded.experiments.config.schema import RunConfig, to_dict
 from unbounded.experiments.run.answer import write_answers
 from unbounded.experiments.run.build import Built, build_run, make_accelerator, make_place
 from unbounded.experiments.run.evaluate import own_sweep

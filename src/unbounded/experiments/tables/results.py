@@ -10,7 +10,8 @@ from typing import Any
 
 from unbounded.errors import CheckpointError
 from unbounded.evaluation.scorings import scoring_of
-from unbounded.experiments.config.schema import config_hash, from_dict
+from unbounded.experiments.config.identity import config_hash
+from unbounded.experiments.config.schema import from_dict
 from unbounded.experiments.run.folder import folder_of, load_report
 from unbounded.experiments.run.verification import verification_of
 from unbounded.experiments.tables.measures import Measures, measures

@@ -13,7 +13,8 @@ from unbounded.errors import ConfigError, UnboundedError
 from unbounded.evaluation.provenance import provenance
 from unbounded.evaluation.scorings import Scoring, scoring_of
 from unbounded.experiments.config.check import checked
-from unbounded.experiments.config.schema import RunConfig, model_name, run_name, to_dict
+from unbounded.experiments.config.identity import model_name, run_name
+from unbounded.experiments.config.schema import RunConfig, to_dict
 from unbounded.experiments.run.folder import folder_of, read_report
 from unbounded.experiments.run.run import train_run
 from unbounded.experiments.run.run_lock import admit, check_begun, is_begun, lock

@@ -11,7 +11,8 @@ from typing import Any
 
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.experiments.config.compose import PARTS, merged, preset_of
-from unbounded.experiments.config.schema import RunConfig, from_dict, run_name, to_dict
+from unbounded.experiments.config.identity import run_name
+from unbounded.experiments.config.schema import RunConfig, from_dict, to_dict
 from unbounded.experiments.tables.published import published, read_data
 
 #: Lists of a tier with the field of the config that takes their values.
