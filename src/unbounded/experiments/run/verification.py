@@ -61,6 +61,22 @@ def verification_of(folder: Path) -> dict[str, Any] | None:
     return None if report is None or is_stale(report, folder / source) else report
 
 
+def is_verified(folder: Path, options: Mapping[str, Any]) -> bool:
+    """Whether a run was verified to the end, with such options, and has the same weights still.
+
+    Args:
+        folder: of the run.
+        options: of `VerifyOptions`; those that are not named may be any.
+    Raises:
+        CheckpointError: the file is no such report.
+    """
+    report = verification_of(folder)
+    if report is None or not report["finished"]:
+        return False
+    used = report.get("options", {})
+    return all(used.get(name) == value for name, value in options.items())
+
+
 def is_stale(report: Mapping[str, Any], model: Path) -> bool:
     """Whether what was found is of other weights than a model has now.
 
