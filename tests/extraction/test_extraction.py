@@ -223,9 +223,14 @@ def test_bad_input(tmp_path):
     soft = softened(machines.anbn(), 0.9, "action")
     with pytest.raises(ConfigError, match=r"action is 0\.9000 sure at least.*unbounded harden"):
         extract(soft, task)
+    learned = {"name": "turing_tape", "initial_weights": "learned"}
+    turning = {"name": "lie_access", "group": "rotation"}
+    with_row = {"name": "lie_access", "initial": "learned"}
     for memory, message in (
         ("none", "a model without a memory is no machine over symbols"),
-        ("turing_tape", "TuringTape.* is no machine over symbols"),
+        (learned, "TuringTape.* is no machine over symbols: its heads begin at no one place"),
+        (turning, "LieAccessMemory.*: its heads move by the group rotation, and not by adding"),
+        (with_row, "LieAccessMemory.*: it begins with a row of its own, or lets rows go"),
     ):
         model = MemoryModel(inputs=2, outputs=2, memory=memory, hidden_size=4, embedding_size=None)
         with pytest.raises(ConfigError, match=message):

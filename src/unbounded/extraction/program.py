@@ -99,7 +99,9 @@ def program_of(machine: Machine, title: str, example: list[int], file: str = "ma
     )
     # The class as it stands, but for its annotations, which name a module that is not imported.
     structure = inspect.getsource(STRUCTURES[machine.shape.structure])
-    structure = structure.replace("tuple[Any, ...]", "tuple").replace("list[Any]", "list")
+    for name in ("tuple[Any, ...]", "list[Any]", "dict[int, Any]"):
+        structure = structure.replace(name, name.split("[")[0])
+    structure = structure.replace("self.shown: Any", "self.shown")
     options = ", ".join(str(option) for option in machine.shape.options)
     tail = _TAIL.format(new=f"{machine.shape.structure}({options})")
     return head + structure.rstrip() + "\n" + tail
