@@ -1,5 +1,6 @@
 // Debian's Chromium without a screen and without a network, for the tests in this folder.
 
+import { execFileSync } from 'node:child_process'
 import { chromium } from 'playwright-core'
 
 const FLAGS = [
@@ -7,9 +8,17 @@ const FLAGS = [
   '--disable-background-networking', '--disable-component-update', '--disable-sync',
 ]
 
-export async function launch() {
-  const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium'
-  return chromium.launch({ executablePath, args: FLAGS })
+export const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium'
+
+/** Start it; with `core`, all of it on one core of the machine. */
+export async function launch(core) {
+  const browser = await chromium.launch({ executablePath: CHROMIUM, args: FLAGS })
+  if (core !== undefined) {
+    const client = await browser.newBrowserCDPSession()
+    const { processInfo } = await client.send('SystemInfo.getProcessInfo')
+    for (const { id } of processInfo) execFileSync('taskset', ['-a', '-p', '-c', core, String(id)])
+  }
+  return browser
 }
 
 /** A page in which every request but that for the file itself fails, and is kept. */

@@ -7,15 +7,16 @@ import { join, resolve } from 'node:path'
 import { after, before, test } from 'node:test'
 import { pathToFileURL } from 'node:url'
 import { build } from 'vite'
-import { launch, openFile } from './browser.js'
+import { CHROMIUM, launch, openFile } from './browser.js'
 import { machines, pageOf, written } from './pages.js'
 
-const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium'
 const skip = existsSync(CHROMIUM) ? false : `there is no ${CHROMIUM}`
 const SHOTS = resolve(import.meta.dirname, '../shots')
 // A page that Python wrote: `unbounded explore RUN` of a text.
 const TRACES = process.env.TRACES ?? ''
 const noTrace = TRACES ? false : 'TRACES names no page with traces'
+// Before it the page asks for nothing; axe comes into it from here, after all else was looked at.
+const AXE = readFileSync(resolve(import.meta.dirname, '../node_modules/axe-core/axe.min.js'), 'utf8')
 const REDUCED = { reducedMotion: 'reduce' }
 
 let browser
@@ -26,18 +27,32 @@ before(async () => {
 })
 after(async () => browser?.close())
 
-/** Open a page, do something, and see that nothing was asked for and nothing went wrong. */
+/** What axe finds that would stop somebody. */
+async function hindrances(page) {
+  await page.evaluate(AXE)
+  const { violations } = await page.evaluate(() => globalThis.axe.run())
+  const grave = violations.filter(({ impact }) => ['serious', 'critical'].includes(impact))
+  return grave.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html.slice(0, 120)).join(' and ')}`)
+}
+
+/** Open a page, do something, and see that nothing was asked for, went wrong or would hinder a reader. */
 function inPage(name, act, { runs = machines, hash = '', options = REDUCED, title } = {}) {
   test(name, { skip }, async () => {
     const { page, context, faults } = await openFile(browser, pageOf(runs(), title) + hash, options)
     await act(page)
     await page.screenshot({ path: join(SHOTS, `${name.replaceAll(/\W+/g, '_')}.png`), fullPage: true })
     assert.deepEqual(faults, [])
+    assert.deepEqual(await hindrances(page), [])
     await context.close()
   })
 }
 
 const counter = (page) => page.locator('.counter').textContent()
+/** Wait for a text: the table of the step follows when steps have come to rest. */
+async function until(locator, pattern) {
+  for (let wait = 0; wait < 40 && !pattern.test(await locator.textContent()); wait++) await locator.page().waitForTimeout(50)
+  assert.match(await locator.textContent(), pattern)
+}
 const verdicts = (page) => page.locator('.verdict').allTextContents()
 
 inPage('it plays by itself', async (page) => {
@@ -61,7 +76,7 @@ inPage('a typed input is answered', async (page) => {
   assert.deepEqual(await verdicts(page), ['All 4 symbols that count are right.'])
   assert.equal(await counter(page), '1 / 8')
   await page.getByRole('slider', { name: 'step', exact: true }).fill('4')
-  assert.match(await page.locator('table.step').textContent(), /Step 5 of 8.*says.*s1/)
+  await until(page.locator('table.step'), /Step 5 of 8.*says.*s1/)
   await page.waitForFunction(() => location.hash.includes('input=s1+s2+s3') && location.hash.includes('step=4'))
 })
 
@@ -103,9 +118,8 @@ inPage('two runs side by side', async (page) => {
   await page.keyboard.press('Enter')
   assert.equal(await page.locator('.stage').count(), 2)
   await page.getByRole('slider', { name: 'step', exact: true }).fill('3')
-  const tables = await page.locator('table.step').allTextContents()
-  assert.match(tables[0], /sayss1/)
-  assert.match(tables[1], /sayss2/)
+  await until(page.locator('table.step').first(), /sayss1/)
+  await until(page.locator('table.step').last(), /sayss2/)
 })
 
 inPage('by keyboard alone', async (page) => {
@@ -201,7 +215,7 @@ inPage('training has a tab', async (page) => {
 test('where there are only traces they are replayed', { skip: skip || noTrace }, async () => {
   const { page, context, faults } = await openFile(browser, pathToFileURL(TRACES).href, REDUCED)
   await page.getByRole('slider', { name: 'step', exact: true }).fill('7')
-  assert.match(await page.locator('table.step').textContent(), /Step 8 of 60.*says/)
+  await until(page.locator('table.step'), /Step 8 of 60.*says/)
   assert.ok(await page.locator('.edit').isHidden())
   await page.screenshot({ path: join(SHOTS, 'traces.png'), fullPage: true })
   assert.deepEqual(faults, [])

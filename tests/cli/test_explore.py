@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import webbrowser
 from pathlib import Path
 
@@ -65,7 +66,7 @@ def test_two_runs_in_one_page(
     folder: Path, tmp_path: Path, opened: list[str], capsys: Capture
 ) -> None:
     page = tmp_path / "both.html"
-    assert main(["explore", str(folder), str(folder), "--export", str(page), "--no_open"]) == 0
+    assert main(["explore", str(folder), str(folder), "--export", str(page), "--no-open"]) == 0
     assert opened == []
     assert len(data_of(page.read_text(encoding="utf-8"))["runs"]) == 2
     assert f"wrote {page}" in capsys.readouterr().out
@@ -76,7 +77,7 @@ def test_the_course_of_training(
 ) -> None:
     config = tiny(batches=4, accuracy_every=0, checkpoint_every=1, keep_checkpoints=4)
     run = train_run(config, root=tmp_path, quiet=True).folder
-    assert main(["explore", str(run), "--course", "--no_open"]) == 0
+    assert main(["explore", str(run), "--course", "--no-open"]) == 0
     runs = data_of((run / "explore.html").read_text(encoding="utf-8"))["runs"]
     assert [run["title"] for run in runs] == [
         f"queue-lstm after {batches} batches" for batches in (1, 2, 3, 4)
@@ -117,6 +118,36 @@ def test_a_run_without_a_model(capsys: Capture, folder: Path, tmp_path: Path) ->
     bare.mkdir()
     (bare / "config.yaml").write_text((folder / "config.yaml").read_text())
     assert "has no model that can be used" in failing(capsys, "explore", str(bare))
+
+
+def test_a_report_that_is_damaged_or_gone_is_said(
+    capsys: Capture, folder: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(folder, run)
+    (run / "report.json").write_text("{")
+    assert main(["explore", str(run), "--no-open"]) == 0
+    said = capsys.readouterr().out
+    assert "Its report is damaged: " in said
+    assert "report.json" in said
+    (run / "report.json").unlink()
+    assert main(["explore", str(run), "--no-open"]) == 0
+    said = capsys.readouterr().out
+    assert "It has no report.json, so that what it was found to do is not known." in said
+    (page,) = data_of((run / "explore.html").read_text(encoding="utf-8"))["runs"]
+    assert page["note"].startswith("It has no report.json")
+
+
+def test_one_spelling_of_flags(capsys: Capture, folder: Path) -> None:
+    """Hyphens; the same in each verb that takes a trained or a hardened model."""
+    assert "unknown option '--no_open'" in failing(capsys, "explore", str(folder), "--no_open")
+    for verb in ("explore", "evaluate", "verify", "extract", "actions"):
+        with pytest.raises(SystemExit):
+            main([verb, "--help"])
+        assert "--rounded, --no-rounded" in capsys.readouterr().out
+    said = failing(capsys, "explore", str(folder), "--rounded")
+    assert "has no hardened model" in said
+    assert main(["explore", str(folder), "--no-rounded", "--no-open"]) == 0
 
 
 def test_a_damaged_run(capsys: Capture, folder: Path, tmp_path: Path) -> None:

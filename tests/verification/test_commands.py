@@ -86,7 +86,7 @@ def test_the_hardened_model_is_taken_where_it_is(tmp_path, capsys):
     given = ["--most", "8", "--times", "0"]
     assert main(["verify", str(run), *given]) == 0
     assert "weights model-rounded" in capsys.readouterr().out
-    assert main(["verify", str(run), *given, "--rounded", "false"]) == 0
+    assert main(["verify", str(run), *given, "--no-rounded"]) == 0
     assert "weights model," in capsys.readouterr().out
     rounded, plain = (
         json.loads((run / f"verification-{name}.json").read_text())["least_certainty"]
@@ -96,7 +96,7 @@ def test_the_hardened_model_is_taken_where_it_is(tmp_path, capsys):
     assert plain == pytest.approx(0.9)
     assert main(["extract", str(run), "--symbols", "200", "--lengths", "9"]) == 0
     assert "the states close" in capsys.readouterr().out
-    assert "action is 0.9000 sure" in failing(capsys, "extract", str(run), "--rounded", "false")
+    assert "action is 0.9000 sure" in failing(capsys, "extract", str(run), "--no-rounded")
 
 
 def test_extract_compares_at_the_longest_verified_lengths(tmp_path, capsys):
@@ -164,7 +164,7 @@ def test_options_out_of_range(tmp_path, capsys):
     for whole in ("--most", "--symbols_each"):
         said = failing(capsys, "verify", "nowhere", whole, "0", "--times", "0")
         assert "--most: nothing is to be looked at: no length whole, and none drawn" in said
-    assert "has no hardened model" in failing(capsys, "verify", run, "--rounded", "true")
+    assert "has no hardened model" in failing(capsys, "verify", run, "--rounded")
     said = failing(capsys, "extract", run, "--symbols", "0", "--lengths", "5,x")
     assert "--symbols: expected at least 1, got 0" in said
     assert "--lengths: expected lengths of at least 1 such as 128,640, got '5,x'" in said

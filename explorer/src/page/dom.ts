@@ -39,7 +39,9 @@ export function resized(parent: Element, children: Element[]): void {
 
 /** Set a text only where it is another: a browser lays out again what is set. */
 export function write(element: Element, text: string): void {
-  if (element.textContent !== text) element.textContent = text
+  const { firstChild } = element
+  if (!(firstChild instanceof Text)) element.textContent = text
+  else if (firstChild.data !== text) firstChild.data = text
 }
 
 /** A number as a reader wants it. */

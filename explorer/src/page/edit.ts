@@ -2,7 +2,7 @@
 
 import type { Head } from '../data.ts'
 import { sizeOf } from '../machine/heads.ts'
-import { el, short } from './dom.ts'
+import { el, short, write } from './dom.ts'
 import type { Session } from './session.ts'
 import { ACTIONS } from './views/superposition.ts'
 
@@ -30,9 +30,14 @@ export class Editor {
     this.element.hidden = controls.length === 0 || !session.isLive
   }
 
-  show(step: number): void {
+  /** What is changed from now on is this step. */
+  at(step: number): void {
     this.step = step
-    for (const update of this.updates) update(step)
+  }
+
+  /** Show what the step says. */
+  show(): void {
+    for (const update of this.updates) update(this.step)
     this.forget.hidden = !this.session.edited
   }
 
@@ -45,8 +50,8 @@ export class Editor {
     })
     this.updates.push((step) => {
       const value = this.session.steps[step]?.told?.[name]?.[0] ?? 0
-      input.value = String(value)
-      output.textContent = short(value)
+      if (input.value !== String(value)) input.value = String(value)
+      write(output, short(value))
     })
     return el('label', {}, name.replaceAll('_', ' '), input, output)
   }

@@ -1,6 +1,6 @@
 // Play, pause, step, scrub and speed.
 
-import { el } from './dom.ts'
+import { el, write } from './dom.ts'
 
 const SPEEDS = [1, 2, 4, 8, 16, 32]
 
@@ -15,12 +15,15 @@ export class Player {
   private at = 0
   private timer = 0
   private last = 0
+  /** The frame that is waited for after a move of the slider, and where it has got to since. */
+  private frame = 0
+  private wanted: number | null = null
 
   constructor(show: (step: number) => void) {
     this.show = show
     this.speed.append(...SPEEDS.map((each) => el('option', { value: each, selected: each === 4 }, `${each} steps/s`)))
     this.button.addEventListener('click', () => this.toggle())
-    this.range.addEventListener('input', () => { this.pause(); this.seek(Number(this.range.value)) })
+    this.range.addEventListener('input', () => this.scrub(Number(this.range.value)))
     const step = (text: string, label: string, act: () => void): HTMLElement =>
       el('button', { type: 'button', 'aria-label': label, title: label, click: () => { this.pause(); act() } }, text)
     this.element = el(
@@ -52,10 +55,24 @@ export class Player {
 
   seek(step: number): void {
     this.at = Math.min(this.length - 1, Math.max(0, step))
-    this.range.value = String(this.at)
-    this.range.setAttribute('aria-valuetext', `step ${this.at + 1} of ${this.length}`)
-    this.counter.textContent = `${this.at + 1} / ${this.length}`
+    // First, while nothing has been written that would have to be laid out.
     this.show(this.at)
+    if (this.range.value !== String(this.at)) this.range.value = String(this.at)
+    this.range.setAttribute('aria-valuetext', `step ${this.at + 1} of ${this.length}`)
+    write(this.counter, `${this.at + 1} / ${this.length}`)
+  }
+
+  /** Follow the slider, at most once a frame. */
+  private scrub(step: number): void {
+    this.pause()
+    this.wanted = step
+    if (this.frame) return
+    this.wanted = null
+    this.seek(step)
+    this.frame = requestAnimationFrame(() => {
+      this.frame = 0
+      if (this.wanted !== null) this.scrub(this.wanted)
+    })
   }
 
   toggle(): void {
@@ -90,6 +107,6 @@ export class Player {
   }
 
   private label(): void {
-    this.button.textContent = this.playing ? 'Pause' : 'Play'
+    write(this.button, this.playing ? 'Pause' : 'Play')
   }
 }

@@ -10,6 +10,9 @@ import { VIEWS } from './views/index.ts'
 import { noView } from './views/none.ts'
 import type { View } from './views/view.ts'
 
+/** While steps follow each other, the table and the controls are brought up to date this often (ms). */
+const DETAILS = 250
+
 export class Stage {
   readonly element: HTMLElement
   readonly session: Session
@@ -18,6 +21,9 @@ export class Stage {
   private readonly view: View
   private readonly table: StepTable
   private readonly editor: Editor
+  private shown = 0
+  private detailed = -DETAILS
+  private waiting = 0
 
   constructor(session: Session, titled: boolean, seek: (step: number) => void, edited: () => void) {
     this.session = session
@@ -44,11 +50,23 @@ export class Stage {
   }
 
   show(step: number): void {
-    const place = Math.min(step, this.session.steps.length - 1)
-    this.ribbon.show(place)
-    this.view.show(place)
-    this.table.show(place)
-    this.editor.show(place)
+    const now = performance.now()
+    this.shown = Math.min(step, this.session.steps.length - 1)
+    this.ribbon.show(this.shown)
+    this.view.show(this.shown)
+    this.editor.at(this.shown)
+    clearTimeout(this.waiting)
+    const wait = this.detailed + DETAILS - now
+    this.element.classList.toggle('calm', wait <= 0)
+    if (wait <= 0) this.details()
+    else this.waiting = window.setTimeout(() => this.details(), wait)
+  }
+
+  /** What is read and not watched: for it, steps may follow too fast. */
+  private details(): void {
+    this.detailed = performance.now()
+    this.table.show(this.shown)
+    this.editor.show()
   }
 
   /** Draw again, as after a change between light and dark. */
@@ -60,6 +78,7 @@ export class Stage {
     this.ribbon.changed()
     this.view.changed()
     this.judge()
+    this.detailed = -DETAILS
   }
 
   /** Say how the answer stands beside the truth. */

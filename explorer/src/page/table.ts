@@ -36,7 +36,7 @@ export class StepTable {
       rows.push([name.replaceAll('_', ' '), numbersText(numbers)])
     }
     if (step.told) rows.push(['reading', numbersText(step.state.reading)])
-    this.caption.textContent = `Step ${place + 1} of ${steps.length}`
+    write(this.caption, `Step ${place + 1} of ${steps.length}`)
     while (this.lines.length < rows.length) {
       this.lines.push(el('tr', {}, el('th', { scope: 'row' }), el('td')))
     }

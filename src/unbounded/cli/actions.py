@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unbounded.cli.defaults import import_modules
-from unbounded.cli.parsing import Parser, parse
+from unbounded.cli.parsing import Parser, add_rounded, parse
 from unbounded.errors import ConfigError, RunExistsError
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def parser(arguments: Sequence[str]) -> Parser:
     made = Parser(prog="unbounded actions", description=_DESCRIPTION)
     made.add_argument("run", type=str, help="The run's folder, or the beginning of its name.")
     made.add_argument("input", type=str, help="Its symbols. Of streams the last is only predicted.")
-    made.add_argument("--rounded", action="store_true", help="Of the machine that rounding made.")
+    add_rounded(made)
     made.add_argument(
         "--discretize", action="store_true", help="Take the likeliest action to its full weight."
     )

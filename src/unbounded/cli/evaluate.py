@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import yaml
 
 from unbounded.cli.defaults import import_modules
-from unbounded.cli.parsing import Parser, parse
+from unbounded.cli.parsing import Parser, add_rounded, parse
 from unbounded.errors import ConfigError, RunExistsError
 
 _DESCRIPTION = """Score a trained run on fresh sequences of one or more length ranges.
@@ -61,9 +61,7 @@ def parser(arguments: Sequence[str]) -> Parser:
     made.add_argument(
         "--seed", type=int | None, default=None, help="Of the sequences; by default the run's."
     )
-    made.add_argument(
-        "--rounded", action="store_true", help="Of streams: score the machine that rounding made."
-    )
+    add_rounded(made)
     made.add_argument(
         "--discretize",
         action="store_true",

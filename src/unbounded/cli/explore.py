@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from unbounded.cli.defaults import import_modules
-from unbounded.cli.parsing import Parser, parse
+from unbounded.cli.parsing import Parser, add_rounded, parse
 from unbounded.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ examples:
   unbounded explore RUN                     writes RUN/explore.html and opens it
   unbounded explore RUN OTHER               two runs side by side, on the same input
   unbounded explore RUN --course            as it was at each checkpoint that it kept
-  unbounded explore RUN --export copy.html --no_open
+  unbounded explore RUN --export copy.html --no-open
 
 Type an input of your own, press play, and see what is pushed, popped, read and said. The file holds
 the weights and everything else that it needs: it makes no request, and can be sent to others.
@@ -39,8 +39,8 @@ def parser(arguments: Sequence[str]) -> Parser:
         "runs", type=str, nargs="*", default=[], help="Run folders, or how their names begin."
     )
     made.add_argument("--export", type=str | None, default=None, help="The file to write.")
-    made.add_argument("--no_open", action="store_true", help="Do not open it in a browser.")
-    made.add_argument("--rounded", action="store_true", help="Of the machine that hardening made.")
+    made.add_argument("--no-open", action="store_true", help="Do not open it in a browser.")
+    add_rounded(made)
     made.add_argument(
         "--course", action="store_true", help="The run at the checkpoints that it kept."
     )

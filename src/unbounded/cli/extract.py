@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from unbounded.cli.defaults import import_modules
-from unbounded.cli.parsing import Parser, parse
+from unbounded.cli.parsing import Parser, add_rounded, parse
 from unbounded.errors import ConfigError
 
 #: More cases than these are not printed.
@@ -44,12 +44,7 @@ def parser(arguments: Sequence[str]) -> Parser:
         default=None,
         help="Lengths such as 128,640 to compare at; by default the longest that were verified.",
     )
-    made.add_argument(
-        "--rounded",
-        type=bool | None,
-        default=None,
-        help="true for the hardened model, false for the trained one.",
-    )
+    add_rounded(made, default=None)
     made.add_argument(
         "--import", dest="imports", type=str | None, help="A module of your own that the run names."
     )

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 import yaml
 from jsonargparse import (
+    ActionYesNo,
     ArgumentParser,
     DefaultHelpFormatter,
     Namespace,
@@ -77,6 +78,22 @@ class Parser(ArgumentParser):
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """Raise UsageError instead."""
         raise UsageError(message) from ex
+
+
+def add_rounded(parser: Parser, *, default: bool | None = False) -> None:
+    """Add the flags that choose between a trained model and what hardening made of it.
+
+    Args:
+        parser: of a verb. default: which is taken where neither is given; None for the hardened one
+            where there is one.
+    """
+    usual = "the hardened one where it is there" if default is None else "the trained one"
+    parser.add_argument(
+        "--rounded",
+        action=ActionYesNo(no_prefix="no-"),
+        default=default,
+        help=f"Take the hardened model, or the trained one; by default {usual}.",
+    )
 
 
 class _HelpAll(argparse.Action):

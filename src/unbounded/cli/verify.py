@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from unbounded.cli.defaults import import_modules
-from unbounded.cli.parsing import Parser, parse
+from unbounded.cli.parsing import Parser, add_rounded, parse
 from unbounded.errors import ConfigError
 
 #: Between two lines on what is looked at.
@@ -56,12 +56,7 @@ def parser(arguments: Sequence[str]) -> Parser:
     )
     made.add_argument("--count", type=int, default=100, help="Sequences drawn at each.")
     made.add_argument("--seed", type=int, default=1, help="Of what is drawn.")
-    made.add_argument(
-        "--rounded",
-        type=bool | None,
-        default=None,
-        help="true for the hardened model, false for the trained one.",
-    )
+    add_rounded(made, default=None)
     made.add_argument(
         "--import", dest="imports", type=str | None, help="A module of your own that the run names."
     )

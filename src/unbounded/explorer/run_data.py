@@ -11,6 +11,7 @@ from unbounded.errors import CheckpointError, ConfigError
 from unbounded.experiments.config.check import build_task
 from unbounded.experiments.config.identity import model_name
 from unbounded.experiments.run.evaluate import load_config, load_model, read_checkpoint
+from unbounded.experiments.run.folder import read_report
 from unbounded.experiments.run.plan import plan
 from unbounded.explorer.model_data import model_data, model_tensors
 from unbounded.explorer.task_data import samples_of, task_data
@@ -157,7 +158,18 @@ def run_of_folder(
     )
     if source.startswith("checkpoints"):
         made["note"] = f"Not finished: weights of {source}. {made['note']}"
+    elif fault := _report_fault(folder):
+        made["note"] = f"{fault} {made['note']}"
     return made
+
+
+def _report_fault(folder: Path) -> str:
+    """What is wrong with the report of a run that has a model; empty where nothing is."""
+    try:
+        missing = read_report(folder) is None
+    except CheckpointError as error:
+        return f"Its report is damaged: {error}."
+    return "It has no report.json, so that what it was found to do is not known." if missing else ""
 
 
 def course_of_folder(folder: Path, *, data: str | None = None) -> list[dict[str, Any]]:

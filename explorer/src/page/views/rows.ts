@@ -21,8 +21,8 @@ const ENDS: Record<string, { first: string; last: string; newestFirst: boolean }
 interface Item {
   element: HTMLElement
   symbol: HTMLElement
-  bar: HTMLElement
-  read: HTMLElement
+  track: HTMLElement
+  lengths: string
   value: HTMLElement
   says: () => string
 }
@@ -43,9 +43,9 @@ export const rowsView: ViewMaker = (session, inspect, seek): View => {
 
   const itemAt = (place: number): Item => {
     if (!items[place]) {
-      const parts = { symbol: el('span', { class: 'symbol' }), bar: el('span', { class: 'bar' }), read: el('span', { class: 'read' }), value: el('span', { class: 'value' }) }
-      const item: Item = { element: el('li', { tabindex: 0 }), ...parts, says: () => '' }
-      item.element.append(parts.symbol, el('span', { class: 'track' }, parts.bar, parts.read), parts.value)
+      const parts = { symbol: el('span', { class: 'symbol' }), track: el('span', { class: 'track' }), value: el('span', { class: 'value' }) }
+      const item: Item = { element: el('li', { tabindex: 0 }), ...parts, lengths: '', says: () => '' }
+      item.element.append(parts.symbol, parts.track, parts.value)
       const say = (): void => {
         item.element.setAttribute('aria-label', item.says())
         inspect(item.says())
@@ -68,8 +68,11 @@ export const rowsView: ViewMaker = (session, inspect, seek): View => {
       const strength = state.fields.strengths[row]
       const read = Math.max(...weights.map((each) => each[row]))
       write(item.symbol, session.symbolAt(state.origins[row]))
-      item.bar.style.transform = `scaleX(${Math.min(1, strength)})`
-      item.read.style.transform = `scaleX(${Math.min(1, read)})`
+      const lengths = `${percent(strength)} 70%, ${percent(read)} 30%`
+      if (item.lengths !== lengths) {
+        item.lengths = lengths
+        item.track.style.backgroundSize = lengths
+      }
       write(item.value, short(strength))
       item.says = () => rowText(session, state, row, weights)
     })
@@ -118,6 +121,8 @@ export const rowsView: ViewMaker = (session, inspect, seek): View => {
   changed()
   return { element, show, changed, words }
 }
+
+const percent = (share: number): string => `${Math.min(100, 100 * share).toFixed(1)}%`
 
 function strongRows(state: MemoryState, newestFirst: boolean): number[] {
   const rows: number[] = []

@@ -81,9 +81,11 @@ class Column {
   private readonly isList: boolean
   private readonly inspect: (text: string) => void
   private readonly action = el('p', { class: 'action' })
+  private hue: Hue | null = null
   private readonly list: HTMLElement
   private readonly cells: HTMLElement[] = []
-  private readonly says: string[] = []
+  private readonly says: (() => string)[] = []
+  private readonly looks: string[] = []
 
   constructor(session: Session, place: number, styles: ActionStyle[], isList: boolean, inspect: (text: string) => void) {
     this.session = session
@@ -104,7 +106,8 @@ class Column {
     const weights = told.action.subarray(this.place * actions, (this.place + 1) * actions)
     const best = weights.indexOf(Math.max(...weights))
     const style = this.styles[best]
-    this.action.className = `action ${style.hue}`
+    if (this.hue !== style.hue) this.action.className = `action ${style.hue}`
+    this.hue = style.hue
     const weight = weights[best] >= 0.995 ? '' : ` ${short(weights[best])}`
     write(this.action, `${style.mark} ${style.name}${weight}`)
     const size = state.memory.fields.cells.length / count
@@ -135,7 +138,11 @@ class Column {
   private cell(k: number, value: number, origin: number, i: number, isHead: boolean): HTMLElement {
     if (!this.cells[k]) {
       const cell = el('li', { tabindex: 0 })
-      const say = (): void => this.inspect(this.says[k])
+      const say = (): void => {
+        const says = this.says[k]()
+        cell.setAttribute('aria-label', says)
+        this.inspect(says)
+      }
       cell.addEventListener('pointerenter', say)
       cell.addEventListener('focus', say)
       this.cells[k] = cell
@@ -143,11 +150,17 @@ class Column {
     const cell = this.cells[k]
     const isEmpty = Math.abs(value - EMPTY) < 1e-9
     write(cell, isEmpty ? '·' : short(value))
-    cell.style.setProperty('--share', String(isEmpty ? 0 : Math.max(0, Math.min(1, value))))
-    cell.classList.toggle('head', isHead)
-    const from = origin < 0 ? 'there from the beginning' : `for the most part of step ${origin + 1}, which read ${this.session.symbolAt(origin)}`
-    this.says[k] = isEmpty ? `Cell ${i}: empty (${short(value)})` : `Cell ${i}: ${short(value)}, ${from}${isHead ? '; HEAD is here' : ''}`
-    cell.setAttribute('aria-label', this.says[k])
+    const share = isEmpty ? '0' : Math.max(0, Math.min(1, value)).toFixed(2)
+    if (this.looks[k] !== share) {
+      this.looks[k] = share
+      cell.style.setProperty('--share', share)
+    }
+    if (this.isList) cell.classList.toggle('head', isHead)
+    this.says[k] = () => {
+      if (isEmpty) return `Cell ${i}: empty (${short(value)})`
+      const from = origin < 0 ? 'there from the beginning' : `for the most part of step ${origin + 1}, which read ${this.session.symbolAt(origin)}`
+      return `Cell ${i}: ${short(value)}, ${from}${isHead ? '; HEAD is here' : ''}`
+    }
     return cell
   }
 }

@@ -2,7 +2,7 @@
 
 import { heightsOf } from '../../machine/rules.ts'
 import { shade } from '../colours.ts'
-import { el, short, svg } from '../dom.ts'
+import { el, resized, short, svg, write } from '../dom.ts'
 import { StepMap } from './map.ts'
 import type { View, ViewMaker } from './view.ts'
 
@@ -19,6 +19,7 @@ export const tapeView: ViewMaker = (session, inspect, seek): View => {
   const maps = names.map(() => new StepMap(inspect, seek))
   const path = el('div', { class: 'path' })
   const canvas = el('canvas', { role: 'img', 'aria-label': 'what each slot holds' })
+  const context = canvas.getContext('2d')
   const list = el('ol', { class: 'rows heads', 'aria-label': 'slots where a head is' })
   const caption = el('figcaption')
   const element = el(
@@ -28,7 +29,9 @@ export const tapeView: ViewMaker = (session, inspect, seek): View => {
   )
   let [first, last] = [0, slots - 1]
   let most = 1
-  let mark: SVGElement | null = null
+  const mark = el('div', { class: 'cursor' })
+  let image: ImageData | null = null
+  const items: { element: HTMLElement; symbol: HTMLElement; heads: HTMLElement; says: string }[] = []
 
   canvas.addEventListener('pointermove', (event) => {
     const box = canvas.getBoundingClientRect()
@@ -44,18 +47,27 @@ export const tapeView: ViewMaker = (session, inspect, seek): View => {
     return origin < 0 ? 'not written by much so far' : `written at step ${origin + 1}, which read ${session.symbolAt(origin)}`
   }
 
+  const itemAt = (place: number): (typeof items)[number] => {
+    if (!items[place]) {
+      const parts = { symbol: el('span', { class: 'symbol' }), heads: el('span') }
+      const say = (): void => {
+        item.element.setAttribute('aria-label', item.says)
+        inspect(item.says)
+      }
+      const item = { element: el('li', { tabindex: 0, pointerenter: say, focus: say }, parts.symbol, parts.heads), ...parts, says: '' }
+      items[place] = item
+    }
+    return items[place]
+  }
+
   let current = 0
   const show = (step: number): void => {
     current = step
     const state = session.steps[step]?.state.memory
     if (!state) return
     for (const map of maps) map.show(step)
-    mark?.setAttribute('transform', `translate(${step} 0)`)
-    canvas.width = width
-    canvas.height = last - first + 1
-    const context = canvas.getContext('2d')
-    if (context) {
-      const image = context.createImageData(width, canvas.height)
+    mark.style.transform = `translateX(${100 * step}%)`
+    if (context && image) {
       for (let i = 0; i < image.width * image.height; i++) {
         const value = state.fields.cells[first * width + i]
         image.data.set(shade(Math.abs(value) / most, value < 0 ? 'orange' : 'blue'), 4 * i)
@@ -63,23 +75,17 @@ export const tapeView: ViewMaker = (session, inspect, seek): View => {
       context.putImageData(image, 0, 0)
     }
     const weights = session.model.memory!.weights(state)
-    const items: HTMLElement[] = []
+    let shown = 0
     for (let slot = 0; slot < slots; slot++) {
       const there = names.filter((name) => weights[name][slot] >= THERE)
       if (there.length === 0) continue
-      const says = `Slot ${slot}: ${there.map((name) => `${name} ${short(weights[name][slot])}`).join(', ')}; ${writtenText(slot, step)}`
-      const say = (): void => inspect(says)
+      const item = itemAt(shown++)
+      item.says = `Slot ${slot}: ${there.map((name) => `${name} ${short(weights[name][slot])}`).join(', ')}; ${writtenText(slot, step)}`
       const origin = state.origins[slot]
-      items.push(el(
-        'li', { tabindex: 0, 'aria-label': says, pointerenter: say, focus: say },
-        el('span', { class: 'symbol' }, `${slot}: ${origin < 0 ? '' : session.symbolAt(origin)}`),
-        el('span', {}, there.map((name) => `${name.startsWith('read') ? '◀' : '✎'} ${name} ${short(weights[name][slot])}`).join('  ')),
-      ))
+      write(item.symbol, `${slot}: ${origin < 0 ? '' : session.symbolAt(origin)}`)
+      write(item.heads, there.map((name) => `${name.startsWith('read') ? '◀' : '✎'} ${name} ${short(weights[name][slot])}`).join('  '))
     }
-    // A cell that is being read with the keyboard stays while nothing has moved.
-    if (items.length !== list.childElementCount || items.some((item, k) => item.textContent !== list.children[k].textContent)) {
-      list.replaceChildren(...items)
-    }
+    resized(list, items.slice(0, shown).map((item) => item.element))
   }
 
   const changed = (): void => {
@@ -90,6 +96,9 @@ export const tapeView: ViewMaker = (session, inspect, seek): View => {
     first = used[0] ?? 0
     last = used.at(-1) ?? slots - 1
     most = Math.max(1e-6, ...steps.map((step) => step.state.memory!.fields.cells.reduce((top, each) => Math.max(top, Math.abs(each)), 0)))
+    canvas.width = width
+    canvas.height = last - first + 1
+    image = context?.createImageData(width, canvas.height) ?? null
     caption.textContent = `Slots ${first} to ${last}, ${width} numbers each: blue above 0, orange below`
     canvas.style.height = `${Math.max(60, Math.min(260, 8 * (last - first + 1)))}px`
     names.forEach((name, place) => {
@@ -108,13 +117,13 @@ export const tapeView: ViewMaker = (session, inspect, seek): View => {
       const [low, high] = [Math.min(0, ...heights), Math.max(1, ...heights)]
       const y = (height: number): number => 2 + (36 * (high - height)) / (high - low)
       const points = [`0,${y(0)}`, ...heights.map((height, step) => `${step + 1},${y(height)}`)].join(' ')
-      mark = svg('rect', { class: 'at', x: 0, y: 0, width: 1, height: 40 })
+      mark.style.width = `${100 / steps.length}%`
       path.append(
         el('figcaption', {}, `Height of the path, at most ${high}`),
-        svg(
+        el('div', { class: 'frame' }, svg(
           'svg', { viewBox: `0 0 ${steps.length} 40`, preserveAspectRatio: 'none', role: 'img', 'aria-label': `path of heights ${heights.join(' ')}` },
-          mark, svg('path', { class: 'axis', d: `M0 ${y(0)}H${steps.length}` }), svg('polyline', { class: 'curve', points }),
-        ),
+          svg('path', { class: 'axis', d: `M0 ${y(0)}H${steps.length}` }), svg('polyline', { class: 'curve', points }),
+        ), mark),
       )
     }
   }
