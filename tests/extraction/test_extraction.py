@@ -34,6 +34,8 @@ CASES = {
     "anbncn": ({}, 1, [1, 1]),
     "anb2n": ({}, 2, [1]),
     "anbmcndm": ({}, 1, [1, 1]),
+    # Which of its tops matters depends on where it pours: no one of them tells the cases apart.
+    "anbmc_product": ({}, 4, [2, 2, 2]),
     "copy": ({"symbols": 3}, 1, [3]),
     "reversal": ({"symbols": 3}, 1, [3]),
     "bigram_flip": ({"symbols": 2}, 4, [2]),
