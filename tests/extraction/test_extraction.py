@@ -227,11 +227,13 @@ def test_bad_input(tmp_path):
     with pytest.raises(ConfigError, match=r"action is 0\.9000 sure at least.*unbounded harden"):
         extract(soft, task)
     learned = {"name": "turing_tape", "initial_weights": "learned"}
+    drawn = {"name": "turing_tape", "initial_cells": "random"}
     turning = {"name": "lie_access", "group": "rotation"}
     with_row = {"name": "lie_access", "initial": "learned"}
     for memory, message in (
         ("none", "a model without a memory is no machine over symbols"),
         (learned, "TuringTape.* is no machine over symbols: its heads begin at no one place"),
+        (drawn, "TuringTape.*: its cells begin with what is drawn anew for each word"),
         (turning, "LieAccessMemory.*: its heads move by the group rotation, and not by adding"),
         (with_row, "LieAccessMemory.*: it begins with a row of its own, or lets rows go"),
     ):

@@ -80,6 +80,8 @@ def check_addressed(memory: Memory[Any, Any]) -> None:
         memory.initial_weights != "first" or memory.writes_first
     ):
         fault = "its heads begin at no one place, or write before the first step"
+    if isinstance(memory, TuringTape) and memory.initial_cells == "random":
+        fault = "its cells begin with what is drawn anew for each word"
     if isinstance(memory, LieAccessMemory):
         if memory.group.name != "translation":
             fault = f"its heads move by the group {memory.group.name}, and not by adding"
