@@ -155,11 +155,11 @@ def compare(
     for length in lengths:
         drawn = long_words(task, symbols, length, _DRAWN, seed)
         batches[f"drawn words of length {length}"] = drawn
-    found = {name: agreement(program, model, batch) for name, batch in batches.items()}
-    for name, each in found.items():
+    agreements = {name: agreement(program, model, batch) for name, batch in batches.items()}
+    for name, each in agreements.items():
         if each.first is not None:
-            return found, _text(program, batches[name], each.first)
-    return found, None
+            return agreements, _text(program, batches[name], each.first)
+    return agreements, None
 
 
 def check_decided(model: nn.Module, words: Batch) -> None:

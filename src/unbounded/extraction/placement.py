@@ -96,7 +96,7 @@ def placed(
     instruction: tuple[Tensor, ...],
     before: Any,
     after: Any,
-    seen: Placement,
+    placement: Placement,
 ) -> tuple[list[tuple[Any, ...]], list[Tensor], list[tuple[bool, ...]]]:
     """The moves of a step and what it writes.
 
@@ -104,24 +104,24 @@ def placed(
         memory: a tape or rows with keys.
         instruction: fields [B, ...].
         before, after: the memory's state; before is None at the first step.
-        seen: told how sure it is where the heads are.
+        placement: told how sure it is where the heads are.
     Returns:
         for each of B the actions; for each value what it is, [B, M]; for each of B and each value
         whether it is written.
     """
     told = dict(zip((head.name for head in memory.heads), instruction, strict=True))
     if isinstance(memory, TuringTape):
-        return _on_tape(memory, told, after, seen)
+        return _on_tape(memory, told, after, placement)
     assert isinstance(memory, LieAccessMemory)
-    return _on_keys(memory, told, before, after, seen)
+    return _on_keys(memory, told, before, after, placement)
 
 
 def _on_tape(
-    memory: TuringTape, told: dict[str, Tensor], after: Any, seen: Placement
+    memory: TuringTape, told: dict[str, Tensor], after: Any, placement: Placement
 ) -> tuple[list[tuple[Any, ...]], list[Tensor], list[tuple[bool, ...]]]:
     weights = torch.cat([after.read_weights, after.write_weights], dim=1)
     gates = torch.cat([told["read_gate"], told["write_gate"]], dim=1)
-    seen.add(weights.amax(dim=-1), gates > 0.5)
+    placement.add(weights.amax(dim=-1), gates > 0.5)
     shifts = torch.cat([told["read_shift"], told["write_shift"]], dim=1).argmax(dim=-1)
     moves = [tuple(row) for row in (shifts - memory.shift_range).tolist()]
     places = after.write_weights.argmax(dim=-1)
@@ -132,7 +132,7 @@ def _on_tape(
 
 
 def _on_keys(
-    memory: LieAccessMemory, told: dict[str, Tensor], before: Any, after: Any, seen: Placement
+    memory: LieAccessMemory, told: dict[str, Tensor], before: Any, after: Any, placement: Placement
 ) -> tuple[list[tuple[Any, ...]], list[Tensor], list[tuple[bool, ...]]]:
     size, batch_size = memory.group.key_size, len(told["value"])
     likeliest = torch.ones(batch_size)
@@ -141,7 +141,7 @@ def _on_keys(
         shares = WEIGHTINGS[memory.weighting](distances, before.strengths, told.get("temperature"))
         # Where there is no row nothing is read, and that is sure.
         likeliest = torch.where(shares.sum(dim=-1) > 0, shares.amax(dim=-1), 1.0)
-    seen.add(likeliest.unsqueeze(1), torch.zeros(batch_size, 1, dtype=torch.bool))
+    placement.add(likeliest.unsqueeze(1), torch.zeros(batch_size, 1, dtype=torch.bool))
     actions: list[list[tuple[str, tuple[float, ...]]]] = [[] for _ in range(batch_size)]
     for who in ("read", "write"):
         now = getattr(after, f"{who}_key")
