@@ -57,7 +57,7 @@ class _Numbers:
 class Harden:
     """A stop rule that hardens a trained model: give it to the training loop that fine-tunes it.
 
-    The trained model is measured before any batch: it is what all later weights are compared with. A
+    The trained model is measured before any batch: it is what later weights are compared with. A
     look comes after the first batch and then after every `every`. Each look validates the model
     and its discrete machine (`unbounded.models.discretized`). The weights whose machine was best so
     far, the later of two that are equal, are kept, and so are the last ones that hold: those with
