@@ -43,10 +43,14 @@ export interface TensorData {
   /** Where it begins among the weights, in numbers; or the one number that it is full of. */
   offset?: number
   fill?: number
+  /** Of int8, the size of a step in each row. */
+  scales?: number[]
 }
 
 export interface WeightsData {
-  precision: 'float16' | 'float32' | 'float64'
+  precision: 'int8' | 'float16' | 'float32' | 'float64'
+  /** Of int8, all tensors that are no linear maps. */
+  rest?: WeightsData
   data: string
   tensors: Record<string, TensorData>
 }

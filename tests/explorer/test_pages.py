@@ -15,11 +15,13 @@ import pytest
 import torch
 
 from unbounded.errors import ChoiceError, ConfigError, RunExistsError, StorageError
+from unbounded.explorer.agreement import agreement
 from unbounded.explorer.built_in import built_in_data
+from unbounded.explorer.model_data import model_tensors
 from unbounded.explorer.page import MARK, built_in_runs, html, template, write_page
-from unbounded.explorer.run_data import half_agreement, run_data
+from unbounded.explorer.run_data import run_data
 from unbounded.explorer.task_data import rule_of, samples_of, task_data
-from unbounded.explorer.weights import in_half, packed
+from unbounded.explorer.weights import as_in_page, packed, unpacked
 from unbounded.machines import MACHINES
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import LengthRange, make_task
@@ -33,18 +35,6 @@ def data_of(page: str) -> dict[str, Any]:
     assert match is not None
     data: dict[str, Any] = json.loads(match[1])
     return data
-
-
-def unpacked(weights: dict[str, Any]) -> dict[str, np.ndarray]:
-    """The tensors that `packed` made text of."""
-    numbers = np.frombuffer(base64.b64decode(weights["data"]), dtype=weights["precision"])
-    tensors = {}
-    for name, place in weights["tensors"].items():
-        size = int(np.prod(place["shape"]))
-        start = place.get("offset", 0)
-        flat = numbers[start : start + size] if "offset" in place else np.full(size, place["fill"])
-        tensors[name] = flat.reshape(place["shape"])
-    return tensors
 
 
 def test_the_template_forbids_every_request() -> None:
@@ -104,12 +94,27 @@ def test_weights_come_back(precision: str) -> None:
     assert weights["tensors"]["filled"] == {"shape": [2, 2], "fill": 1e-6}
     back = unpacked(weights)
     for name, tensor in tensors.items():
-        np.testing.assert_array_equal(back[name], tensor.numpy())
+        np.testing.assert_array_equal(back[name].numpy(), tensor.double().numpy())
+
+
+def test_whole_steps_come_back_within_half_a_step() -> None:
+    torch.manual_seed(0)
+    weight = torch.randn(5, 7) * torch.logspace(-3, 3, 5)[:, None]
+    weight[2] = 0.0
+    tensors = {"heads.weight": weight, "heads.bias": torch.tensor([0.1, -2.0])}
+    weights = json.loads(json.dumps(packed(tensors, "int8")))
+    assert set(weights["tensors"]) == {"heads.weight"}
+    assert weights["rest"]["precision"] == "float16"
+    assert len(base64.b64decode(weights["data"])) == 35
+    back = unpacked(weights)
+    steps = weight.abs().amax(dim=1, keepdim=True).double() / 127
+    assert bool(((back["heads.weight"] - weight).abs() <= 0.5001 * steps).all())
+    assert back["heads.bias"].tolist() == tensors["heads.bias"].half().tolist()
 
 
 def test_a_precision_that_is_not_there() -> None:
-    with pytest.raises(ChoiceError, match="unknown precision 'int8'"):
-        packed({}, "int8")
+    with pytest.raises(ChoiceError, match="unknown precision 'int4'"):
+        packed({}, "int4")
 
 
 def tiny_model(task: Any, **options: Any) -> MemoryModel:
@@ -133,21 +138,64 @@ def test_float32_is_taken_where_an_answer_differs() -> None:
         model.sequence.output.weight.zero_()
         assert model.sequence.output.bias is not None
         model.sequence.output.bias.copy_(torch.tensor([1.0, 1.0, 1.0, 1.00001, 1.0]))
-    assert half_agreement(model, task, 0, LengthRange(2, 4)).differing == 32
+    assert agreement(model, task, 0, LengthRange(2, 4)).differing == 32
     run = run_data(model, task, "close")
     assert run["weights"]["precision"] == "float32"
     assert "in half precision 32 of 32 test words are answered otherwise" in run["note"]
 
 
-def test_float32_is_taken_where_half_precision_is_too_small() -> None:
+@pytest.mark.parametrize("weights", ["half", "int8"])
+def test_what_is_too_large_for_half_precision_is_in_float32(weights: str) -> None:
+    """As the heads of a hardened machine are."""
+    task = make_task("copy", symbols=4, **SHORT)
+    model = MACHINES["copy"](symbols=4)
+    layer: Any = model.sequence.layer
+    with torch.no_grad():
+        layer.heads.weight.mul_(1e4)
+        layer.heads.bias.copy_(torch.linspace(1e-3, 2e-3, len(layer.heads.bias)))
+        layer.heads.bias[0] = 7e5
+    run = run_data(model, task, "large", weights=weights)
+    stored = run["weights"]
+    assert stored["precision"] == ("int8" if weights == "int8" else "float16")
+    large = stored["rest"]["rest"] if weights == "int8" else stored["rest"]
+    assert large["precision"] == "float32"
+    assert "heads.bias" in large["tensors"]
+    assert ("heads.weight" in large["tensors"]) == (weights == "half")
+    assert unpacked(stored)["heads.bias"].float().tolist() == layer.heads.bias.tolist()
+
+
+def test_int8_is_taken_where_it_is_asked_for_and_changes_no_answer() -> None:
+    task = make_task("copy", symbols=4, **SHORT)
+    model = MACHINES["copy"](symbols=4)
+    run = run_data(model, task, "machine", weights="int8")
+    assert run["weights"]["precision"] == "int8"
+    assert run["note"].startswith("Weights in 8 bits: 32 of 32 test words are answered as with")
+    in_page = as_in_page(model, "int8")
+    stored, own = unpacked(run["weights"]), model_tensors(in_page)
+    assert set(stored) == set(own)
+    for name, tensor in own.items():
+        np.testing.assert_allclose(tensor.numpy(), stored[name].numpy(), rtol=1e-6)
+    half = run_data(model, task, "machine")
+    small = len(run["weights"]["data"]) + len(run["weights"]["rest"]["data"])
+    assert small < 0.6 * len(half["weights"]["data"])
+
+
+def test_int8_falls_back_and_says_so() -> None:
     task = make_task("copy", symbols=4, **SHORT)
     model = tiny_model(task)
+    # Logits that differ by less than a step of their rows.
     with torch.no_grad():
-        model.sequence.output.weight[0, 0] = 1e6
-    assert in_half(model) is None
-    run = run_data(model, task, "large")
-    assert run["weights"]["precision"] == "float32"
-    assert "too large for half precision" in run["note"]
+        model.sequence.output.weight.zero_()
+        model.sequence.output.weight[:, 0] = 100.0
+        assert model.sequence.output.bias is not None
+        model.sequence.output.bias.zero_()
+        model.sequence.output.weight[1, 1], model.sequence.output.weight[2, 1] = 0.3, -0.3
+    run = run_data(model, task, "close", weights="int8")
+    assert run["weights"]["precision"] == "float16"
+    assert "; in 8 bits " in run["note"]
+    assert run_data(model, task, "close", weights="float32")["note"] == "Weights in float32."
+    with pytest.raises(ChoiceError, match="unknown weights 'int4'"):
+        run_data(model, task, "close", weights="int4")
 
 
 def test_a_model_for_another_task() -> None:

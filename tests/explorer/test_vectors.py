@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tests.explorer import vectors
-from tests.explorer.test_pages import unpacked
 from unbounded.explorer.model_data import CONTROLLERS, model_data, model_tensors
+from unbounded.explorer.weights import unpacked
 from unbounded.memories.as_data import KINDS, memory_data
 
 MEMORIES: list[dict[str, Any]] = json.loads((vectors.FOLDER / "memories.json").read_text())

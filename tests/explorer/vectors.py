@@ -221,7 +221,7 @@ def task_case(name: str, options: dict[str, Any], model_options: dict[str, Any])
         model.sequence.output.weight.mul_(8)
     shortest = task.train_lengths.minimum
     lengths = LengthRange(shortest, shortest + 3)
-    run = run_data(model, task, name, lengths=lengths, precision="float64")
+    run = run_data(model, task, name, lengths=lengths, weights="float64")
     run["samples"] = run["samples"][:3]
     return {"name": name, "run": run, "said": [said_to(model, task, s) for s in run["samples"]]}
 
