@@ -36,7 +36,7 @@ async function hindrances(page) {
 }
 
 /** Open a page, do something, and see that nothing was asked for, went wrong or would hinder a reader. */
-function inPage(name, act, { runs = machines, hash = '', options = REDUCED, title } = {}) {
+function inPage(name, act, { runs = byHand, hash = '', options = REDUCED, title } = {}) {
   test(name, { skip }, async () => {
     const { page, context, faults } = await openFile(browser, pageOf(runs(), title) + hash, options)
     await act(page)
@@ -46,6 +46,9 @@ function inPage(name, act, { runs = machines, hash = '', options = REDUCED, titl
     await context.close()
   })
 }
+
+/** The machines of the package that are set by hand; before them stand the trained ones. */
+const byHand = () => machines().slice(3)
 
 const counter = (page) => page.locator('.counter').textContent()
 /** Wait for a text: the table of the step follows when steps have come to rest. */
@@ -106,14 +109,14 @@ inPage('a strength is changed by hand and the rest of the run follows', async (p
 inPage('an action is changed by hand', async (page) => {
   await page.getByLabel('Input').fill('aabbaabb')
   await page.keyboard.press('Enter')
-  assert.match((await verdicts(page))[0], /^All 3 symbols/)
+  assert.match((await verdicts(page))[0], /^All 4 symbols/)
   await page.getByRole('slider', { name: 'step', exact: true }).fill('1')
   await page.getByLabel('action').selectOption('POP')
   assert.match((await verdicts(page))[0], /^First error/)
 }, { hash: '#run=2' })
 
 inPage('two runs side by side', async (page) => {
-  await page.getByLabel('Beside it').selectOption({ label: 'Reversal with a stack' })
+  await page.getByLabel('Beside it').selectOption({ label: 'Reversal with a stack, set by hand' })
   await page.getByLabel('Input').fill('s1 s2')
   await page.keyboard.press('Enter')
   assert.equal(await page.locator('.stage').count(), 2)
@@ -182,7 +185,7 @@ inPage('what a run says is shown as text', async (page) => {
 }, {
   title: '<img src=x onerror="attacked=1">',
   runs: () => {
-    const runs = machines()
+    const runs = byHand()
     const names = runs[0].task
     for (const list of [names.inputs, names.outputs]) list[list.indexOf('s3')] = '<script>attacked=1</script>'
     runs[0].title = '"><script>attacked=1</script>'
@@ -206,7 +209,7 @@ inPage('training has a tab', async (page) => {
   assert.ok(await page.locator('.player').isHidden())
 }, {
   runs: () => {
-    const runs = machines()
+    const runs = byHand()
     runs[0].curves = [{ name: 'loss', unit: 'share', batches: [1, 100, 200], values: [0.1, 0.8, 1] }]
     return runs
   },
@@ -236,7 +239,7 @@ for (const [name, [text, message]] of Object.entries(DAMAGED)) {
 }
 
 test('the policy of the page forbids every request', { skip }, async () => {
-  const { page, context, faults } = await openFile(browser, pageOf(machines()), REDUCED)
+  const { page, context, faults } = await openFile(browser, pageOf(byHand()), REDUCED)
   const failed = await page.evaluate(() => fetch('https://example.org').then(() => false, () => true))
   assert.ok(failed)
   assert.match(faults.join(), /Content Security Policy/)
@@ -270,7 +273,7 @@ test('the numbers of Python are those of the browser', { skip }, async () => {
 })
 
 test('in a notebook the page runs in its iframe, and takes the picture away', { skip }, async () => {
-  const shown = pageOf(machines())
+  const shown = pageOf(byHand())
   const html = readFileSync(new URL(shown), 'utf8').replaceAll('&', '&amp;').replaceAll('"', '&quot;')
   const page = await browser.newPage({ reducedMotion: 'reduce' })
   const faults = []

@@ -130,6 +130,21 @@ TASKS: Final[dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
         {"bits": 2},
         {"memory": {"name": "deque", "width": 2}, "embedding_size": None, "input_bits": 2},
     ),
+    "svo_sov": ({}, {"memory": "none", "controller": "gru", "hidden_size": 2}),
+    "gender": ({}, {"memory": "none", "controller": "gru", "hidden_size": 2}),
+    "answer_double": ({}, {"memory": "none", "controller": "gru"}),
+    "answer_addition": ({}, {"memory": "none", "controller": "gru"}),
+    "answer_repeat_copy": ({"symbols": 2, "said": 2}, {"memory": "none", "controller": "gru"}),
+    "answer_priority_sort": ({"symbols": 2}, {"memory": "none", "controller": "gru"}),
+    "anb2n": ({}, {"memory": "none", "controller": "gru"}),
+    "anbmc_sum": ({}, {"memory": "none", "controller": "gru"}),
+    "anbmc_product": ({"letters": 4}, {"memory": "none", "controller": "gru"}),
+    "anbmcndm": ({}, {"memory": "none", "controller": "gru"}),
+    "binary_addition": ({}, {"memory": "none", "controller": "gru"}),
+    "dyck of words": (
+        {"name": "dyck", "kinds": 2, "labels": "word"},
+        {"memory": "none", "controller": "gru"},
+    ),
     "repeat_copy": (
         {"bits": 2},
         {"memory": {"name": "deque", "width": 2}, "embedding_size": None, "input_bits": 2},
@@ -214,7 +229,7 @@ def model_case(name: str, options: dict[str, Any], seed: int) -> dict[str, Any]:
 
 def task_case(name: str, options: dict[str, Any], model_options: dict[str, Any]) -> dict[str, Any]:
     """A run as a page has it, and what is said at each step of its first samples."""
-    task = make_task(name, **options)
+    task = make_task(**{"name": name, **options})
     sizes = {"inputs": len(task.input_vocabulary), "outputs": len(task.output_vocabulary)}
     model = model_of({**sizes, **model_options}, 3)
     with torch.no_grad():  # so that random logits differ by more than rounding

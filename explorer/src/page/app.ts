@@ -4,7 +4,7 @@ import type { PageData, RunData } from '../data.ts'
 import { Model } from '../machine/model.ts'
 import { type Plan, planOf, planOfSample, readSymbols, sourceOf, writeSymbols } from '../machine/plan.ts'
 import { Replay } from '../machine/replay.ts'
-import { drawn } from '../machine/rules.ts'
+import { drawn } from '../machine/rules/index.ts'
 import { type Moment, readAddress, writeAddress } from './address.ts'
 import { onSchemeChange } from './colours.ts'
 import { el, shown } from './dom.ts'
@@ -84,7 +84,7 @@ export class App {
     if (!run.weights) {
       const replay = new Replay(run, moment.sample)
       const wanted = replay.steps.map((step) => step.wanted)
-      return new Session(run, { given: [], then: 'stop', wanted, most: wanted.length, prompt: wanted.length }, replay)
+      return new Session(run, { given: [], then: 'stop', wanted, most: wanted.length, prompt: wanted.length, why: '' }, replay)
     }
     let model = this.models.get(place)
     if (!model) {

@@ -88,7 +88,7 @@ export class Stage {
     const missing = plan.wanted.slice(steps.length).filter((wanted) => wanted !== null).length
     const error = firstError(steps)
     const changes = edited ? ' You have changed this run by hand.' : ''
-    let text = 'There is no truth to compare this with.'
+    let text = plan.why ? `There is no truth to compare this with: ${plan.why}` : 'Nothing is determined in this input.'
     if (judged && error === null && !missing) {
       text = judged === 1 ? 'The one symbol that counts is right.' : `All ${judged} symbols that count are right.`
     }
