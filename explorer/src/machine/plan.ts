@@ -71,8 +71,9 @@ export function planOfSample(run: RunData, sample: SampleData): Plan {
   const { task } = run
   const wanted = sample.targets.map((target, step) => (sample.mask[step] ? target : null))
   const prompt = sample.prompt
+  const why = sample.mask.some((counts) => counts) ? '' : task.no_rule
   if (task.layout === 'stream' || task.layout === 'labels') {
-    return { given: sample.inputs, then: 'stop', wanted, most: wanted.length, prompt: wanted.length, why: '' }
+    return { given: sample.inputs, then: 'stop', wanted, most: wanted.length, prompt: wanted.length, why }
   }
   if (task.objective === 'bits') {
     return { given: sample.inputs, then: 'stop', wanted, most: wanted.length, prompt, why: '' }

@@ -59,14 +59,17 @@ def agreement(
 ) -> Agreement:
     """Answer test words with the weights as they are and with those that a page would have.
 
-    A word counts as answered alike if the same is said at each of its steps that count.
+    A word counts as answered alike if the same is said at each of its steps that count; where none
+    does, as of a model without a task, at each of its steps.
     """
     rounded = as_in_page(model, precision)
     batch = task.batch(seed, "test", 0, words, lengths)
     predict = OBJECTIVES[task.objective].predict
     with torch.no_grad():
         said, said_rounded = (predict(each(batch.inputs)[0]) for each in (model, rounded))
-    differing = ((said != said_rounded) & batch.mask).any(dim=1)
+    steps = torch.arange(batch.inputs.shape[1]) < batch.lengths[:, None]
+    counts = batch.mask if bool(batch.mask.any()) else steps
+    differing = ((said != said_rounded) & counts).any(dim=1)
     return Agreement(precision, words, int(differing.sum()))
 
 

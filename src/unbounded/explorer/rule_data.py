@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from unbounded.explorer.bare_model import NumberedSymbols, NumberedYesNo
 from unbounded.tasks import DyckMembership, LengthRange, ProgramTask, Task
 from unbounded.tasks.addition import BinaryAddition
 from unbounded.tasks.arithmetic import Added, Doubled
@@ -48,6 +49,8 @@ def no_rule(task: Task) -> str:
         return "the pairs of this task come from a file; the samples have their truth."
     if isinstance(task, TransductionTask) and isinstance(task.pairs, GrammarPairs):
         return "in this grammar a source may have several targets; the samples have their truth."
+    if isinstance(task, NumberedSymbols | NumberedYesNo):
+        return "the model came without its task; ub.explore(model, task) has one."
     return "the page does not know the rule of this task; the samples have their truth."
 
 
