@@ -1,7 +1,7 @@
 """How a model or a run shows itself in a notebook: by the explorer's page.
 
-Both are above the explorer in the order of the folders. They name it here alone, beside the folders,
-and it is imported when something is shown.
+Both are above the explorer in the order of the folders. They name it here alone, beside the
+folders, and it is imported when something is shown.
 """
 
 from __future__ import annotations
