@@ -223,6 +223,22 @@ def test_a_machine_must_hold_far_beyond_training_where_that_is_asked_for(tmp_pat
     assert far_exams(plan(config, checked(config)), exam) == []
 
 
+@pytest.mark.parametrize(
+    ("task", "far"),
+    [
+        ("dyck_prefixes", "240:240"),
+        ("dyck", "50:50"),
+        ("answer_reverse", "640:640"),
+        ("anbn", None),
+    ],
+)
+def test_all_tasks_but_streams_have_far_lengths(task: str, far: str | None) -> None:
+    config = from_dict(merged(preset_of(task), {"rounding": {"batches": 2, "far": 10}}))
+    planned = plan(config, checked(config))
+    exam = planned.exam(MemoryModel(inputs=2, outputs=2), Place(torch.device("cpu")))
+    assert [str(each.validation_lengths) for each in far_exams(planned, exam)] == [far][: bool(far)]
+
+
 def test_a_run_of_before_has_the_same_name() -> None:
     config = RunConfig()
     config.rounding = RoundingConfig(batches=60, every=1)

@@ -80,7 +80,7 @@ def test_an_unknown_paper_names_the_closest():
 @pytest.mark.parametrize("paper", PAPERS)
 def test_the_committed_table_is_that_of_its_reports(paper, tmp_path):
     results = Path(__file__).resolve().parents[2] / "results" / paper
-    for folder in ("reports", "verified"):
+    for folder in ("reports", "verified", "machines"):
         (tmp_path / folder).symlink_to(results / folder)
     _, written = write_table(load_tier(paper, "laptop"), tmp_path)
     hint = f"write it again: unbounded reproduce {paper} --table-only"

@@ -15,6 +15,7 @@ from unbounded.experiments.run.run import train_run
 from unbounded.experiments.run.run_lock import lock
 from unbounded.experiments.tables import reproduce as module
 from unbounded.experiments.tables.reproduce import plan, reproduce
+from unbounded.experiments.tables.results import copy_report
 from unbounded.experiments.trials.pool import Outcome
 from unbounded.experiments.trials.worker import EXIT_BUSY, _verify, main
 from unbounded.verification import VerifyOptions
@@ -63,30 +64,37 @@ def test_end_to_end_then_nothing_is_left_to_do(tmp_path):
 
 
 def test_a_tier_may_have_its_runs_verified(tmp_path, monkeypatch):
-    tier = tiny_tier(seeds=[0], models=["queue"], verify=True)
+    def asking(count):
+        own = {**TINY["cells"]["copy/queue"], "verify": {"count": count}}
+        return tiny_tier(seeds=[0], models=["queue"], verify=True, cells={"copy/queue": own})
+
+    tier = asking(3)
     folder = train_run(tier.trials[0].config, root=tmp_path / "runs", quiet=True).folder
     asked = []
 
-    def verify(trials, runs, jobs, *, watch, ended, command):
-        asked.append((list(trials), command[-1]))
+    def verify(trials, runs, jobs, *, watch, ended):
+        asked.append([(trial, trial.verify) for trial in trials])
         if trials:
-            _verify(folder)
+            _verify(folder, trials[0].verify)
             ended(Outcome(trials[0], 0, folder / "log", 1.0))
 
     monkeypatch.setattr(module, "run_trials", verify)
     monkeypatch.setattr(VerifyOptions.__init__, "__defaults__", (3, 100, 2, (2,), 2, 1))
     result, said = call(tier, tmp_path)
     # What is trained is not trained again, but verified.
-    assert asked == [([tier.trials[0]], "--verify")]
+    assert asked == [[(tier.trials[0], {"count": 3})]]
     assert "0 of 1 runs were finished before" in said
     name = tier.trials[0].name
     found = json.loads((tmp_path / "out" / "verified" / f"{name}.json").read_text())
     assert [row["how"] for row in found["rows"]].count("every") == 3
+    assert {row["count"] for row in found["rows"] if row["how"] == "drawn"} == {3}
     assert "| Copy, Queue-LSTM | 0 | 1:3, 2 symbols | 0 of 14 | " in result.table
     assert '"certainty" that of\nthe least decided decision' in result.table
     again, said = call(tier, tmp_path)
-    assert asked[1:] == [([], "--verify")]
+    assert asked[1:] == [[]]
     assert again.table == result.table
+    # A verification of fewer sequences than are asked for is none.
+    assert not copy_report(asking(4).trials[0], tmp_path / "runs", tmp_path / "out")
     (folder / "verification-model.json").write_text("[]")
     with pytest.raises(CheckpointError, match="is no verification of version 1"):
         call(tier, tmp_path)

@@ -230,8 +230,12 @@ def test_bad_input(tmp_path):
         model = MemoryModel(inputs=2, outputs=2, memory=memory, hidden_size=4, embedding_size=None)
         with pytest.raises(ConfigError, match=message):
             extract(model, task)
-    with pytest.raises(ConfigError, match="'ntm_copy' has no rule from which its words"):
+    with pytest.raises(ConfigError, match=r"'ntm_copy' answers with vectors of bits.*extracted:"):
         extract(soft, make_task("ntm_copy"))
+    with pytest.raises(ConfigError, match="'programs' has no rule from which its words"):
+        extract(soft, make_task("programs"))
+    with pytest.raises(ConfigError, match="alphabet: expected at most 3, the symbols of a source"):
+        extract(machines.copy(symbols=3), make_task("copy", symbols=3), symbols=4)
     with pytest.raises(ConfigError, match="cannot be listed within 1 symbols"):
         extract(machines.dyck(), make_task("dyck"), budget=1)
 

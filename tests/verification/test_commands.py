@@ -18,8 +18,9 @@ from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.run import run as run_module
 from unbounded.experiments.run.folder import save_model
 from unbounded.experiments.run.run import train_run
-from unbounded.experiments.run.verification import verify_run
+from unbounded.experiments.run.verification import verification_of, verify_run
 from unbounded.machines import MACHINES
+from unbounded.training.files import file_digest
 from unbounded.verification import VerifyOptions
 
 
@@ -145,7 +146,9 @@ def test_a_task_without_a_rule(verb, tmp_path, capsys):
     run = golden_run(tmp_path, "pairs", config, model=model)
     assert "task 'pairs' has no rule" in failing(capsys, verb, str(run))
     run = golden_run(tmp_path, "ntm_copy", model=model)
-    assert "task 'ntm_copy' has no rule" in failing(capsys, verb, str(run))
+    said = failing(capsys, verb, str(run))
+    assert "task 'ntm_copy' answers with vectors of bits, and a margin is one of single" in said
+    assert "has no rule" not in said
 
 
 def test_options_out_of_range(tmp_path, capsys):
@@ -157,13 +160,54 @@ def test_options_out_of_range(tmp_path, capsys):
     assert "--times: expected numbers above 0, at most 10000, got -1.0" in failing(
         capsys, "verify", run, "--times", "2,-1"
     )
-    assert "nothing is to be looked at" in failing(
-        capsys, "verify", run, "--most", "0", "--times", "0"
-    )
+    # Before anything of the run is read: there is none of that name.
+    for whole in ("--most", "--symbols_each"):
+        said = failing(capsys, "verify", "nowhere", whole, "0", "--times", "0")
+        assert "--most: nothing is to be looked at: no length whole, and none drawn" in said
     assert "has no hardened model" in failing(capsys, "verify", run, "--rounded")
     said = failing(capsys, "extract", run, "--symbols", "0", "--lengths", "5,x")
     assert "--symbols: expected at least 1, got 0" in said
     assert "--lengths: expected lengths of at least 1 such as 128,640, got '5,x'" in said
+
+
+def test_an_alphabet_that_the_task_does_not_have(tmp_path, capsys):
+    run = str(golden_run(tmp_path, "copy", {"symbols": 3}, symbols=3))
+    for verb in ("verify", "extract"):
+        said = failing(capsys, verb, run, "--alphabet", "99")
+        assert (
+            "alphabet: expected at most 3, the symbols of a source of task 'copy', got 99" in said
+        )
+    assert main(["verify", run, "--alphabet", "3", "--most", "2", "--times", "0"]) == 0
+    assert "over the symbols s0 s1 s2" in capsys.readouterr().out
+
+
+def test_a_verification_names_its_weights_and_is_not_taken_for_one_of_others(tmp_path, capsys):
+    run = golden_run(tmp_path, "anbn")
+    assert main(["verify", str(run), "--most", "30", "--times", "0"]) == 0
+    report = json.loads((run / "verification-model.json").read_text())
+    assert report["weights_sha256"] == file_digest(run / "model" / "model.safetensors")
+    capsys.readouterr()
+    assert verification_of(run) == report
+    save_model(machines.anb2n(), run / "model")
+    assert verification_of(run) is None
+    said = failing(capsys, "extract", str(run))
+    assert "verification-model.json is of other weights than" in said
+    assert "`unbounded verify" in said
+    assert main(["extract", str(run), "--symbols", "200", "--lengths", "9"]) == 0
+    # One of before the weights were named is taken as it is.
+    del report["weights_sha256"]
+    (run / "verification-model.json").write_text(json.dumps(report))
+    assert verification_of(run) == report
+
+
+def test_damaged_weights_of_a_hardened_model_have_a_cure_of_their_own(tmp_path, capsys):
+    run = golden_run(tmp_path, "anbn")
+    save_model(machines.anbn(), run / "model-rounded")
+    path = run / "model-rounded" / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    said = failing(capsys, "verify", str(run))
+    assert f"`unbounded harden {run} --overwrite` makes it anew" in said
+    assert "checkpoint" not in said
 
 
 def test_a_memory_that_is_no_machine_over_symbols(tmp_path, capsys):

@@ -95,16 +95,16 @@ def conflicts_of(seen: Observations, classes: Classes) -> list[tuple[list[int], 
 
     What is said and done comes first, then to which state it leads: splits go back from the former.
     """
-    found = []
+    conflicts = []
     for group in _grouped(seen, classes).values():
         outcomes = [outcome_of(seen, classes, child) for child in group]
         part = differs(outcomes)
         if part is not None:
             sure = [k for k, outcome in enumerate(outcomes) if outcome[part] is not None]
             cases = [outcomes[k][part] for k in sure]
-            found.append((part == len(outcomes[0]) - 1, [group[k] for k in sure], cases))
-    found.sort(key=lambda conflict: (conflict[0], -len(conflict[1])))
-    return [(group, cases) for _, group, cases in found]
+            conflicts.append((part == len(outcomes[0]) - 1, [group[k] for k in sure], cases))
+    conflicts.sort(key=lambda conflict: (conflict[0], -len(conflict[1])))
+    return [(group, cases) for _, group, cases in conflicts]
 
 
 def length_of(seen: Observations, classes: Classes) -> tuple[int, float]:

@@ -43,7 +43,7 @@ def agreement(machine: Machine, model: nn.Module, batch: Batch) -> Agreement:
     network = Network(roomy)
     said, state = [], None
     for piece in pieces(batch, 1000):
-        steps, state = network.run(piece.inputs, state)
+        steps, state = network.run(piece.inputs, state, decisions_only=True)
         logits = steps.logits
         binary = logits.shape[-1] == 1
         said.append((logits[..., 0] > 0).long() if binary else logits.argmax(dim=-1))

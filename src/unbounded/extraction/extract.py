@@ -122,9 +122,9 @@ def check_decided(model: nn.Module, words: Batch) -> None:
     Raises:
         ConfigError: one is not; the message says how decided each head is.
     """
-    found = certainties(model, words, decided=DECIDED)
-    open_ = {name: each for name, each in found.items() if each.undecided}
-    if not found or open_:
+    heads = certainties(model, words, decided=DECIDED)
+    open_ = {name: each for name, each in heads.items() if each.undecided}
+    if not heads or open_:
         how = "; ".join(
             f"{name} is {each.least:.4f} sure at least, {each.undecided} of {each.decisions} below "
             f"{DECIDED}"

@@ -25,17 +25,17 @@ def with_fewest(seen: Observations, classes: Classes) -> tuple[Observations, Cla
     number = 0
     while number < seen.shape.options[0] and seen.shape.options[0] > 1:
         kept = [s for s in range(seen.shape.options[0]) if s != number]
-        found = _tried(part_of(seen, kept, seen.shape.options[1]), classes)
-        if found is None:
+        smaller = _tried(part_of(seen, kept, seen.shape.options[1]), classes)
+        if smaller is None:
             number += 1
         else:
-            seen, classes = found
+            seen, classes = smaller
     while seen.shape.options[1] > 1:
         count, depth = seen.shape.options
-        found = _tried(part_of(seen, range(count), depth - 1), classes)
-        if found is None:
+        smaller = _tried(part_of(seen, range(count), depth - 1), classes)
+        if smaller is None:
             break
-        seen, classes = found
+        seen, classes = smaller
     return seen, classes
 
 
@@ -64,5 +64,5 @@ def part_of(seen: Observations, kept: Sequence[int], depth: int) -> Observations
 
 
 def _tried(seen: Observations, before: Classes) -> tuple[Observations, Classes] | None:
-    found = merge_states(seen, refine(seen, before.count + 1))
-    return (seen, found) if found.closed and found.count <= before.count else None
+    smaller = merge_states(seen, refine(seen, before.count + 1))
+    return (seen, smaller) if smaller.closed and smaller.count <= before.count else None

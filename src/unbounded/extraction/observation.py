@@ -118,7 +118,7 @@ def observe(model: nn.Module, batch: Batch) -> Observations:
         for node in {int(p) for p in named[:, 0].tolist()}:
             structures[node] = structures[node] if node == 0 else None
     root = torch.zeros(1, control[0].shape[1], dtype=like.dtype)
-    found = Observations(
+    seen = Observations(
         shape,
         nodes,
         torch.cat([root, *control]),
@@ -127,10 +127,10 @@ def observe(model: nn.Module, batch: Batch) -> Observations:
         [[] for _ in nodes],
     )
     for number, node in enumerate(nodes[1:], start=1):
-        found.children[node.parent].append(number)
+        seen.children[node.parent].append(number)
     if shape.structure == "Queue":
-        _free_pushes(found)
-    return found
+        _free_pushes(seen)
+    return seen
 
 
 def _free_pushes(seen: Observations) -> None:

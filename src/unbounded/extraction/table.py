@@ -65,14 +65,14 @@ def said_text(machine: Machine, step: Step) -> str:
 
 def edges(machine: Machine) -> dict[tuple[int, int], list[str]]:
     """From state to state: a line for each case that leads there."""
-    found: dict[tuple[int, int], list[str]] = defaultdict(list)
+    arrows: dict[tuple[int, int], list[str]] = defaultdict(list)
     for case, step in machine.table.items():
         said = "" if step.says is None else f" : {said_text(machine, step)}"
-        found[(case[0], step.state)].append(
+        arrows[(case[0], step.state)].append(
             f"{machine.inputs[case[1]]}, {read_text(machine, case)} / "
             f"{done_text(machine, step)}{said}"
         )
-    return dict(found)
+    return dict(arrows)
 
 
 def dot_of(machine: Machine, title: str) -> str:

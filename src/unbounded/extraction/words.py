@@ -10,7 +10,7 @@ from unbounded.errors import ConfigError
 from unbounded.tasks import Batch, LengthRange, StreamTask, Task, TransductionTask
 from unbounded.tasks.randomness import Stream
 from unbounded.tasks.streams import Sequences, lay_out, lay_out_alone
-from unbounded.verification.verify import has_rule
+from unbounded.verification.verify import check_alphabet, rule_fault
 
 #: Of streams, sequences up to this n are put one behind the other too.
 _BEHIND = 4
@@ -31,6 +31,7 @@ def listed_words(task: Task, symbols: int, budget: int) -> tuple[Batch, int]:
         ConfigError: the task has no rule, or its words cannot be listed.
     """
     check_has_rule(task)
+    check_alphabet(task, symbols)
     parts: list[Batch] = []
     total, length = 0, 0
     while total <= budget:
@@ -89,12 +90,14 @@ def long_words(task: Task, symbols: int, length: int, count: int, seed: int) -> 
 
 def check_has_rule(task: Task) -> None:
     """Raise ConfigError unless words of the task can be listed with what is right."""
-    if not has_rule(task) or _count(task, 2, 1) is None:
+    fault = rule_fault(task)
+    if fault is None and _count(task, 2, 1) is None:
+        fault = "has no rule from which its words could be listed"
+    if fault is not None:
         raise ConfigError(
             [
-                f"task {task.name!r} has no rule from which its words could be listed. What can be "
-                "extracted: machines of streams such as anbn, of copy, reversal and their like, "
-                "and of brackets"
+                f"task {task.name!r} {fault}. What can be extracted: machines of streams such as "
+                "anbn, of copy, reversal and their like, of sentences and of brackets"
             ]
         )
 

@@ -75,10 +75,23 @@ def draw_machine(
 
 
 def _label(cases: list[str]) -> str:
-    shown = cases[:MOST_CASES]
+    shown = _in_columns(cases[:MOST_CASES])
     if len(cases) > MOST_CASES:
-        shown.append(f"and {len(cases) - MOST_CASES} more")
+        shown.append(f"and {len(cases) - MOST_CASES} more".ljust(len(shown[0])))
     return plain("\n".join(shown))
+
+
+def _in_columns(cases: list[str]) -> list[str]:
+    """What is read, what is done and what is said, each below the other."""
+    rows = []
+    for case in cases:
+        read, done = case.split(" / ", 1)
+        done, colon, said = done.partition(" : ")
+        rows.append((read, " / ", done, colon or "   ", said))
+    widths = [max(len(row[column]) for row in rows) for column in range(5)]
+    return [
+        "".join(part.ljust(width) for part, width in zip(row, widths, strict=True)) for row in rows
+    ]
 
 
 def _arrow(

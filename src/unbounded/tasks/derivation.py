@@ -13,6 +13,7 @@ from unbounded.tasks.inside import LONGEST, InsideTable, WeightedRows, inside_ta
 from unbounded.tasks.lengths import LengthRange
 from unbounded.tasks.randomness import Integers, Stream, bounded
 from unbounded.tasks.rule_arrays import FIRST, SECOND, WORDS, RuleArrays
+from unbounded.tasks.sentences import Renumbered, pairs_of, sentences_of, with_few_words
 from unbounded.tasks.transduction import Pairs, PairSource
 
 LENGTH_DISTRIBUTIONS: Final = ("grammar", "uniform")
@@ -90,6 +91,32 @@ class GrammarPairs(PairSource):
         own = slice(start - first * _CHUNK, start - first * _CHUNK + size)
         fields = (np.concatenate(field)[own] for field in zip(*chunks, strict=True))
         return Pairs(*fields)
+
+    @property
+    def most_symbols(self) -> int:
+        """See `PairSource.most_symbols`: words of the largest class."""
+        return max((each.count for each in self.grammar.classes), default=1)
+
+    def count_of(self, length: int, symbols: int) -> int | None:
+        """See `PairSource.count_of`: every sentence, with so many words of each class."""
+        there = sentences_of(self.grammar, symbols).of(length)
+        return None if there is None else len(there)
+
+    def every(self, length: int, symbols: int) -> Pairs:
+        """See `PairSource.every`."""
+        there = sentences_of(self.grammar, symbols).of(length)
+        if not there:
+            return super().every(length, symbols)
+        return pairs_of(there)
+
+    def alphabet(self, symbols: int) -> tuple[str, ...]:
+        """See `PairSource.alphabet`."""
+        return with_few_words(self.grammar, symbols).source_vocabulary
+
+    def over(self, symbols: int) -> PairSource:
+        """See `PairSource.over`: words keep the numbers that they have in the whole grammar."""
+        few = GrammarPairs(with_few_words(self.grammar, symbols), self.length_distribution)
+        return Renumbered(few, self.source_vocabulary, self.target_vocabulary)
 
 
 def _derived(

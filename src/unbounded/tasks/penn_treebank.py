@@ -46,9 +46,16 @@ def read_penn_treebank(folder: str | Path, counts: Counts | None = PUBLISHED) ->
         counts: what they must contain; None takes whatever they do, for a corpus of your own.
 
     Raises:
-        ConfigError: a file is missing, empty or not UTF-8, has other counts, or has a word that
-            the training file has not; all faults together.
+        ConfigError: the folder has none of the files, or one is missing, empty or not UTF-8, has
+            other counts, or has a word that the training file has not; all faults together.
     """
+    if not any((Path(folder) / file).exists() for file in FILES.values()):
+        raise ConfigError(
+            [
+                f"{folder}: it has none of {', '.join(FILES.values())}. Give the folder of these "
+                "files (--data DIR)."
+            ]
+        )
     faults: list[str] = []
     words: dict[str, list[str]] = {}
     for split, file in FILES.items():

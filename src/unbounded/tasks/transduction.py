@@ -66,6 +66,11 @@ class PairSource(ABC):
         """How many different pairs there are; None where they are drawn without end."""
         return None
 
+    @property
+    def most_symbols(self) -> int:
+        """The greatest alphabet that `count_of` knows."""
+        return len(self.source_vocabulary)
+
     def count_of(self, length: int, symbols: int) -> int | None:
         """How many pairs of one length there are over a small alphabet; None if that is not known.
 
@@ -75,6 +80,10 @@ class PairSource(ABC):
                 grammar).
         """
         return None
+
+    def alphabet(self, symbols: int) -> tuple[str, ...]:
+        """The symbols of the source that `count_of` and `every` know for such an alphabet."""
+        return self.source_vocabulary[:symbols]
 
     def over(self, symbols: int) -> PairSource | None:
         """The same source with the first so many symbols alone; None where there is none such."""

@@ -125,19 +125,19 @@ def assess(
     )
 
 
-def course_of(found: Assessment) -> list[dict[str, Any]]:
+def course_of(assessment: Assessment) -> list[dict[str, Any]]:
     """Margins over the steps, the least of each of at most 50 stretches of them."""
-    steps = len(found.margin_steps)
+    steps = len(assessment.margin_steps)
     width = -(-steps // _PLACES)
     rows = []
     for start in range(0, steps, width):
         own = slice(start, start + width)
         row: dict[str, Any] = {"steps": [start, min(start + width, steps) - 1]}
-        row["least_margin"] = _number(found.margin_steps[own].amin())
-        if found.certainty_steps is not None:
-            row["least_certainty"] = _number(found.certainty_steps[own].amin())
-        if found.displaced_steps is not None:
-            row["most_displaced"] = _number(found.displaced_steps[own].amax())
+        row["least_margin"] = _number(assessment.margin_steps[own].amin())
+        if assessment.certainty_steps is not None:
+            row["least_certainty"] = _number(assessment.certainty_steps[own].amin())
+        if assessment.displaced_steps is not None:
+            row["most_displaced"] = _number(assessment.displaced_steps[own].amax())
         rows.append(row)
     return rows
 

@@ -78,9 +78,13 @@ def margins_of(
     for start, piece in zip(
         range(0, batch.inputs.shape[1], piece_steps), pieces(batch, piece_steps), strict=True
     ):
-        steps, state = network.run(piece.inputs, state)
+        said = _judged(piece)
+        steps, state = network.run(piece.inputs, state, said=said, decisions_only=reading is None)
         inside = torch.arange(piece.inputs.shape[1]) < piece.lengths.unsqueeze(1)
-        answers = answer_margins(steps.logits, piece.targets, piece.mask, objective)
+        answers = torch.full(piece.mask.shape, torch.inf, dtype=steps.logits.dtype)
+        answers[:, said] = answer_margins(
+            steps.logits, piece.targets[:, said], piece.mask[:, said], objective
+        )
         certainty = network.certainty(steps)
         if certainty is not None:
             certainty = torch.where(inside, certainty, 1.0)
@@ -90,6 +94,12 @@ def margins_of(
         yield Margins(answers, certainty, displaced)
         if start + piece_steps >= batch.inputs.shape[1]:
             return
+
+
+def _judged(piece: Batch) -> slice:
+    """The steps from the first to the last that is judged in some sequence."""
+    steps = piece.mask.any(dim=0).nonzero()[:, 0].tolist()
+    return slice(steps[0], steps[-1] + 1) if steps else slice(0, 0)
 
 
 class ReadingRange:

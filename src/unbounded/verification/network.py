@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from unbounded.layers import MemoryRNN, MemoryRNNState
+from unbounded.layers.heads import apply_heads
 from unbounded.memories import Memory
 from unbounded.memories.head import Head
 from unbounded.memories.state import index_state, map_state
 from unbounded.models.decisions import controller_outputs
 from unbounded.models.discrete import sequence_model
+
+_ALL: Final = slice(None)
 
 
 class Steps(NamedTuple):
@@ -22,14 +25,16 @@ class Steps(NamedTuple):
 
     Fields:
         hidden: of the controller, [B, T, H].
-        logits: [B, T, V].
+        logits: [B, T, V], of the steps that were asked for.
         instruction: what the memory was told, a field [B, T, ...] for each of its heads; None
-            without a memory.
+            without a memory, or where the decisions alone were asked for.
+        decisions: of the heads that decide alone, in their order.
     """
 
     hidden: Tensor
     logits: Tensor
     instruction: tuple[Tensor, ...] | None
+    decisions: tuple[Tensor, ...]
 
 
 class Network:
@@ -55,41 +60,62 @@ class Network:
         return tuple(head for head in heads if head.can_harden)
 
     @torch.no_grad()
-    def run(self, inputs: Tensor, state: Any = None) -> tuple[Steps, Any]:
+    def run(
+        self,
+        inputs: Tensor,
+        state: Any = None,
+        *,
+        said: slice = _ALL,
+        decisions_only: bool = False,
+    ) -> tuple[Steps, Any]:
         """Take the next steps.
 
         Args:
             inputs: tokens, int64 [B, T].
             state: as an earlier call returned it; None begins anew.
+            said: the steps whose logits are wanted.
+            decisions_only: whether what the memory is told beside its decisions is left out, which
+                is most of the work that is not the recurrence.
         """
         layer = self._sequence.layer
         hidden, state = controller_outputs(self._sequence, inputs, state)
-        output = hidden
+        output = hidden[:, said]
         if isinstance(layer, MemoryRNN):
-            output = layer.read_out(hidden.transpose(0, 1), None).transpose(0, 1)
-        steps = Steps(hidden, self._sequence.output(output), self._instruction(hidden, inputs))
-        return steps, state
+            output = layer.read_out(output.transpose(0, 1), None).transpose(0, 1)
+        logits = self._sequence.output(output)
+        if not isinstance(layer, MemoryRNN):
+            return Steps(hidden, logits, None, ()), state
+        heads = self.decisions if decisions_only else layer.memory.heads
+        fields = self._told(layer, heads, hidden, inputs)
+        decisions = tuple(
+            field for head, field in zip(heads, fields, strict=True) if head.can_harden
+        )
+        return Steps(hidden, logits, None if decisions_only else fields, decisions), state
 
     def certainty(self, steps: Steps) -> Tensor | None:
         """How sure the least decided of the memory's decisions is at each step, [B, T].
 
         1 where all of them are made wholly; None where a memory makes none, or there is none.
         """
-        if steps.instruction is None or self.memory is None:
-            return None
         sure = [
             head.certainty(field).reshape(*field.shape[:2], -1).amin(dim=2)
-            for head, field in zip(self.memory.heads, steps.instruction, strict=True)
-            if head.can_harden
+            for head, field in zip(self.decisions, steps.decisions, strict=True)
         ]
         return torch.stack(sure).amin(dim=0) if sure else None
 
-    def _instruction(self, hidden: Tensor, inputs: Tensor) -> tuple[Tensor, ...] | None:
-        layer = self._sequence.layer
-        if not isinstance(layer, MemoryRNN):
-            return None
+    def _told(
+        self, layer: MemoryRNN, heads: tuple[Head, ...], hidden: Tensor, inputs: Tensor
+    ) -> tuple[Tensor, ...]:
+        """The fields of some heads at each step, [B, T, ...]."""
+        weight: Tensor = layer.heads.weight
+        bias: Tensor | None = layer.heads.bias
+        if len(heads) < len(layer.memory.heads):
+            rows = [layer.heads.rows(head.name) for head in heads]
+            weight = torch.cat([weight[own] for own in rows]) if rows else weight[:0]
+            bias = None if bias is None else torch.cat([bias[own] for own in rows] or [bias[:0]])
         fields: tuple[Tensor, ...] = tuple(
-            field.unflatten(0, hidden.shape[:2]) for field in layer.heads(hidden.flatten(0, 1))
+            field.unflatten(0, hidden.shape[:2])
+            for field in apply_heads(heads, hidden.flatten(0, 1), weight, bias)
         )
         token = self._sequence.read_only_token
         if token is None:
@@ -99,7 +125,7 @@ class Network:
             field.masked_fill(silent.view(*silent.shape, *(1,) * (field.dim() - 2)), 0)
             if head.name in layer.memory.write_strengths
             else field
-            for head, field in zip(layer.memory.heads, fields, strict=True)
+            for head, field in zip(heads, fields, strict=True)
         )
 
 

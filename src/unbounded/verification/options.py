@@ -53,6 +53,11 @@ class VerifyOptions:
             for time in self.times
             if not 0 < time <= MOST_TIMES
         ]
+        if not faults and not self.times and not (self.most and self.symbols_each):
+            faults.append(
+                "most: nothing is to be looked at: no length whole, and none drawn; give lengths, "
+                "such as most 100 or times 2"
+            )
         if faults:
             raise ConfigError(faults)
 

@@ -11,9 +11,9 @@ from unbounded.verification.trend import Trend, trend_of
 #: What may fail -> how far a finding is from it: an answer is wrong, a decision falls the other
 #: way, a reading is nearer to something else.
 _DISTANCES: Final[dict[str, Callable[[Finding], float | None]]] = {
-    "answers": lambda found: found.margin,
-    "decisions": lambda found: None if found.certainty is None else found.certainty - 0.5,
-    "readings": lambda found: None if found.displaced is None else 0.5 - found.displaced,
+    "answers": lambda finding: finding.margin,
+    "decisions": lambda finding: None if finding.certainty is None else finding.certainty - 0.5,
+    "readings": lambda finding: None if finding.displaced is None else 0.5 - finding.displaced,
 }
 #: Decisions that are surer than this wherever all is right are meant to be whole.
 MEANT_WHOLE: Final = 0.9
@@ -34,10 +34,10 @@ def predict(findings: Sequence[Finding], shortest: int) -> dict[str, Any]:
         "trends", what each margin says.
     """
     known = sorted((f for f in findings if f.length >= shortest), key=lambda f: f.length)
-    wrong = [found.length for found in known if found.right < found.count]
-    right = [found for found in known if not wrong or found.length < wrong[0]]
+    wrong = [finding.length for finding in known if finding.right < finding.count]
+    right = [finding for finding in known if not wrong or finding.length < wrong[0]]
     reach = right[-1].length if right else None
-    half = [found for found in right if found.length <= right[-1].length / 2]
+    half = [finding for finding in right if finding.length <= right[-1].length / 2]
     return {
         "right_up_to": reach,
         "first_error": wrong[0] if wrong else None,
@@ -49,10 +49,12 @@ def predict(findings: Sequence[Finding], shortest: int) -> dict[str, Any]:
 def _from(findings: Sequence[Finding]) -> dict[str, Any]:
     trends: dict[str, Trend] = {}
     # A network that never decides wholly does not err when it decides a little less.
-    whole = all((found.certainty or 0) >= MEANT_WHOLE for found in findings)
+    whole = all((finding.certainty or 0) >= MEANT_WHOLE for finding in findings)
     for name, distance in _DISTANCES.items():
         points = [
-            (found.length, value) for found in findings if (value := distance(found)) is not None
+            (finding.length, value)
+            for finding in findings
+            if (value := distance(finding)) is not None
         ]
         if any(value <= 0 for _, value in points) or (name != "answers" and not whole):
             continue

@@ -30,8 +30,8 @@ def report_of(
         finished: whether all that was asked for was looked at.
         facts: of task, run and surroundings.
     """
-    rows = [found.as_row() for found in findings]
-    certainties = [found.certainty for found in findings if found.certainty is not None]
+    rows = [finding.as_row() for finding in findings]
+    certainties = [finding.certainty for finding in findings if finding.certainty is not None]
     return {
         "format": FORMAT,
         "version": VERSION,

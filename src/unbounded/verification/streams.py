@@ -92,12 +92,12 @@ def _every(
     reading: ReadingRange | None,
 ) -> list[Finding]:
     batch = _together([lay_out_alone(drawn, task.source) for _, drawn in listed])
-    found = assess(model, batch, task.objective, reading=reading)
+    assessment = assess(model, batch, task.objective, reading=reading)
     owner = torch.tensor([n for n, drawn in listed for _ in drawn.lengths])
     findings = []
     for n, _ in listed:
         rows = (owner == n).nonzero()[:, 0]
-        right, margin = found.right[rows], found.margin[rows]
+        right, margin = assessment.right[rows], assessment.margin[rows]
         findings.append(
             Finding(
                 n,
@@ -105,8 +105,8 @@ def _every(
                 len(rows),
                 int(right.sum()),
                 float(margin.min()),
-                None if found.certainty is None else float(found.certainty[rows].min()),
-                found.displaced if len(listed) == 1 else None,
+                None if assessment.certainty is None else float(assessment.certainty[rows].min()),
+                assessment.displaced if len(listed) == 1 else None,
                 None if bool(right.all()) else _text(task, batch, int(rows[right.int().argmin()])),
             )
         )
@@ -130,7 +130,7 @@ def _drawn(
         drawn = task.source.draw(stream, done, size, LengthRange(n, n))
         batch = lay_out_alone(drawn, task.source)
         name = f"{options.count} drawn sequences, n = {n}"
-        found = assess(
+        assessment = assess(
             model,
             batch,
             task.objective,
@@ -138,19 +138,19 @@ def _drawn(
             check=partial(look, name, done / options.count),
         )
         wrong = None
-        if not bool(found.right.all()):
-            wrong = _text(task, batch, int(found.right.int().argmin()))
+        if not bool(assessment.right.all()):
+            wrong = _text(task, batch, int(assessment.right.int().argmin()))
         parts.append(
             Finding(
                 n,
                 False,
                 size,
-                int(found.right.sum()),
-                float(found.margin.min()),
-                None if found.certainty is None else float(found.certainty.min()),
-                found.displaced,
+                int(assessment.right.sum()),
+                float(assessment.margin.min()),
+                None if assessment.certainty is None else float(assessment.certainty.min()),
+                assessment.displaced,
                 wrong,
-                course_of(found) if not done else None,
+                course_of(assessment) if not done else None,
             )
         )
         done += size

@@ -38,22 +38,40 @@ def findings_of(
         options: how much is looked at.
         look: told what is looked at.
     Raises:
-        ConfigError: the task has no rule.
+        ConfigError: the task has no rule, or fewer symbols than the alphabet is to have.
     """
+    fault = rule_fault(task)
+    if fault is not None:
+        raise ConfigError([f"task {task.name!r} {fault}. What can be verified: {_RULES}"])
+    check_alphabet(task, options.alphabet)
     if isinstance(task, StreamTask):
         return stream_findings(model, task, options, look)
-    if has_rule(task):
-        return word_findings(model, task, options, look)
-    raise ConfigError(
-        [
-            f"task {task.name!r} has no rule to check answers against: what it asks for is in its "
-            f"data alone, or is no single choice. What can be verified: {_RULES}"
-        ]
-    )
+    return word_findings(model, task, options, look)
 
 
-def has_rule(task: Task) -> bool:
-    """Whether what is right follows from what is read, and is one choice."""
-    if isinstance(task, TransductionTask) and isinstance(task.pairs, FilePairs):
-        return False
-    return task.layout in _LAYOUTS and task.objective != "bits"
+def rule_fault(task: Task) -> str | None:
+    """Why answers to a task cannot be checked one by one; None where they can."""
+    if task.objective == "bits":
+        return "answers with vectors of bits, and a margin is one of single choices"
+    in_data = isinstance(task, TransductionTask) and isinstance(task.pairs, FilePairs)
+    if in_data or task.layout not in _LAYOUTS:
+        return "has no rule to check answers against: what it asks for is in its data alone"
+    return None
+
+
+def check_alphabet(task: Task, symbols: int) -> None:
+    """Check that the sources of a task have so many symbols.
+
+    Raises:
+        ConfigError: they have fewer.
+    """
+    if not isinstance(task, TransductionTask):
+        return
+    there = task.pairs.most_symbols
+    if symbols > there:
+        raise ConfigError(
+            [
+                f"alphabet: expected at most {there}, the symbols of a source of task "
+                f"{task.name!r}, got {symbols}"
+            ]
+        )

@@ -26,7 +26,8 @@ Look = Callable[[str, float], None]
 
 #: Words of one tree: the states of all of them are held at once.
 _TREE = 4096
-#: Words of one length whose readings are looked at, spread evenly over all of them.
+#: Words of one length whose readings are looked at: of every word spread evenly over all of them,
+#: of drawn ones the first.
 _READ = 50
 
 
@@ -143,7 +144,7 @@ def walk(network: Network, batch: Batch, told: int, objective: str) -> tuple[Ten
         beginnings, child = torch.unique(named, dim=0, return_inverse=True)
         if state is not None:
             state = pick(state, beginnings[:, 0])
-        steps, state = network.run(beginnings[:, 1:], state)
+        steps, state = network.run(beginnings[:, 1:], state, said=slice(0, 0), decisions_only=True)
         certainty = network.certainty(steps)
         if certainty is not None:
             before = 1.0 if sure is None else sure[beginnings[:, 0]]
@@ -151,7 +152,7 @@ def walk(network: Network, batch: Batch, told: int, objective: str) -> tuple[Ten
         node = child
     # One state a row from here on.
     state = None if state is None else pick(state, node)
-    steps, _ = network.run(batch.inputs[:, told:], state)
+    steps, _ = network.run(batch.inputs[:, told:], state, decisions_only=True)
     margins = answer_margins(
         steps.logits, batch.targets[:, told:], batch.mask[:, told:], objective
     ).amin(dim=1)
@@ -184,20 +185,24 @@ def _drawn(
 
         one = task.batch(options.seed, "test", done, 1, lengths)
         size = max(1, min(options.count - done, CHUNK_TOKENS // one.inputs.shape[1]))
+        if done < _READ:
+            size = min(size, _READ - done)
         batch = task.batch(options.seed, "test", done, size, lengths)
-        found = assess(model, batch, task.objective, reading=reading, check=check)
-        right = found.right
+        assessment = assess(
+            model, batch, task.objective, reading=reading if done < _READ else None, check=check
+        )
+        right = assessment.right
         parts.append(
             Finding(
                 length,
                 False,
                 size,
                 int(right.sum()),
-                float(found.margin.min()),
-                None if found.certainty is None else float(found.certainty.min()),
-                found.displaced,
+                float(assessment.margin.min()),
+                None if assessment.certainty is None else float(assessment.certainty.min()),
+                assessment.displaced,
                 None if bool(right.all()) else _text(task, batch, int(right.int().argmin())),
-                None if done else course_of(found),
+                None if done else course_of(assessment),
             )
         )
         done += size

@@ -175,8 +175,8 @@ class RoundingConfig:
         tolerance: how much worse on validation, as a share of sequences, a model may be on the way
             before it goes back and takes smaller steps.
         validation_count: sequences of that validation, null for as many as in training.
-        far: of pairs, at how many times the longest length of training the discrete machine is
-            validated too, on a tenth as many sequences; 0 for not.
+        far: at how many times the longest length of training the discrete machine is validated
+            too, on a tenth as many sequences; 0 for not. Streams and text have no such lengths.
         optimizer: of the fine-tuning, null for that of training.
         learning_rate: of the fine-tuning, null for a tenth of that of training, of streams a fifth.
         remove: whether stacks and lists in superposition are removed that the validation sequences

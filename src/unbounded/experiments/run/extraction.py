@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from unbounded.errors import CheckpointError
 from unbounded.evaluation.provenance import provenance
 from unbounded.evaluation.report import aligned
 from unbounded.experiments.config.identity import model_name
+from unbounded.experiments.run.folder import weights_digest
 from unbounded.experiments.run.plan import plan
-from unbounded.experiments.run.verification import finished_run, read_verification
+from unbounded.experiments.run.verification import finished_run, is_stale, read_verification
 from unbounded.extraction import (
     Agreement,
     Extraction,
@@ -27,7 +29,7 @@ VERSION = 1
 #: Without a verification these multiples of the longest length of training are looked at.
 _TIMES = (2, 10)
 #: Steps of a machine on long words are taken one by one.
-_LONGEST = 2000
+_LONGEST = 10_000
 
 
 def extract_run(
@@ -45,22 +47,24 @@ def extract_run(
         folder: of the run.
         symbols, budget: as for `extract`.
         lengths: of drawn words on which machine and network are compared; None for the longest at
-            which the run was verified, up to 2000, or twice and ten times the longest length of
-            training where it was not.
+            which the run was verified, up to 10 000, or twice and ten times the longest length
+            of training where it was not.
         rounded: as for `finished_run`.
         look: told what is done, and which share.
     Returns:
         what was found, and the files written.
     Raises:
-        CheckpointError: as for `finished_run`. ConfigError: as for `extract`.
+        CheckpointError: as for `finished_run`, or `verified_lengths` where no lengths are given.
+        ConfigError: as for `extract`.
         StorageError: the disk refused.
     """
     config, task, model, source = finished_run(folder, rounded)
+    digest = weights_digest(folder / source)
     trained = plan(config, task).train_lengths.maximum
     if lengths is None:
-        lengths = verified_lengths(folder / f"verification-{source}.json")
+        lengths = verified_lengths(folder, source)
         lengths = lengths or [time * trained for time in _TIMES]
-    found = extract(
+    extraction = extract(
         model, task, symbols=symbols, budget=budget, lengths=lengths, seed=config.seed, look=look
     )
     title = f"{config.task}, {model_name(config.model)} ({folder.name}, {source})"
@@ -68,9 +72,9 @@ def extract_run(
     with storage_faults(into, "making folder"):
         into.mkdir(exist_ok=True)
     texts = {
-        "machine.py": program_of(found.machine, title, found.shortest),
-        "machine.dot": dot_of(found.machine, title),
-        "machine.txt": "\n".join(aligned(table_lines(found.machine))) + "\n",
+        "machine.py": program_of(extraction.machine, title, extraction.shortest),
+        "machine.dot": dot_of(extraction.machine, title),
+        "machine.txt": "\n".join(aligned(table_lines(extraction.machine))) + "\n",
         "machine.json": json_text(
             {
                 "format": FORMAT,
@@ -78,15 +82,16 @@ def extract_run(
                 "task": config.task,
                 "run": folder.name,
                 "weights": source,
-                "closed": found.closed,
-                "determined": found.determined,
-                "every_word_to": found.longest,
-                "words": found.words,
-                "beginnings": found.beginnings,
-                "least_certainty": found.certainty,
-                "listed": found.listed._asdict(),
-                "drawn": {str(n): each._asdict() for n, each in found.drawn.items()},
-                **machine_data(found.machine),
+                "weights_sha256": digest,
+                "closed": extraction.closed,
+                "determined": extraction.determined,
+                "every_word_to": extraction.longest,
+                "words": extraction.words,
+                "beginnings": extraction.beginnings,
+                "least_certainty": extraction.certainty,
+                "listed": extraction.listed._asdict(),
+                "drawn": {str(n): each._asdict() for n, each in extraction.drawn.items()},
+                **machine_data(extraction.machine),
                 **provenance(),
             },
             indent=1,
@@ -95,59 +100,66 @@ def extract_run(
     }
     for name, text in texts.items():
         write_text(into / name, text)
-    drawn = draw_machine(found.machine, into, title=title)
-    return found, [*(into / name for name in texts), *drawn]
+    drawn = draw_machine(extraction.machine, into, title=title)
+    return extraction, [*(into / name for name in texts), *drawn]
 
 
-def verified_lengths(path: Path) -> list[int]:
-    """The two longest lengths, up to 2000, at which a verification found all words right.
+def verified_lengths(folder: Path, source: str) -> list[int]:
+    """The two longest lengths, up to 10 000, at which a verification found all words right.
 
     Args:
-        path: of its report; none where it is not there.
+        folder: of the run.
+        source: the model's folder in it; none where it was not verified.
     Raises:
-        CheckpointError: it is no such report.
+        CheckpointError: the verification is none, or is of other weights than the model has now.
     """
+    path = folder / f"verification-{source}.json"
     if not path.is_file():
         return []
-    rows = read_verification(path)["rows"]
+    report = read_verification(path)
+    if is_stale(report, folder / source):
+        raise CheckpointError(
+            f"{path} is of other weights than {folder / source} has now. `unbounded verify "
+            f"{folder}` looks at these; --lengths says where to compare without it."
+        )
     right = {
         int(row["length"])
-        for row in rows
+        for row in report["rows"]
         if row["right"] == row["count"] and row["length"] <= _LONGEST
     }
     return sorted(right)[-2:]
 
 
-def summary(found: Extraction) -> list[str]:
+def summary(extraction: Extraction) -> list[str]:
     """What is to be said of an extraction."""
-    machine = found.machine
+    machine = extraction.machine
     symbols = sum(len(names) for names in machine.symbols)
     lines = [
         f"{_number(machine.states, 'state')}, {_number(symbols, 'symbol')}, "
-        f"{_number(len(machine.table), 'case')}; from {found.words} words, every one to length "
-        f"{found.longest}, with {found.beginnings} beginnings"
+        f"{_number(len(machine.table), 'case')}; from {extraction.words} words, every one to "
+        f"length {extraction.longest}, with {extraction.beginnings} beginnings"
     ]
-    if found.closed:
+    if extraction.closed:
         lines.append("the states close: every step of these words goes as the table says")
     else:
         lines.append(
-            f"the states do not close: {100 * found.determined:.2f} % of the steps go as the table "
-            "says, which has what is most frequent"
+            f"the states do not close: {100 * extraction.determined:.2f} % of the steps go as the "
+            "table says, which has what is most frequent"
         )
-    lines.append(f"equal to the network on {_share(found.listed)} of these words")
+    lines.append(f"equal to the network on {_share(extraction.listed)} of these words")
     lines += [
         f"equal to the network on {_share(each)} drawn words of length {length}"
-        for length, each in found.drawn.items()
+        for length, each in extraction.drawn.items()
     ]
-    if found.example is not None:
-        lines.append(f"they differ, for example, on: {found.example}")
+    if extraction.example is not None:
+        lines.append(f"they differ, for example, on: {extraction.example}")
     return lines
 
 
-def _share(found: Agreement) -> str:
-    notes = [f"in {found.left} the table lacks a case"] if found.left else []
-    notes += [f"in {found.erring} the network itself is wrong"] if found.erring else []
-    return f"{found.equal} of {found.words}" + (f" ({'; '.join(notes)})" if notes else "")
+def _share(agreement: Agreement) -> str:
+    notes = [f"in {agreement.left} the table lacks a case"] if agreement.left else []
+    notes += [f"in {agreement.erring} the network itself is wrong"] if agreement.erring else []
+    return f"{agreement.equal} of {agreement.words}" + (f" ({'; '.join(notes)})" if notes else "")
 
 
 def _number(count: int, what: str) -> str:

@@ -201,6 +201,27 @@ def check_weights(folder: Path) -> None:
         raise CheckpointError(f"{beside} is not the SHA-256 of a file") from error
     if file_digest(path) != wanted:
         raise CheckpointError(
-            f"{path} is damaged: its SHA-256 is not that in {beside.name}. A checkpoint of the run "
-            "may be whole: move the folder away, and `unbounded evaluate` takes the newest."
+            f"{path} is damaged: its SHA-256 is not that in {beside.name}. {_cure(folder)}"
         )
+
+
+def weights_digest(folder: Path) -> str:
+    """The SHA-256 of a model's weights, in hexadecimal digits.
+
+    Args:
+        folder: of the model, such as RUN/model.
+    Raises:
+        StorageError: the file cannot be read.
+    """
+    path = folder / "model.safetensors"
+    with storage_faults(path, "reading"):
+        return file_digest(path)
+
+
+def _cure(folder: Path) -> str:
+    if folder.name == "model-rounded":
+        return f"`unbounded harden {folder.parent} --overwrite` makes it anew of the trained model."
+    return (
+        "A checkpoint of the run may be whole: move the folder away, and `unbounded evaluate` "
+        "takes the newest."
+    )

@@ -23,6 +23,8 @@ from unbounded.training.optimizers import make_optimizer, make_schedule
 
 #: Shares of the learning rate of training.
 _RATE, _RATE_OF_STREAMS = 0.1, 0.2
+#: Layouts without sequences of a length that can be chosen beforehand.
+_ENDLESS = ("stream", "text")
 
 
 def harden_model(
@@ -144,7 +146,7 @@ def harden_model(
 def far_exams(planned: Plan, exam: Exam) -> list[Exam]:
     """The exam of a discrete machine at a length far beyond that of training; none, or one."""
     times, longest = planned.config.rounding.far, exam.train_lengths.maximum
-    if not times or planned.task.layout != "pairs" or not planned.task.has_lengths:
+    if not times or planned.task.layout in _ENDLESS or not planned.task.has_lengths:
         return []
     count = max(1, exam.validation_count // 10)
     lengths = LengthRange(times * longest, times * longest)

@@ -13,6 +13,7 @@ from unbounded.experiments.config.check import build_task
 from unbounded.experiments.config.identity import model_name
 from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.run.evaluate import load_config, load_model
+from unbounded.experiments.run.folder import weights_digest
 from unbounded.experiments.run.plan import plan
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import Task, TransductionTask
@@ -47,14 +48,44 @@ def finished_run(
 
 
 def verification_of(folder: Path) -> dict[str, Any] | None:
-    """The report of a verification of a run's model, the hardened one where there is one, or None.
+    """The report of a verification of a run's model, the hardened one where there is one.
 
+    Returns:
+        None where it was not verified, or has other weights since.
     Raises:
         CheckpointError: the file is no such report.
     """
     source = "model-rounded" if (folder / "model-rounded").is_dir() else "model"
     path = folder / f"verification-{source}.json"
-    return read_verification(path) if path.is_file() else None
+    report = read_verification(path) if path.is_file() else None
+    return None if report is None or is_stale(report, folder / source) else report
+
+
+def is_verified(folder: Path, options: Mapping[str, Any]) -> bool:
+    """Whether a run was verified to the end, with such options, and has the same weights still.
+
+    Args:
+        folder: of the run.
+        options: of `VerifyOptions`; those that are not named may be any.
+    Raises:
+        CheckpointError: the file is no such report.
+    """
+    report = verification_of(folder)
+    if report is None or not report["finished"]:
+        return False
+    used = report.get("options", {})
+    return all(used.get(name) == value for name, value in options.items())
+
+
+def is_stale(report: Mapping[str, Any], model: Path) -> bool:
+    """Whether what was found is of other weights than a model has now.
+
+    Args:
+        report: of a verification or a machine; without a SHA-256 it is of before one was kept.
+        model: folder of the model.
+    """
+    digest = report.get("weights_sha256")
+    return digest is not None and digest != weights_digest(model)
 
 
 def read_verification(path: Path) -> dict[str, Any]:
@@ -103,6 +134,7 @@ def verify_run(
         StorageError: the disk refused.
     """
     config, task, model, source = finished_run(folder, rounded)
+    digest = weights_digest(folder / source)
     findings: list[Finding] = []
     finished = False
     try:
@@ -118,7 +150,7 @@ def verify_run(
         )
     alphabet: list[str] = []
     if isinstance(task, TransductionTask):
-        alphabet = list(task.source_vocabulary[: options.alphabet])
+        alphabet = list(task.pairs.alphabet(options.alphabet))
     path = folder / f"verification-{source}.json"
     report = report_of(
         findings,
@@ -128,6 +160,7 @@ def verify_run(
         run=folder.name,
         model=model_name(config.model),
         weights=source,
+        weights_sha256=digest,
         train_lengths=str(plan(config, task).train_lengths),
         alphabet=alphabet,
         options=vars(options),

@@ -10,13 +10,14 @@ from unbounded.errors import ConfigError
 from unbounded.evaluation.scorings import scoring_of
 from unbounded.experiments.config.check import checked
 from unbounded.experiments.run.folder import folder_of
+from unbounded.experiments.tables.machines import extract_machines, read_machines
 from unbounded.experiments.tables.matrix import accuracies
 from unbounded.experiments.tables.published import Published, published
 from unbounded.experiments.tables.results import Summary, copy_report, read_results
 from unbounded.experiments.tables.table import table_markdown
 from unbounded.experiments.tables.table_data import Cells, summaries, table_json
 from unbounded.experiments.tables.verified import read_verified
-from unbounded.experiments.trials.pool import WORKER, Outcome, run_trials
+from unbounded.experiments.trials.pool import Outcome, run_trials
 from unbounded.experiments.trials.tiers import Tier, Trial
 from unbounded.experiments.trials.watching import watching
 from unbounded.figures import draw_convergence, draw_lengths, draw_matrix
@@ -82,7 +83,7 @@ def reproduce(
     failed: list[Outcome] = []
     # Two phases of one run are two trials of the table and one to train.
     own = list({trial.name: trial for trial in trials}.values())
-    waiting = [trial for trial in own if not copy_report(trial, runs, out, verified=tier.verify)]
+    waiting = [trial for trial in own if not copy_report(trial, runs, out)]
     say(f"{len(own) - len(waiting)} of {len(own)} runs were finished before")
 
     with watching(len(own), len(own) - len(waiting), runs, say) as watch:
@@ -90,7 +91,7 @@ def reproduce(
         def ended(outcome: Outcome) -> None:
             name, minutes = outcome.trial.name, outcome.seconds / 60
             done = outcome.exit_code == 0
-            if done and copy_report(outcome.trial, runs, out, verified=tier.verify):
+            if done and copy_report(outcome.trial, runs, out):
                 watch.done(f"finished {name} in {minutes:.1f} minutes")
                 write_table(tier, out)
             else:
@@ -98,8 +99,8 @@ def reproduce(
                 watch.done(_failure(outcome))
 
         try:
-            command = (*WORKER, "--verify") if tier.verify else WORKER
-            run_trials(waiting, runs, jobs, watch=watch.look, ended=ended, command=command)
+            run_trials(waiting, runs, jobs, watch=watch.look, ended=ended)
+            extract_machines(tier, own, runs, out, say)
         finally:
             table, written = write_table(tier, out)
     written += draw_tasks(tier, out)
@@ -118,7 +119,9 @@ def write_table(tier: Tier, out: Path) -> tuple[str, list[Path]]:
         out.mkdir(parents=True, exist_ok=True)
     cells = summaries(tier, read_results(tier.trials, out))
     values = published(tier.paper)
-    text = table_markdown(tier, values, cells, read_verified(tier, out) if tier.verify else None)
+    verified = read_verified(tier, out) if tier.verify else None
+    machines = read_machines(tier, out) if tier.extract else None
+    text = table_markdown(tier, values, cells, verified, machines)
     write_text(out / "table.md", text)
     data = table_json(tier, values, cells)
     write_text(out / "table.json", json_text(data, indent=2) + "\n")

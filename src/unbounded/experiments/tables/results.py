@@ -13,7 +13,7 @@ from unbounded.evaluation.scorings import scoring_of
 from unbounded.experiments.config.identity import config_hash
 from unbounded.experiments.config.schema import from_dict
 from unbounded.experiments.run.folder import folder_of, load_report
-from unbounded.experiments.run.verification import verification_of
+from unbounded.experiments.run.verification import is_verified, verification_of
 from unbounded.experiments.tables.measures import Measures, measures
 from unbounded.experiments.trials.tiers import Trial
 from unbounded.figures.curves import Curves, read_curves
@@ -85,10 +85,10 @@ class Summary:
         return None if None in found else sum(map(bool, found))
 
 
-def copy_report(trial: Trial, runs: Path, out: Path, *, verified: bool = False) -> bool:
+def copy_report(trial: Trial, runs: Path, out: Path) -> bool:
     """Copy a finished trial's report and curves to `out/reports`; False when it is not finished.
 
-    With `verified` it is finished when it is verified too; what came of that goes to
+    One that is to be verified is finished when that is done too; what came of it goes to
     `out/verified`.
 
     Raises:
@@ -98,10 +98,10 @@ def copy_report(trial: Trial, runs: Path, out: Path, *, verified: bool = False) 
     path = folder_of(runs, trial.config) / "report.json"
     if not path.is_file():
         return False
-    found = verification_of(path.parent) if verified else None
-    if verified:
-        if found is None or not found["finished"]:
+    if trial.verify is not None:
+        if not is_verified(path.parent, trial.verify):
             return False
+        found = verification_of(path.parent)
         with storage_faults(out / "verified", "making folder"):
             (out / "verified").mkdir(parents=True, exist_ok=True)
         write_text(out / "verified" / f"{trial.name}.json", json_text(found, indent=None) + "\n")

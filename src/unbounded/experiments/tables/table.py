@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 
 from unbounded.evaluation.scorings import Scoring, scoring_of
+from unbounded.experiments.tables.machines import Machines, machines_grid
 from unbounded.experiments.tables.markdown import grid
 from unbounded.experiments.tables.matrix import MATRIX_LEGEND, matrix_grid
 from unbounded.experiments.tables.published import Published
@@ -33,9 +34,13 @@ split."""
 
 
 def table_markdown(
-    tier: Tier, published: Published, cells: Cells, verified: Verified | None = None
+    tier: Tier,
+    published: Published,
+    cells: Cells,
+    verified: Verified | None = None,
+    machines: Machines | None = None,
 ) -> str:
-    """The table as text that a browser of repositories shows; below it what was verified."""
+    """The table as text that a browser of repositories shows; below it what was found of runs."""
     finished, trials = progress(tier, cells)
     parts = [
         f"# {tier.paper}, tier {tier.name}",
@@ -61,6 +66,8 @@ def table_markdown(
     parts += ["\n".join(notes)]
     if verified is not None:
         parts += ["## Verified", verified_grid(verified, published)]
+    if machines is not None:
+        parts += ["## Machines", machines_grid(machines, published)]
     parts += ["## Every run"]
     runs = [run for summary in cells.values() if summary for run in summary.runs]
     scorings = dict.fromkeys(run.measures.scoring for run in runs)

@@ -67,7 +67,8 @@ def run_trials(
         jobs: processes at once.
         watch: told which trials are running, a few times a second.
         ended: told each outcome when it comes.
-        command: starts the process of a trial; a config file and `runs` are added to it.
+        command: starts the process of a trial; whether it is verified, a config file and `runs`
+            are added to it.
     Returns:
         The outcomes in the order they came.
     Raises:
@@ -103,11 +104,12 @@ def _start(trial: Trial, runs: Path, command: Sequence[str]) -> _Running:
     config = logs / f"{trial.name}.json"
     write_text(config, json.dumps(to_dict(trial.config)))
     log = logs / f"{trial.name}.log"
+    verify = [] if trial.verify is None else [f"--verify={json.dumps(dict(trial.verify))}"]
     # Libraries that torch brings along size their thread pools by these when they are loaded.
     one_thread = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     with log.open("ab") as stream:
         process = subprocess.Popen(
-            [*command, str(config), str(runs)],
+            [*command, *verify, str(config), str(runs)],
             stdin=subprocess.DEVNULL,
             stdout=stream,
             stderr=subprocess.STDOUT,

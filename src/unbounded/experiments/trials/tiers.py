@@ -32,6 +32,8 @@ class Trial:
         config: what is trained; its hash and seed name the run folder.
         phase: "trained", or "rounded" for what the run is after rounding.
         lacks_data: whether it cannot be trained, for want of a corpus.
+        verify: options of its verification that are not the usual ones; None where it is not
+            verified.
     """
 
     task: str
@@ -39,6 +41,7 @@ class Trial:
     config: RunConfig
     phase: str = "trained"
     lacks_data: bool = False
+    verify: Mapping[str, Any] | None = None
 
     @property
     def cell(self) -> str:
@@ -65,6 +68,7 @@ class Tier:
         about: what it leaves out, in a line.
         trials: every run of it.
         verify: whether a run is verified when it is trained.
+        extract: tasks of whose hardened runs the machine is extracted.
     """
 
     paper: str
@@ -72,6 +76,7 @@ class Tier:
     about: str
     trials: tuple[Trial, ...]
     verify: bool = False
+    extract: tuple[str, ...] = ()
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -107,7 +112,8 @@ def make_tier(paper: str, name: str, data: dict[str, Any], corpus: str | None = 
             batches, preset, protocol, any of PARTS, and cells (a pattern such as "copy/queue" or
             "*/queue" -> the lists, batches and PARTS for the cells that it fits, the last one
             last), skip (patterns of cells that are left out), needs_data (tasks that need a
-            corpus) and verify.
+            corpus), verify (true to verify each run; of a cell, options such as {count: 1000}) and
+            extract (tasks whose machines are extracted).
         corpus: folder of a corpus.
     Raises:
         ConfigError: a cell is not of the tier, or a field is missing or unknown; all faults
@@ -121,12 +127,17 @@ def make_tier(paper: str, name: str, data: dict[str, Any], corpus: str | None = 
     ]
     tasks, chosen = data.get("tasks", []), data.get("models", [])
     cells = {f"{task}/{model}" for task, model in product(tasks, chosen)}
-    known = {*_GRIDS, *PARTS, "seeds", "batches"}
-    named = {*known, "about", "tasks", "models", "cells", "skip", "needs_data", "preset", "verify"}
+    known = {*_GRIDS, *PARTS, "seeds", "batches", "verify"}
+    named = {*known, "about", "tasks", "models", "cells", "skip", "needs_data", "preset", "extract"}
     faults += [
         f"tier {name!r}: unknown field {each!r}"
         for each in data
         if each not in {*named, "protocol"}
+    ]
+    faults += [
+        f"tier {name!r}: {task!r} under extract is not one of its tasks"
+        for task in data.get("extract", ())
+        if task not in data.get("tasks", ())
     ]
     for where in ("cells", "skip"):
         faults += [
@@ -160,8 +171,12 @@ def make_tier(paper: str, name: str, data: dict[str, Any], corpus: str | None = 
         lists = {key: value for each in (data, *own) for key, value in each.items()}
         phase = models[model].phase
         lacks = needs and corpus is None
-        trials += [Trial(task, model, each, phase, lacks) for each in _grid(base, lists)]
-    return Tier(paper, name, data["about"], tuple(trials), bool(data.get("verify", False)))
+        options: dict[str, Any] | None = None
+        if data.get("verify", False):
+            options = {key: value for each in own for key, value in each.get("verify", {}).items()}
+        trials += [Trial(task, model, each, phase, lacks, options) for each in _grid(base, lists)]
+    verify, extract = bool(data.get("verify", False)), tuple(data.get("extract", ()))
+    return Tier(paper, name, data["about"], tuple(trials), verify, extract)
 
 
 def select(tier: Tier, only: str | None) -> tuple[Trial, ...]:

@@ -9,7 +9,9 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from unbounded.errors import RunBusyError, UnboundedError
 from unbounded.experiments.config.schema import from_dict
@@ -19,14 +21,15 @@ EXIT_FAILED = 1
 EXIT_BUSY = 4
 
 _PARENT_LOOK_S = 1.0
+_VERIFY = "--verify="
 
 
 def main(arguments: list[str]) -> int:
     """Train the config in a file under the folder of runs, the two last arguments, or go on.
 
-    With "--overwrite" before them the run is trained anew, with "--verify" it is verified after
-    that, if it was not; every other word before them is a module of the user's own that is
-    imported.
+    With "--overwrite" before them the run is trained anew, with "--verify=OPTIONS" it is verified
+    after that, if it was not, the options as JSON; every other word before them is a module of the
+    user's own that is imported.
 
     Returns:
         0 when the run is finished, 1 when it failed, 4 when another process trains it, 128 + the
@@ -45,8 +48,9 @@ def main(arguments: list[str]) -> int:
 
     try:
         result = train_run(config, root=Path(runs), resume=not overwrite, overwrite=overwrite)
-        if "--verify" in options:
-            _verify(result.folder)
+        for option in options:
+            if option.startswith(_VERIFY):
+                _verify(result.folder, json.loads(option.removeprefix(_VERIFY)))
     except Interrupted as interrupted:
         return interrupted.exit_code
     except RunBusyError as error:
@@ -58,15 +62,14 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _verify(folder: Path) -> None:
-    from unbounded.experiments.run.verification import verification_of, verify_run
+def _verify(folder: Path, options: Mapping[str, Any]) -> None:
+    from unbounded.experiments.run.verification import is_verified, verify_run
     from unbounded.training.signals import stop_requests
     from unbounded.verification import VerifyOptions
 
-    found = verification_of(folder)
-    if found is None or not found["finished"]:
+    if not is_verified(folder, options):
         with stop_requests() as request:
-            verify_run(folder, VerifyOptions(), look=lambda name, share: request.check())
+            verify_run(folder, VerifyOptions(**options), look=lambda name, share: request.check())
 
 
 def _stop_with_parent() -> None:

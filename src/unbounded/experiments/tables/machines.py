@@ -1,0 +1,123 @@
+"""The machines that were extracted from the runs of a tier, beside its table."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from unbounded.errors import CheckpointError, ConfigError
+from unbounded.experiments.run.extraction import FORMAT, VERSION, extract_run
+from unbounded.experiments.run.folder import folder_of
+from unbounded.experiments.run.verification import is_stale
+from unbounded.experiments.tables.markdown import grid
+from unbounded.experiments.tables.published import Published
+from unbounded.experiments.trials.tiers import Tier, Trial
+from unbounded.training.files import storage_faults, write_text
+
+#: Each trial that a machine was extracted from, with what `machine.json` says.
+Machines = Sequence[tuple[Trial, Mapping[str, Any]]]
+
+#: What of the folder of a machine is kept beside the table.
+_FILES: Final = ("machine.svg", "machine.txt", "machine.dot", "machine.py", "machine.json")
+_COLUMNS: Final = ("listed", "drawn", "states", "symbols", "table", "closed", "every_word_to")
+_LEGEND: Final = """\
+"states", "symbols" (that are written to the memory) and "cases" are those of the table; "closes"
+says whether every step of every word up to that length goes as it says; "equal" on how many of
+these words, and of drawn ones of each length (the longest at which the run is verified), machine
+and network say the same wherever an answer is judged, and in brackets in how many the
+network itself is wrong. The files of each machine are in machines/RUN: machine.svg, .dot, .txt (the
+table), .json, and machine.py, which runs without this library and without torch."""
+
+
+def extract_machines(
+    tier: Tier, trials: Sequence[Trial], runs: Path, out: Path, say: Callable[[str], None]
+) -> None:
+    """Extract the machines of hardened runs into `out/machines`, those that are not there.
+
+    Args:
+        tier: says of which tasks.
+        trials: that were asked for.
+        runs: folder of the run folders. out: of the results.
+        say: told what was extracted, and why something was not.
+    Raises:
+        CheckpointError: a machine that is there is none.
+        StorageError: a folder cannot be written.
+    """
+    for trial in trials:
+        if trial.task not in tier.extract or trial.phase != "rounded":
+            continue
+        folder, into = folder_of(runs, trial.config), out / "machines" / trial.name
+        if not (folder / "model-rounded").is_dir():
+            continue
+        there = into / "machine.json"
+        if there.is_file() and not is_stale(_read(there), folder / "model-rounded"):
+            continue
+        try:
+            extract_run(folder, rounded=True, look=lambda name, share: None)
+        except ConfigError as error:
+            say(f"no machine of {trial.name}: {error}")
+            continue
+        with storage_faults(into, "making folder"):
+            into.mkdir(parents=True, exist_ok=True)
+            for name in _FILES:
+                if (folder / "machine" / name).is_file():
+                    shutil.copyfile(folder / "machine" / name, into / name)
+        data = {**_read(there), "run": trial.name}
+        write_text(there, json.dumps(data, indent=1) + "\n")
+        say(f"extracted the machine of {trial.name}")
+
+
+def read_machines(tier: Tier, out: Path) -> list[tuple[Trial, dict[str, Any]]]:
+    """The machines in `out/machines` of a tier's trials; of two phases of a run, of the last.
+
+    Raises:
+        CheckpointError: a file there is no machine.
+    """
+    last = {trial.name: trial for trial in tier.trials}
+    paths = {name: out / "machines" / name / "machine.json" for name in last}
+    return [(last[name], _read(path)) for name, path in paths.items() if path.is_file()]
+
+
+def machines_grid(machines: Machines, published: Published) -> str:
+    """A row for each machine, and what its columns mean."""
+    if not machines:
+        return "None is extracted."
+    header = ["run", "seed", "states", "symbols", "cases", "closes", "equal", "machine"]
+    rows = [_row(trial, data, published) for trial, data in machines]
+    return f"{grid(header, rows)}\n\n{_LEGEND}"
+
+
+def _row(trial: Trial, data: Mapping[str, Any], published: Published) -> tuple[str, ...]:
+    closes = "yes" if data["closed"] else f"{100 * data['determined']:.2f} % of the steps"
+    equal = [f"every word to {data['every_word_to']}: {_share(data['listed'])}"]
+    equal += [f"{length}: {_share(each)}" for length, each in data["drawn"].items()]
+    return (
+        f"{published.tasks[trial.task]}, {published.models[trial.model].title}",
+        str(trial.config.seed),
+        str(data["states"]),
+        str(sum(len(names) for names in data["symbols"])),
+        str(len(data["table"])),
+        closes,
+        "; ".join(equal),
+        f"[picture](machines/{trial.name}/machine.svg), [table](machines/{trial.name}/machine.txt)",
+    )
+
+
+def _share(agreement: Mapping[str, Any]) -> str:
+    wrong = f" ({agreement['erring']})" if agreement["erring"] else ""
+    return f"{agreement['equal']}/{agreement['words']}{wrong}"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        data: Any = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path} is no machine: {error}") from error
+    if not isinstance(data, dict) or (data.get("format"), data.get("version")) != (FORMAT, VERSION):
+        raise CheckpointError(f"{path} is no machine of version {VERSION}")
+    if not set(data) >= set(_COLUMNS):
+        raise CheckpointError(f"{path} is damaged: it has not all that a machine has")
+    return data
