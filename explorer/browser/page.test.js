@@ -2,7 +2,7 @@
 // go to explorer/shots/. Skipped where there is no Chromium.
 
 import assert from 'node:assert/strict'
-import { existsSync, mkdirSync, readFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { after, before, test } from 'node:test'
 import { pathToFileURL } from 'node:url'
@@ -10,13 +10,19 @@ import { build } from 'vite'
 import { CHROMIUM, launch, openFile } from './browser.js'
 import { machines, pageOf, written } from './pages.js'
 
-const skip = existsSync(CHROMIUM) ? false : `there is no ${CHROMIUM}`
+const skip = existsSync(CHROMIUM) ? false : `there is no ${CHROMIUM}: apt-get install chromium, or its path in CHROMIUM`
 const SHOTS = resolve(import.meta.dirname, '../shots')
+const GALLERY = resolve(import.meta.dirname, '../../docs/gallery')
 // A page that Python wrote: `unbounded explore RUN` of a text.
 const TRACES = process.env.TRACES ?? ''
 const noTrace = TRACES ? false : 'TRACES names no page with traces'
 // Before it the page asks for nothing; axe comes into it from here, after all else was looked at.
 const AXE = readFileSync(resolve(import.meta.dirname, '../node_modules/axe-core/axe.min.js'), 'utf8')
+const DOCS = resolve(import.meta.dirname, '../../docs/explorer')
+const SHOWN = new Set([
+  'queue_copy_light', 'stack_reversal_dark', 'deque_reversal_narrow', 'stacks_anbn_light', 'list_anbn_dark', 'tape_dyck_light',
+  'keys_reverse_narrow', 'two runs side by side', 'a strength is changed by hand and the rest of the run follows', 'training has a tab',
+])
 const REDUCED = { reducedMotion: 'reduce' }
 
 let browser
@@ -26,6 +32,19 @@ before(async () => {
   browser = await launch()
 })
 after(async () => browser?.close())
+
+/** A picture to be looked at; those of SHOWN go to docs/explorer/ where they are asked for. */
+async function kept(page, name) {
+  const file = `${name.replaceAll(/\W+/g, '_')}.png`
+  await page.screenshot({ path: join(SHOTS, file), fullPage: true })
+  if (process.env.SHOTS !== 'docs' || !SHOWN.has(name)) return
+  // Small, since they lie in the repository.
+  const { width } = page.viewportSize()
+  const client = await page.context().newCDPSession(page)
+  const clip = { x: 0, y: 0, width, height: 800, scale: Math.min(1, 660 / width) }
+  const { data } = await client.send('Page.captureScreenshot', { format: 'png', clip, captureBeyondViewport: true })
+  writeFileSync(join(DOCS, file), Buffer.from(data, 'base64'))
+}
 
 /** What axe finds that would stop somebody. */
 async function hindrances(page) {
@@ -40,7 +59,7 @@ function inPage(name, act, { runs = byHand, hash = '', options = REDUCED, title 
   test(name, { skip }, async () => {
     const { page, context, faults } = await openFile(browser, pageOf(runs(), title) + hash, options)
     await act(page)
-    await page.screenshot({ path: join(SHOTS, `${name.replaceAll(/\W+/g, '_')}.png`), fullPage: true })
+    await kept(page, name)
     assert.deepEqual(faults, [])
     assert.deepEqual(await hindrances(page), [])
     await context.close()
@@ -203,6 +222,64 @@ inPage('in the dark', async (page) => {
   assert.equal(ground, 'rgb(20, 22, 27)')
 }, { options: { ...REDUCED, colorScheme: 'dark' }, hash: '#run=1&step=9' })
 
+// Every memory in its view, in the midst of a sample, as it is seen in light, in the dark and on a phone.
+const LOOKS = {
+  light: (page) => page.emulateMedia({ colorScheme: 'light' }),
+  dark: (page) => page.emulateMedia({ colorScheme: 'dark' }),
+  narrow: (page) => page.setViewportSize({ width: 360, height: 740 }),
+}
+for (const file of readdirSync(GALLERY).filter((name) => name.endsWith('.html'))) {
+  test(`${file} in every look`, { skip }, async () => {
+    const { page, context, faults } = await openFile(browser, `${pathToFileURL(join(GALLERY, file)).href}#step=4`, REDUCED)
+    await until(page.locator('.counter'), /^5 \//)
+    for (const [look, as] of Object.entries(LOOKS)) {
+      await as(page)
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)
+      assert.ok(wide <= 0, `${look}: it is ${wide} pixels too wide`)
+      assert.deepEqual(await hindrances(page), [], look)
+      await kept(page, `${file.replace('.html', '')}_${look}`)
+    }
+    await page.getByRole('button', { name: 'Training' }).click()
+    assert.deepEqual(await hindrances(page), [], 'curves')
+    assert.deepEqual(faults, [])
+    await context.close()
+  })
+}
+
+test('what hinders a reader is found', { skip }, async () => {
+  const { page, context } = await openFile(browser, pageOf(byHand()), REDUCED)
+  await page.evaluate(() => document.querySelector('.player input').removeAttribute('aria-label'))
+  await page.evaluate(() => { document.querySelector('.verdict').style.color = '#aaa' })
+  assert.match((await hindrances(page)).join(), /^color-contrast: .*label: <input type="range"/)
+  await context.close()
+})
+
+inPage('the trained machines work', async (page) => {
+  for (const [place, input] of [['0', 's0 s3 s2 s1 s1'], ['1', 's2 s2 s0 s1'], ['2', 'aaaaabbbbbaabb']]) {
+    await page.locator('.runs select').first().selectOption(place)
+    await page.getByLabel('Input').fill(input)
+    await page.keyboard.press('Enter')
+    assert.match((await verdicts(page))[0], /^All \d+ symbols that count are right\.$/)
+    assert.match(await page.locator('.stage').textContent(), /Trained on lengths/)
+  }
+  await page.locator('.runs select').first().selectOption('4')
+  assert.match(await page.locator('.stage').textContent(), /Not trained: its weights are set by hand/)
+}, { runs: machines })
+
+inPage('where no truth is known the page says why', async (page) => {
+  assert.equal((await verdicts(page))[0], 'There is no truth to compare this with: this task has sources with an even number of symbols.')
+  await page.getByLabel('Input').fill('s1 s2')
+  await page.keyboard.press('Enter')
+  assert.match((await verdicts(page))[0], /First error|are right/)
+}, {
+  hash: '#input=s1+s2+s3',
+  runs: () => {
+    const [run] = byHand()
+    run.task.rule = { kind: 'order', name: 'bigram_flip' }
+    return [run]
+  },
+})
+
 inPage('training has a tab', async (page) => {
   await page.getByRole('button', { name: 'Training' }).click()
   assert.match(await page.locator('.training figcaption').textContent(), /loss/)
@@ -220,7 +297,7 @@ test('where there are only traces they are replayed', { skip: skip || noTrace },
   await page.getByRole('slider', { name: 'step', exact: true }).fill('7')
   await until(page.locator('table.step'), /Step 8 of 60.*says/)
   assert.ok(await page.locator('.edit').isHidden())
-  await page.screenshot({ path: join(SHOTS, 'traces.png'), fullPage: true })
+  await kept(page, 'traces')
   assert.deepEqual(faults, [])
   await context.close()
 })
