@@ -19,6 +19,7 @@ _DATA = re.compile(r'<script type="application/json" id="unbounded-data">(.*?)</
 
 
 def main() -> None:
+    """Write each page of the gallery again."""
     for path in sorted((Path(__file__).parent / "gallery").glob("*.html")):
         found = _DATA.search(path.read_text(encoding="utf-8"))
         if found is None:
