@@ -65,7 +65,7 @@ async function traced(page, act) {
 }
 
 const sum = (numbers) => numbers.reduce((total, each) => total + each, 0)
-const rounded = (number) => Number(number.toFixed(2))
+const rounded = (number, digits = 2) => Number(number.toFixed(digits))
 const quantile = (numbers, share) => [...numbers].sort((a, b) => a - b)[Math.floor(share * (numbers.length - 1))]
 const own = ({ tdur, dur }) => (tdur ?? dur ?? 0) / 1000
 
@@ -86,12 +86,12 @@ function measured({ events, outcome: frames }) {
     main_thread_ms_per_step: rounded(sum(perStep) / steps),
     main_thread_ms_95_percent: rounded(quantile(perStep, 0.95)),
     main_thread_ms_longest: rounded(Math.max(...perStep)),
-    share_of_steps_below_a_frame: rounded(perStep.filter((each) => each < FRAME_MS).length / steps),
+    share_of_steps_below_a_frame: rounded(perStep.filter((each) => each < FRAME_MS).length / steps, 3),
     all_threads_ms_per_step: rounded(sum(everywhere.map(own)) / steps),
     frame_ms_median: rounded(quantile(intervals, 0.5)),
     frame_ms_95_percent: rounded(quantile(intervals, 0.95)),
     frame_ms_longest: rounded(Math.max(...intervals)),
-    share_of_frames_on_time: rounded(late.filter((each) => each === 0).length / steps),
+    share_of_frames_on_time: rounded(late.filter((each) => each === 0).length / steps, 3),
     frames_missed: sum(late),
     frames_dropped_by_the_trace: events.filter((event) => event.name === 'DroppedFrame' && event.ts >= first && event.ts < last).length,
     main_thread_parts_ms: Object.fromEntries(PARTS.map((name) => [name, rounded(sum(main.filter((event) => event.name === name).map(own)) / steps)])),

@@ -2,7 +2,9 @@
 // go to explorer/shots/. Skipped where there is no Chromium.
 
 import assert from 'node:assert/strict'
-import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs'
+import { execFileSync, spawnSync } from 'node:child_process'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { after, before, test } from 'node:test'
 import { pathToFileURL } from 'node:url'
@@ -13,9 +15,6 @@ import { machines, pageOf, written } from './pages.js'
 const skip = existsSync(CHROMIUM) ? false : `there is no ${CHROMIUM}: apt-get install chromium, or its path in CHROMIUM`
 const SHOTS = resolve(import.meta.dirname, '../shots')
 const GALLERY = resolve(import.meta.dirname, '../../docs/gallery')
-// A page that Python wrote: `unbounded explore RUN` of a text.
-const TRACES = process.env.TRACES ?? ''
-const noTrace = TRACES ? false : 'TRACES names no page with traces'
 // Before it the page asks for nothing; axe comes into it from here, after all else was looked at.
 const AXE = readFileSync(resolve(import.meta.dirname, '../node_modules/axe-core/axe.min.js'), 'utf8')
 const DOCS = resolve(import.meta.dirname, '../../docs/explorer')
@@ -292,12 +291,35 @@ inPage('training has a tab', async (page) => {
   },
 })
 
-test('where there are only traces they are replayed', { skip: skip || noTrace }, async () => {
-  const { page, context, faults } = await openFile(browser, pathToFileURL(TRACES).href, REDUCED)
+const traced = () => JSON.parse(readFileSync(resolve(import.meta.dirname, '../tests/vectors/traces.json'), 'utf8'))
+inPage('where there are only traces they are replayed', async (page) => {
   await page.getByRole('slider', { name: 'step', exact: true }).fill('7')
   await until(page.locator('table.step'), /Step 8 of 60.*says/)
   assert.ok(await page.locator('.edit').isHidden())
-  await kept(page, 'traces')
+  await page.getByLabel('or a sample').selectOption('1')
+  await until(page.locator('.counter'), /^1 \/ 60/)
+}, { runs: () => [traced()] })
+
+inPage('a trace of another version is said', async (page) => {
+  assert.match(await page.getByRole('alert').textContent(), /Expected a trace of version 2, got unbounded-trace version 1\. Export the page again/)
+}, {
+  runs: () => {
+    const run = traced()
+    for (const trace of run.traces) trace.version = 1
+    return [run]
+  },
+})
+
+// What the command writes, where there is one: `pip install -e .` puts it on the PATH.
+const UNBOUNDED = process.env.UNBOUNDED ?? 'unbounded'
+const noCommand = spawnSync(UNBOUNDED, ['--version']).status === 0 ? false : `there is no command ${UNBOUNDED}; its path in UNBOUNDED`
+test('from an empty folder to a machine that plays', { skip: skip || noCommand }, async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'unbounded-'))
+  execFileSync(UNBOUNDED, ['explore', '--no-open', '--export', 'sent.html'], { cwd: folder })
+  const { page, context, faults } = await openFile(browser, pathToFileURL(join(folder, 'sent.html')).href)
+  await page.waitForFunction(() => document.querySelector('.counter').textContent.startsWith('3 /'))
+  await page.getByRole('button', { name: 'Pause' }).click()
+  assert.match((await verdicts(page))[0], /right/)
   assert.deepEqual(faults, [])
   await context.close()
 })

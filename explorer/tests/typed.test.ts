@@ -1,11 +1,13 @@
 import { describe, expect, test } from 'vitest'
-import type { TaskData } from '../src/data.ts'
+import type { RunData, TaskData } from '../src/data.ts'
 import { readAddress, writeAddress } from '../src/page/address.ts'
 import { MOST_SYMBOLS, readSymbols, writeSymbols } from '../src/machine/plan.ts'
 import { drawn, truthOf } from '../src/machine/rules/index.ts'
 import { sayingText } from '../src/machine/run.ts'
 import { grown } from '../src/machine/grown.ts'
 import { decode, half } from '../src/machine/tensors.ts'
+import { Replay } from '../src/machine/replay.ts'
+import traced from './vectors/traces.json' with { type: 'json' }
 import cases from './vectors/tasks.json' with { type: 'json' }
 
 const taskOf = (name: string): TaskData =>
@@ -93,6 +95,26 @@ describe('truths and draws', () => {
     const begun = performance.now()
     expect(truthOf(task, readSymbols(task, `si1 ${clauses} vi1 oi2`)).wanted).toHaveLength(364)
     expect(performance.now() - begun).toBeLessThan(5000)
+  })
+})
+
+describe('a stored trace', () => {
+  const run = (): RunData => structuredClone(traced) as unknown as RunData
+  test('is replayed', () => {
+    const { steps } = new Replay(run(), 0)
+    expect(steps).toHaveLength(60)
+    expect(steps[1].state.memory!.fields.cells).toHaveLength(2 * 2)
+    expect(steps.every(({ chance }) => chance > 0 && chance <= 1)).toBe(true)
+    expect(steps.map(({ token }) => traced.task.inputs[token])).toEqual(traced.traces[0].symbols)
+  })
+  test('of another version, another memory, or not there, is said', () => {
+    const old = run()
+    old.traces![0].version = 1
+    expect(() => new Replay(old, 0)).toThrow('Expected a trace of version 2, got unbounded-trace version 1. Export the page again')
+    const other = run()
+    other.traces![0].memory.kind = 'heap'
+    expect(() => new Replay(other, 0)).toThrow('This page does not know the memory heap.')
+    expect(() => new Replay(run(), 9)).toThrow('There is no such trace in this page; choose a sample.')
   })
 })
 

@@ -59,6 +59,15 @@ def test_tasks(case: dict[str, Any]) -> None:
     assert case["run"]["model"] == again["run"]["model"]
 
 
+def test_traces() -> None:
+    stored = json.loads((vectors.FOLDER / "traces.json").read_text())
+    again = json.loads(json.dumps(vectors.traced_case()))
+    assert stored["task"] == again["task"]
+    assert stored["model"] == again["model"]
+    for name in ("symbols", "said", "wanted", "format", "version"):
+        assert [each[name] for each in stored["traces"]] == [each[name] for each in again["traces"]]
+
+
 def test_none_is_left_out() -> None:
     assert {case["memory"]["kind"] for case in MEMORIES} == set(KINDS)
     controllers = {case["model"]["controller"]["kind"] for case in MODELS}

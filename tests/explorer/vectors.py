@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import numpy as np
@@ -258,6 +259,17 @@ def said_to(model: MemoryModel, task: Task, sample: dict[str, Any]) -> list[int]
     return before + answer[0].tolist()
 
 
+def traced_case() -> dict[str, Any]:
+    """A run on a text as a page has it: traces, and no weights."""
+    with TemporaryDirectory() as folder:
+        for split in ("train", "valid", "test"):
+            (Path(folder) / f"{split}.txt").write_text("a b c d\nb a d c\n" * 12)
+        task = make_task("text", data=folder)
+        sizes = {"inputs": len(task.input_vocabulary), "outputs": len(task.output_vocabulary)}
+        model = model_of({**sizes, "memory": {"name": "superposition_stack", "count": 2}}, 4)
+        return run_data(model, task, "a text")
+
+
 def write() -> None:
     memories = [memory_case(*case, seed) for seed, case in enumerate(MEMORIES.items())]
     models = [model_case(*case, seed) for seed, case in enumerate(MODELS.items())]
@@ -265,6 +277,7 @@ def write() -> None:
     for name, cases in (("memories", memories), ("models", models), ("tasks", tasks)):
         text = "[\n" + ",\n".join(json.dumps(case) for case in cases) + "\n]\n"
         (FOLDER / f"{name}.json").write_text(text, encoding="utf-8")
+    (FOLDER / "traces.json").write_text(json.dumps(traced_case()) + "\n", encoding="utf-8")
 
 
 def _batch_of_one(numbers: Any) -> torch.Tensor:
