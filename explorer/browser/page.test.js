@@ -291,6 +291,28 @@ inPage('training has a tab', async (page) => {
   },
 })
 
+inPage('the memory over the course of training', async (page) => {
+  await page.getByRole('button', { name: 'Training' }).click()
+  const captions = page.locator('.moment > figcaption')
+  assert.deepEqual(await captions.allTextContents(), [
+    'After 10 batches: First error at step 4: it says s2, right is s1.', 'After 20 batches: All 3 symbols that count are right.',
+  ])
+  assert.equal(await page.locator('.moment .map').count(), 2)
+  assert.ok(await page.locator('.moment .rows').first().isHidden())
+  // It is of the input that is watched.
+  await page.getByRole('button', { name: 'Watch' }).click()
+  await page.getByLabel('Input').fill('s3')
+  await page.keyboard.press('Enter')
+  await page.getByRole('button', { name: 'Training' }).click()
+  assert.match((await captions.allTextContents())[0], /^After 10 batches: All 2 symbols/)
+}, {
+  hash: '#input=s1+s2',
+  runs: () => {
+    const [queue, stack] = byHand()
+    return [{ ...stack, task: queue.task, after_batches: 10 }, { ...queue, after_batches: 20 }]
+  },
+})
+
 const traced = () => JSON.parse(readFileSync(resolve(import.meta.dirname, '../tests/vectors/traces.json'), 'utf8'))
 inPage('where there are only traces they are replayed', async (page) => {
   await page.getByRole('slider', { name: 'step', exact: true }).fill('7')

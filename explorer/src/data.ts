@@ -147,6 +147,8 @@ export interface RunData {
   traces?: TraceData[]
   samples: SampleData[]
   curves: CurveData[]
+  /** Of a moment of training that was kept. */
+  after_batches?: number
 }
 
 export interface PageData {

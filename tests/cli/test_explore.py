@@ -98,6 +98,7 @@ def test_the_course_of_training(
     assert [run["title"] for run in runs] == [
         f"queue-lstm after {batches} batches" for batches in (1, 2, 3, 4)
     ]
+    assert [run["after_batches"] for run in runs] == [1, 2, 3, 4]
     assert runs[0]["weights"] != runs[-1]["weights"]
     capsys.readouterr()
     bare = tmp_path / "bare"

@@ -8,6 +8,7 @@ import { drawn } from '../machine/rules/index.ts'
 import { type Moment, readAddress, writeAddress } from './address.ts'
 import { onSchemeChange } from './colours.ts'
 import { el, shown } from './dom.ts'
+import { courseFigures } from './course.ts'
 import { Player } from './player.ts'
 import { Session } from './session.ts'
 import { Setup } from './setup.ts'
@@ -171,11 +172,17 @@ export class App {
         click: () => {
           shown(watch, section === watch)
           shown(training, section === training)
+          if (section === training) training.querySelector('.course')?.replaceChildren(...this.course())
           for (const button of buttons) button.setAttribute('aria-pressed', String(button.textContent === name))
         },
       }, String(name)),
     )
     return el('nav', { class: 'tabs', 'aria-label': 'views' }, ...buttons)
+  }
+
+  private course(): HTMLElement[] {
+    const places = this.data.runs.flatMap((run, place) => (run.after_batches === undefined ? [] : [place]))
+    return courseFigures(places.map((place) => this.session(place, { ...this.moment, edits: {} })))
   }
 
   private pressed(event: KeyboardEvent): void {

@@ -141,7 +141,7 @@ def course_of_folder(
     if data is not None:
         config.machine.data = data
     planned = plan(config, build_task(config))
-    return [
+    runs = [
         run_data(
             read_checkpoint(each),
             planned.task,
@@ -153,6 +153,10 @@ def course_of_folder(
             curves=_curves(folder) if each is chosen[0] else None,
         )
         for each in chosen
+    ]
+    return [
+        {**run, "after_batches": int(each.name.rpartition("-")[2])}
+        for run, each in zip(runs, chosen, strict=True)
     ]
 
 
