@@ -92,7 +92,7 @@ def test_the_weights_learn_between_the_looks(tmp_path):
 
 def test_the_best_is_the_least_loss_and_of_equals_the_last(tmp_path):
     model = soft_counter()
-    measured, kept = iter([2.0, 1.0, 3.0, 1.0, 4.0]), []
+    measured, kept = iter([2.5, 2.0, 1.0, 3.0, 1.0, 4.0]), []
 
     def validate(machine):
         if machine is model:
@@ -105,7 +105,7 @@ def test_the_best_is_the_least_loss_and_of_equals_the_last(tmp_path):
     run.train()
     assert len(run.looks()) == 5
     rule.restore()
-    assert torch.equal(weights(model), kept[3])
+    assert torch.equal(weights(model), kept[4])
 
 
 def test_an_interrupted_rounding_goes_on_where_it_was(tmp_path):
@@ -138,7 +138,7 @@ def test_an_interrupted_rounding_goes_on_where_it_was(tmp_path):
 
 
 def test_it_is_over_when_the_machine_has_done_as_well_so_many_times(tmp_path):
-    model, measured = soft_counter(), iter([0.5, 0.0, 0.5, 0.0, 0.0, 0.0, 0.0])
+    model, measured = soft_counter(), iter([0.0, 0.5, 0.0, 0.5, 0.0, 0.0, 0.0, 0.0])
 
     def validate(machine):
         return 0.0 if machine is model else next(measured)
@@ -183,9 +183,25 @@ def test_validation_sees_a_discrete_machine_and_training_goes_on_with_soft_actio
 
     sharpen(model, 1.0)
     Rounding(tmp_path, model, Harden(model, VALIDATION, validate), batches=1).train()
-    assert seen == [1.0]
+    assert seen == [1.0, 1.0]
     assert least_decided(model, VALIDATION) < 0.8
     assert model.training
+
+
+def test_a_trained_model_that_learning_on_harms_is_what_is_left(tmp_path):
+    """The first batch at too large a rate takes away what training had learned."""
+    model = soft_counter()
+    trained = weights(model).clone()
+
+    def validate(machine):
+        return float(not torch.equal(weights(machine), trained))
+
+    rule = Harden(model, VALIDATION, validate, every=1, factor=1.5)
+    state = Rounding(tmp_path, model, rule, batches=60).train()
+    assert "beyond sharpness 1 the model gets worse" in state.finished
+    assert not rule.is_decided
+    rule.restore()
+    assert torch.equal(weights(model), trained)
 
 
 def test_a_step_that_was_too_large_is_taken_back_and_the_next_ones_are_smaller(tmp_path):

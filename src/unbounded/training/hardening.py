@@ -57,7 +57,8 @@ class _Numbers:
 class Harden:
     """A stop rule that hardens a trained model: give it to the training loop that fine-tunes it.
 
-    A look comes after the first batch and then after every `every`. Each look validates the model
+    The trained model is measured before any batch: it is what later weights are compared with. A
+    look comes after the first batch and then after every `every`. Each look validates the model
     and its discrete machine (`unbounded.models.discretized`). The weights whose machine was best so
     far, the later of two that are equal, are kept, and so are the last ones that hold: those with
     which the model is no worse than at its best by more than `tolerance`. If it holds, what decides
@@ -138,6 +139,8 @@ class Harden:
         self._best = Backup(model, names, "the state of the hardening")
         self._sound = Backup(model, [], "the weights that hold")
         self._at.decided = self._least()  # fails here, before any training, if nothing decides
+        self._measure()
+        self._sound.keep()
 
     @property
     def sharpness(self) -> float:
@@ -202,19 +205,9 @@ class Harden:
         return self._at.soft <= self._at.least_soft + self._tolerance
 
     def _look(self, batch: int) -> None:
-        at, training = self._at, self._model.training
+        at = self._at
         at.looked, at.sharpness, at.pending = batch, at.sharpness * at.pending, 1.0
-        self._model.eval()
-        try:
-            at.soft = self._validate(self._model)
-            at.hard = self._validate_machine(discretized(self._model))
-            at.decided = self._least()
-        finally:
-            self._model.train(training)
-        at.least_soft = min(at.least_soft, at.soft)
-        if at.hard <= at.least_hard:
-            at.least_hard = at.hard
-            self._best.keep()
+        self._measure()
         at.settled = at.settled + 1 if at.hard <= at.soft + _AS_WELL else 0
         if self._holds():
             self._sound.keep()
@@ -227,6 +220,20 @@ class Harden:
         if self._over() is None:
             at.pending = at.factor
             sharpen(self._model, at.factor)
+
+    def _measure(self) -> None:
+        at, training = self._at, self._model.training
+        self._model.eval()
+        try:
+            at.soft = self._validate(self._model)
+            at.hard = self._validate_machine(discretized(self._model))
+            at.decided = self._least()
+        finally:
+            self._model.train(training)
+        at.least_soft = min(at.least_soft, at.soft)
+        if at.hard <= at.least_hard:
+            at.least_hard = at.hard
+            self._best.keep()
 
     def _step_back(self) -> None:
         at = self._at
