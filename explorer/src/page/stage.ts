@@ -23,6 +23,7 @@ export class Stage {
   private readonly editor: Editor
   private shown = 0
   private detailed = -DETAILS
+  private last = 0
   private waiting = 0
 
   constructor(session: Session, titled: boolean, seek: (step: number) => void, edited: () => void) {
@@ -57,7 +58,9 @@ export class Stage {
     this.editor.at(this.shown)
     clearTimeout(this.waiting)
     const wait = this.detailed + DETAILS - now
-    this.element.classList.toggle('calm', wait <= 0)
+    // Bars glide where steps are slow enough to be seen one by one.
+    this.element.classList.toggle('calm', now - this.last > DETAILS / 2)
+    this.last = now
     if (wait <= 0) this.details()
     else this.waiting = window.setTimeout(() => this.details(), wait)
   }
