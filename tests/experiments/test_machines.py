@@ -60,7 +60,8 @@ def test_a_machine_is_extracted_once_for_the_same_weights(tier, tmp_path):
     assert [line.split("\t")[-1] for line in ran.stdout.splitlines()][2:] == ["b", "a"]
     text = machines_grid(read_machines(tier, tmp_path / "out"), published("exact"))
     assert (
-        "| a^n b^n, the same, hardened | 1 | 1 | 1 | 6 | yes | every word to 98: 114/114; " in text
+        "| a^n b^n, superposition_stack-elman | 1 | 1 | 1 | 6 | yes | every word to 98: 114/114; "
+        in text
     )
     assert f"[picture](machines/{name}/machine.svg)" in text
     assert extracted(tier, tmp_path) == []

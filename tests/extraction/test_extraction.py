@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections import deque
@@ -33,6 +34,8 @@ CASES = {
     "anbncn": ({}, 1, [1, 1]),
     "anb2n": ({}, 2, [1]),
     "anbmcndm": ({}, 1, [1, 1]),
+    # Which of its tops matters depends on where it pours: no one of them tells the cases apart.
+    "anbmc_product": ({}, 4, [2, 2, 2]),
     "copy": ({"symbols": 3}, 1, [3]),
     "reversal": ({"symbols": 3}, 1, [3]),
     "bigram_flip": ({"symbols": 2}, 4, [2]),
@@ -223,9 +226,16 @@ def test_bad_input(tmp_path):
     soft = softened(machines.anbn(), 0.9, "action")
     with pytest.raises(ConfigError, match=r"action is 0\.9000 sure at least.*unbounded harden"):
         extract(soft, task)
+    learned = {"name": "turing_tape", "initial_weights": "learned"}
+    drawn = {"name": "turing_tape", "initial_cells": "random"}
+    turning = {"name": "lie_access", "group": "rotation"}
+    with_row = {"name": "lie_access", "initial": "learned"}
     for memory, message in (
         ("none", "a model without a memory is no machine over symbols"),
-        ("turing_tape", "TuringTape.* is no machine over symbols"),
+        (learned, "TuringTape.* is no machine over symbols: its heads begin at no one place"),
+        (drawn, "TuringTape.*: its cells begin with what is drawn anew for each word"),
+        (turning, "LieAccessMemory.*: its heads move by the group rotation, and not by adding"),
+        (with_row, "LieAccessMemory.*: it begins with a row of its own, or lets rows go"),
     ):
         model = MemoryModel(inputs=2, outputs=2, memory=memory, hidden_size=4, embedding_size=None)
         with pytest.raises(ConfigError, match=message):
@@ -266,3 +276,45 @@ def test_the_table_says_what_is_done():
     assert rows[("|||", "s1")] == ("pop", "s1")
     assert rows[("said s0", "s2")] == ("pop", "s2")
     assert rows[("said s0", ".")] == ("-", "</s>")
+
+
+def test_a_wrong_program_is_refused(tmp_path, capsys):
+    run = golden_run(tmp_path, "copy", {"symbols": 3}, symbols=3)
+    given = ["--alphabet", "3", "--symbols", "900", "--lengths", "20"]
+    assert main(["extract", str(run), *given]) == 0
+    program = run / "machine" / "machine.py"
+    before = {path.name: path.read_bytes() for path in program.parent.iterdir()}
+    capsys.readouterr()
+    assert main(["extract", str(run), *given, "--check", str(program)]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"equal to the network on (\d+) of \1: every word to length \d", out)
+    assert "equal to the network on 20 of 20: drawn words of length 20" in out
+    assert "refused" not in out
+    # One answer of one case is another.
+    text = program.read_text()
+    case = next(line for line in text.splitlines() if line.endswith(", 2),"))
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text(text.replace(case, f"{case.removesuffix(', 2),')}, 1),"))
+    assert main(["extract", str(run), *given, "--check", str(wrong)]) == 1
+    out = capsys.readouterr().out
+    assert "refused: it is not this network; they differ, for example, on: <s>" in out
+    assert {path.name: path.read_bytes() for path in program.parent.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "does not run: FileNotFoundError"),
+        ("1 / 0", "does not run: ZeroDivisionError"),
+        ("INPUTS = OUTPUTS = ()", "is no extracted program: it has no 'run'"),
+        ("INPUTS = OUTPUTS = ('a',)\nrun = list", "expected the 2 INPUTS of task 'anbn', a ... b"),
+        ("INPUTS = OUTPUTS = ('a', 'b')\nrun = list", "its run fails on a word: TypeError"),
+    ],
+)
+def test_what_is_no_program_of_the_task(tmp_path, capsys, text, message):
+    run = golden_run(tmp_path, "anbn")
+    program = tmp_path / "program.py"
+    if text is not None:
+        program.write_text(text)
+    assert main(["extract", str(run), "--lengths", "5", "--check", str(program)]) == 2
+    assert message in capsys.readouterr().err

@@ -14,7 +14,7 @@ from unbounded.machines import MACHINES, Unit, assemble
 from unbounded.models import MemoryModel
 from unbounded.tasks import LengthRange, StreamTask, make_task
 
-COUNTING = ["anbn", "anbncn", "anbncndn", "anb2n", "anbmc_sum", "anbmcndm"]
+COUNTING = ["anbn", "anbncn", "anbncndn", "anb2n", "anbmc_sum", "anbmc_product", "anbmcndm"]
 TRANSDUCTION = {
     "copy": lambda source: source,
     "reversal": lambda source: source[::-1],
@@ -59,6 +59,7 @@ def words(name, drawn):
         "anbncndn": ("a" * n + "b" * n + "c" * n + "d" * n, n + 1),
         "anb2n": ("a" * n + "b" * (2 * n), n + 1),
         "anbmc_sum": ("a" * n + "b" * m + "c" * (n + m), n + m + 1),
+        "anbmc_product": ("a" * n + "b" * m + "c" * (n * m), n + m + 1),
         "anbmcndm": ("a" * n + "b" * m + "c" * n + "d" * m, n + m + 1),
     }
     return list(made[name][0]), made[name][1]

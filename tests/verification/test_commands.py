@@ -210,10 +210,12 @@ def test_damaged_weights_of_a_hardened_model_have_a_cure_of_their_own(tmp_path, 
     assert "checkpoint" not in said
 
 
-def test_a_memory_that_is_no_machine_over_symbols(tmp_path, capsys):
+def test_a_tape_whose_gates_are_soft_is_no_machine_yet(tmp_path, capsys):
     config = tiny(batches=2)
     model = replace(
         config.model, memory={"name": "turing_tape", "slots": 8, "width": 3}, readout_size=None
     )
     run = trained(replace(config, model=model), tmp_path)
-    assert "is no machine over symbols" in failing(capsys, "extract", str(run))
+    said = failing(capsys, "extract", str(run))
+    assert "its decisions are not made wholly (read_gate is 0." in said
+    assert "`unbounded harden RUN`" in said

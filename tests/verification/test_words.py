@@ -134,3 +134,39 @@ def test_a_machine_of_another_task_is_wrong():
     found = list(findings_of(model, task, options))
     assert [each.right for each in found if each.every] == [2, 2, 4, 4]
     assert found[1].wrong == "s0 s1 ||| s1 s0"
+
+
+@pytest.mark.parametrize(
+    ("name", "counts"), [("svo_sov", {3: 8, 4: 32, 5: 96}), ("gender", {5: 144, 6: 288})]
+)
+def test_every_short_sentence_of_a_grammar_is_looked_at(name, counts):
+    torch.manual_seed(3)
+    task = make_task(name)
+    model = MemoryModel(
+        inputs=len(task.input_vocabulary),
+        outputs=len(task.output_vocabulary),
+        memory={"name": "queue", "width": 4},
+        hidden_size=6,
+    )
+    options = VerifyOptions(most=max(counts), times=(0.1,), count=3)
+    found = list(findings_of(model, task, options))
+    assert {each.length: each.count for each in found if each.every} == counts
+    assert all(each.right == 0 and each.wrong for each in found)
+    # Too many of one length are drawn, as are lengths beyond.
+    few = VerifyOptions(most=max(counts), symbols_each=200, times=(0.1,), count=3)
+    assert len([each for each in findings_of(model, task, few) if each.every]) < len(counts)
+
+
+def test_sentences_are_read_as_a_tree():
+    """With the margins that each sentence has alone."""
+    torch.manual_seed(4)
+    task = make_task("svo_sov")
+    model = MemoryModel(
+        inputs=len(task.input_vocabulary),
+        outputs=len(task.output_vocabulary),
+        memory={"name": "queue", "width": 4},
+        hidden_size=6,
+    )
+    batch = task.every(4, 2)
+    margins, _ = walk(Network(model), batch, 5, task.objective)
+    torch.testing.assert_close(margins, assess(model, batch, task.objective).margin)

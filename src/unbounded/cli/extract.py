@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
+
+from jsonargparse import Namespace
 
 from unbounded.cli.defaults import import_modules
 from unbounded.cli.parsing import Parser, add_rounded, parse
@@ -17,6 +20,7 @@ examples:
   unbounded extract RUN
   unbounded extract RUN --alphabet 3 --symbols 20000
   python RUN/machine/machine.py a a b b
+  unbounded extract RUN --check RUN/machine/machine.py
 
 The network is run on every word up to a length. Its hidden states become control states, and what
 it writes symbols, as few as make every step determined: in each state, for each input and each
@@ -44,6 +48,11 @@ def parser(arguments: Sequence[str]) -> Parser:
         default=None,
         help="Lengths such as 128,640 to compare at; by default the longest that were verified.",
     )
+    made.add_argument(
+        "--check",
+        type=str | None,
+        help="A program that was extracted before: compare it with the run, and write nothing.",
+    )
     add_rounded(made, default=None)
     made.add_argument(
         "--import", dest="imports", type=str | None, help="A module of your own that the run names."
@@ -62,6 +71,8 @@ def run(arguments: Sequence[str]) -> int:
     lengths = _lengths(given.lengths, faults)
     if faults:
         raise ConfigError(faults)
+    if given.check is not None:
+        return _check(given, lengths)
     from unbounded.cli.verify import progress
     from unbounded.evaluation.report import aligned, printable
     from unbounded.experiments.run.extraction import extract_run, summary
@@ -84,6 +95,25 @@ def run(arguments: Sequence[str]) -> int:
     print("", *(printable(line) for line in summary(found)), sep="\n")
     print("\nwritten:", *files, sep="\n  ")
     return 0
+
+
+def _check(given: Namespace, lengths: list[int] | None) -> int:
+    """Compare a program with the run; 1 where it is refused."""
+    from unbounded.evaluation.report import printable
+    from unbounded.experiments.run.extraction import compare_run
+    from unbounded.experiments.run.folder import find_run
+
+    import_modules([given.imports] if given.imports else [])
+    lines, is_equal = compare_run(
+        find_run(given.run),
+        Path(given.check),
+        symbols=given.alphabet,
+        budget=given.symbols,
+        lengths=lengths,
+        rounded=given.rounded,
+    )
+    print(*(printable(line) for line in lines), sep="\n")
+    return 0 if is_equal else 1
 
 
 def _lengths(text: str | None, faults: list[str]) -> list[int] | None:

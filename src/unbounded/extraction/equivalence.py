@@ -9,6 +9,7 @@ from torch import nn
 
 from unbounded.evaluation.room import with_room
 from unbounded.extraction.machine import Machine
+from unbounded.extraction.program import Program
 from unbounded.tasks import Batch, pieces
 from unbounded.verification.network import Network
 
@@ -31,11 +32,11 @@ class Agreement(NamedTuple):
     first: int | None
 
 
-def agreement(machine: Machine, model: nn.Module, batch: Batch) -> Agreement:
+def agreement(machine: Machine | Program, model: nn.Module, batch: Batch) -> Agreement:
     """Compare a machine with a network.
 
     Args:
-        machine: reads the numbers of the batch's inputs.
+        machine: or a program; it reads the numbers of the batch's inputs.
         model: the network.
         batch: words, and where an answer is judged.
     """

@@ -14,6 +14,7 @@ from unbounded.extraction.machine import Machine, machine_of
 from unbounded.extraction.memories import shape_of
 from unbounded.extraction.merging import merge_states
 from unbounded.extraction.observation import observe
+from unbounded.extraction.program import Program
 from unbounded.extraction.refinement import refine
 from unbounded.extraction.words import check_has_rule, listed_words, long_words
 from unbounded.models.decisions import certainties
@@ -116,6 +117,51 @@ def extract(
     )
 
 
+def compare(
+    program: Program,
+    model: nn.Module,
+    task: Task,
+    *,
+    symbols: int = 2,
+    budget: int = 10_000,
+    lengths: Sequence[int] = (),
+    seed: int = 1,
+) -> tuple[dict[str, Agreement], str | None]:
+    """Compare a program with a network as an extraction does.
+
+    Args:
+        program: extracted before, or changed since.
+        model, task, symbols, budget, lengths, seed: as for `extract`.
+    Returns:
+        how far they agree, on the listed words and on drawn ones of each length; and a word on
+        which they differ, None where there is none.
+    Raises:
+        ConfigError: the task has no rule, or the program reads or says something else.
+    """
+    check_has_rule(task)
+    for name, own, wanted in (
+        ("INPUTS", program.inputs, input_names(task)),
+        ("OUTPUTS", program.outputs, output_names(task)),
+    ):
+        if own != wanted:
+            raise ConfigError(
+                [
+                    f"program: expected the {len(wanted)} {name} of task {task.name!r}, "
+                    f"{wanted[0]} ... {wanted[-1]}, got {len(own)} others"
+                ]
+            )
+    words, longest = listed_words(task, symbols, budget)
+    batches = {f"every word to length {longest}": words}
+    for length in lengths:
+        drawn = long_words(task, symbols, length, _DRAWN, seed)
+        batches[f"drawn words of length {length}"] = drawn
+    agreements = {name: agreement(program, model, batch) for name, batch in batches.items()}
+    for name, each in agreements.items():
+        if each.first is not None:
+            return agreements, _text(program, batches[name], each.first)
+    return agreements, None
+
+
 def check_decided(model: nn.Module, words: Batch) -> None:
     """Check that every decision is made on some words.
 
@@ -153,6 +199,6 @@ def output_names(task: Task) -> tuple[str, ...]:
     return (f"no {names[0]}", names[0]) if task.objective == "binary" else names
 
 
-def _text(machine: Machine, batch: Batch, row: int) -> str:
+def _text(machine: Machine | Program, batch: Batch, row: int) -> str:
     tokens: list[Any] = batch.inputs[row, : int(batch.lengths[row])].tolist()
     return shortened([machine.inputs[token] for token in tokens])

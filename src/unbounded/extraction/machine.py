@@ -108,7 +108,7 @@ def machine_of(
         says, *done, after = usual
         count = len(seen.nodes[children[0]].actions)
         # What may be anything is nothing: no push, and the state that it begins in.
-        actions = tuple(_idle(seen.shape) if act is None else act for act in done[:count])
+        actions = tuple(seen.shape.idle if act is None else act for act in done[:count])
         writes = tuple(
             None if symbol in (None, "") else used[values[k]][symbol]
             for k, symbol in enumerate(done[count:])
@@ -127,10 +127,6 @@ def machine_of(
         names,
         table,
     )
-
-
-def _idle(shape: Shape) -> Any:
-    return "NO-OP" if shape.structure in ("Stacks", "Lists") else 0
 
 
 def _in_order(numbers: Sequence[int]) -> dict[int, int]:

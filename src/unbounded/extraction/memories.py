@@ -8,14 +8,18 @@ import torch
 from torch import Tensor
 
 from unbounded.errors import ConfigError
+from unbounded.extraction.addressed import KeyedRows, Tape
+from unbounded.extraction.placement import check_addressed
 from unbounded.extraction.structures import Deque, Lists, Queue, Stack, Stacks
 from unbounded.memories import (
+    LieAccessMemory,
     Memory,
     NeuralDeque,
     NeuralQueue,
     NeuralStack,
     SuperpositionList,
     SuperpositionStack,
+    TuringTape,
 )
 from unbounded.memories.superposition import SuperpositionMemory
 
@@ -24,7 +28,7 @@ class Shape(NamedTuple):
     """How a memory's instructions and readings are made of symbols.
 
     Fields:
-        structure: name of the class in `structures`.
+        structure: name of the class in `structures` or `addressed`.
         options: its arguments.
         values: for each value of an instruction, the number of the alphabet that it is from.
         slots: for each symbol that is read, the number of its alphabet.
@@ -37,14 +41,27 @@ class Shape(NamedTuple):
     slots: tuple[int, ...]
     actions: tuple[str, ...]
 
+    @property
+    def is_addressed(self) -> bool:
+        """Whether its heads are at places, between which they move."""
+        return self.structure in ("Tape", "KeyedRows")
+
+    @property
+    def idle(self) -> Any:
+        """The action that does nothing."""
+        if self.structure == "KeyedRows":
+            return ("by", (0.0,) * self.options[0])
+        return "NO-OP" if self.structure in ("Stacks", "Lists") else 0
+
     def new(self) -> Any:
         """An empty structure."""
         return STRUCTURES[self.structure](*self.options)
 
 
-#: The classes of `structures` by name.
+#: The classes of `structures` and `addressed` by name.
 STRUCTURES: Final[dict[str, Any]] = {
-    structure.__name__: structure for structure in (Stack, Queue, Deque, Stacks, Lists)
+    structure.__name__: structure
+    for structure in (Stack, Queue, Deque, Stacks, Lists, Tape, KeyedRows)
 }
 _WRITES: Final = ("PUSH", "INSERT")
 
@@ -53,7 +70,8 @@ def shape_of(memory: Memory[Any, Any] | None) -> Shape:
     """The data structure that a memory is.
 
     Raises:
-        ConfigError: there is none: the model has no memory, or one that is addressed by likeness.
+        ConfigError: there is none: the model has no memory, or one whose heads begin or move
+            otherwise.
     """
     if isinstance(memory, NeuralStack):
         return Shape("Stack", (), (0,), (0,), ("push", "pop"))
@@ -69,13 +87,27 @@ def shape_of(memory: Memory[Any, Any] | None) -> Shape:
         one = "stack" if name == "Stacks" else "list"
         actions = tuple(f"{one} {s + 1}" for s in range(count))
         return Shape(name, (count, depth), tuple(range(count)), slots, actions)
+    if isinstance(memory, TuringTape):
+        check_addressed(memory)
+        readers, writers = memory.read_heads, memory.write_heads
+        places = (*_numbered("read", readers), *_numbered("write", writers))
+        is_circular, before = int(memory.shift == "circular"), int(memory.reads == "before")
+        options = (memory.slots, is_circular, readers, writers, before)
+        return Shape("Tape", options, (0,) * writers, (0,) * readers, places)
+    if isinstance(memory, LieAccessMemory):
+        check_addressed(memory)
+        return Shape("KeyedRows", (memory.group.key_size,), (0,), (0,), ("read", "write"))
     what = "a model without a memory" if memory is None else repr(memory)
     raise ConfigError(
         [
             f"model: {what} is no machine over symbols. What can be extracted: stacks, queues, "
-            "deques, superposition stacks and lists"
+            "deques, superposition stacks and lists, tapes and Lie-access memories"
         ]
     )
+
+
+def _numbered(name: str, count: int) -> tuple[str, ...]:
+    return (name,) if count == 1 else tuple(f"{name} {k + 1}" for k in range(count))
 
 
 def decided(

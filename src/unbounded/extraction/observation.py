@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from unbounded.evaluation.room import with_room
 from unbounded.extraction.memories import Shape, decided, shape_of
+from unbounded.extraction.placement import Placement, placed
 from unbounded.tasks import Batch
 from unbounded.verification.network import Network, pick
 
@@ -66,6 +67,8 @@ def observe(model: nn.Module, batch: Batch) -> Observations:
     Args:
         model: with a memory that `shape_of` knows.
         batch: what is read, and where an answer is judged.
+    Raises:
+        ConfigError: a head of a tape or of rows with keys is at no one place.
     """
     roomy, _ = with_room(model, batch.inputs.shape[1])
     network = Network(roomy)
@@ -80,30 +83,35 @@ def observe(model: nn.Module, batch: Batch) -> Observations:
     state: Any = None
     place = torch.zeros(len(batch.inputs), dtype=torch.int64)  # of each word: its node
     row_of: dict[int, int] = {}  # node of the step before -> its row in the state
-    least = 1.0
+    least, placement = 1.0, Placement()
     for step in range(batch.inputs.shape[1]):
         there = batch.lengths > step
         named = torch.stack([place, batch.inputs[:, step]], dim=1)[there]
         new, child = torch.unique(named, dim=0, return_inverse=True)
         if state is not None:
             state = pick(state, torch.tensor([row_of[int(node)] for node in new[:, 0]]))
+        before = None if state is None else state.memory
         steps, state = network.run(new[:, 1:], state)
         assert steps.instruction is not None
         sure = network.certainty(steps)
         least = least if sure is None else min(least, float(sure.min()))
         instruction = tuple(part[:, 0] for part in steps.instruction)
-        actions, written = decided(memory, instruction)
+        if shape.is_addressed:
+            actions, written_values, flagged = placed(
+                memory, instruction, before, state.memory, placement
+            )
+        else:
+            actions, written = decided(memory, instruction)
+            written_values = _values(shape, memory, instruction)
+            flagged = [tuple(value is not None for value in row) for row in written]
         first = len(nodes)
         for row, (parent, symbol) in enumerate(new.tolist()):
             structure = copy.deepcopy(structures[parent])
-            ids = tuple(
-                None if value is None else (first + row, k) for k, value in enumerate(written[row])
-            )
+            ids = tuple((first + row, k) if flag else None for k, flag in enumerate(flagged[row]))
             structure.step(actions[row], ids)
             structures.append(structure)
-            flags = tuple(value is not None for value in written[row])
-            nodes.append(Node(parent, symbol, actions[row], flags, structure.read()))
-        for k, parts in enumerate(_values(shape, memory, instruction)):
+            nodes.append(Node(parent, symbol, actions[row], flagged[row], structure.read()))
+        for k, parts in enumerate(written_values):
             values[k].append(parts)
         cells = state.cell if isinstance(state.cell, tuple) else (state.cell,)
         control.append(torch.cat([state.hidden[0], *(cell[0] for cell in cells)], dim=1))
@@ -128,6 +136,8 @@ def observe(model: nn.Module, batch: Batch) -> Observations:
     )
     for number, node in enumerate(nodes[1:], start=1):
         seen.children[node.parent].append(number)
+    if shape.is_addressed:
+        placement.check([bool(children) for children in seen.children[1:]])
     if shape.structure == "Queue":
         _free_pushes(seen)
     return seen

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import runpy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from unbounded.extraction.machine import Machine
+from unbounded.errors import ConfigError
+from unbounded.extraction.machine import Machine, Step
 from unbounded.extraction.memories import STRUCTURES
 
 _HEAD = '''"""{title}
@@ -74,6 +79,53 @@ if __name__ == "__main__":
 '''
 
 
+class Program(NamedTuple):
+    """A program that was extracted before, or changed since.
+
+    Fields:
+        inputs, outputs: names of what is read and said.
+        steps: its `run`.
+    """
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    steps: Callable[[list[int]], list[Any]]
+
+    def run(self, word: list[int]) -> list[Step]:
+        """As `Machine.run`.
+
+        Raises:
+            ConfigError: it fails, or gives other things than steps.
+        """
+        try:
+            steps = [
+                Step(state, actions, writes, says, 0)
+                for state, actions, writes, says in self.steps(word)
+            ]
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise ConfigError([f"program: its run fails on a word: {reason}"]) from error
+        return steps
+
+
+def program_from(path: Path) -> Program:
+    """An extracted program from its file, which is run.
+
+    Raises:
+        ConfigError: it is not there, does not run, or is no such program.
+    """
+    try:
+        names = runpy.run_path(str(path))
+        return Program(tuple(names["INPUTS"]), tuple(names["OUTPUTS"]), names["run"])
+    except KeyError as error:
+        raise ConfigError(
+            [f"program: {path} is no extracted program: it has no {error}"]
+        ) from error
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise ConfigError([f"program: {path} does not run: {reason}"]) from error
+
+
 def program_of(machine: Machine, title: str, example: list[int], file: str = "machine.py") -> str:
     """The text of the program.
 
@@ -99,7 +151,9 @@ def program_of(machine: Machine, title: str, example: list[int], file: str = "ma
     )
     # The class as it stands, but for its annotations, which name a module that is not imported.
     structure = inspect.getsource(STRUCTURES[machine.shape.structure])
-    structure = structure.replace("tuple[Any, ...]", "tuple").replace("list[Any]", "list")
+    for name in ("tuple[Any, ...]", "list[Any]", "dict[int, Any]"):
+        structure = structure.replace(name, name.split("[")[0])
+    structure = structure.replace("self.shown: Any", "self.shown")
     options = ", ".join(str(option) for option in machine.shape.options)
     tail = _TAIL.format(new=f"{machine.shape.structure}({options})")
     return head + structure.rstrip() + "\n" + tail

@@ -28,6 +28,9 @@ _CASES: Final = 600
 _CLEAR: Final = 0.9
 _FAINT: Final = 0.5
 _SYMBOLS_FIRST: Final = 0.15
+#: So many different vectors are values, and more are not.
+_FEW: Final = 8
+_REPEATED: Final = 3
 #: Numbers that are as near as this are equal.
 _ALIKE: Final = 1e-4
 
@@ -77,7 +80,32 @@ def _split_one(
     for _, number in sorted(weak):
         if _split(seen, classes, *conflicts[number], most, _FAINT) is None:
             return True
-    return False
+    return any(_split_by_values(seen, classes, group, most) for group, _ in conflicts)
+
+
+def _split_by_values(seen: Observations, classes: Classes, group: list[int], most: int) -> bool:
+    """Make as many of a symbol or of a state as it has vectors, where these are few.
+
+    What is done may depend on several symbols at once, none of which tells the cases apart.
+    """
+    parents = [seen.nodes[child].parent for child in group]
+    for slot, row in enumerate(seen.nodes[parents[0]].read):
+        if row is None:
+            continue
+        values = _values(_read(seen, parents, slot))
+        if values is not None and _split_symbol(seen, classes, parents, values, slot, most):
+            return True
+    state = classes.state[parents[0]]
+    members = [number for number, other in enumerate(classes.state) if other == state]
+    values = _values(seen.control[members])
+    return values is not None and _rename(classes.state, members, values, most)
+
+
+def _values(vectors: Tensor) -> list[int] | None:
+    """Which of their few values each vector has; None where they have one, or hardly repeat."""
+    places, numbers = torch.unique((vectors / _ALIKE).round(), dim=0, return_inverse=True)
+    most = min(_FEW, len(vectors) // _REPEATED)
+    return numbers.tolist() if 1 < len(places) <= most else None
 
 
 def _split(

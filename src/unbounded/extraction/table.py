@@ -48,6 +48,8 @@ def done_text(machine: Machine, step: Step) -> str:
             f"{action} {symbol}".strip()
             for action, symbol in zip(step.actions, written, strict=True)
         )
+    if shape.is_addressed:
+        return _moves_text(machine, step, written)
     values = iter(written)
     words = []
     for name, bit in zip(shape.actions, step.actions, strict=True):
@@ -56,6 +58,23 @@ def done_text(machine: Machine, step: Step) -> str:
             words.append(f"{name} {symbol}".strip())
     # A step pops before it pushes.
     return ", ".join(sorted(words, key=lambda word: "push" in word)) or "-"
+
+
+def _moves_text(machine: Machine, step: Step, written: list[str]) -> str:
+    """Where the heads go, and what is written there; "-" where they stay and write nothing."""
+    shape, words = machine.shape, []
+    values = ["" for _ in range(len(shape.actions) - len(written))] + written
+    for name, action, symbol in zip(shape.actions, step.actions, values, strict=True):
+        if shape.structure == "Tape":
+            move = f"{action:+d}" if action else ""
+        else:
+            how, point = action
+            move = f"{how} ({', '.join(f'{number:g}' for number in point)})"
+            move = "" if action == shape.idle else move
+        what = " ".join(part for part in (move, f"puts {symbol}" if symbol else "") if part)
+        if what:
+            words.append(f"{name} {what}")
+    return ", ".join(words) or "-"
 
 
 def said_text(machine: Machine, step: Step) -> str:

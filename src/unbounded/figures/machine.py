@@ -18,7 +18,7 @@ MOST_CASES = 20
 MOST_STATES = 24
 
 _SIZE = 0.32
-_INCHES_A_LINE = 0.16
+_INCHES_A_LINE = 0.13
 
 
 def draw_machine(
@@ -52,7 +52,7 @@ def draw_machine(
     loops = [len(cases) for (state, after), cases in arrows.items() if state == after]
     lines = min(max(loops, default=0), MOST_CASES + 1)
     with style():
-        high = radius + 1.2 + _INCHES_A_LINE * lines
+        high = radius + 1.0 + _INCHES_A_LINE * lines
         figure = new_figure(2 * radius + 5.6, radius + 1.4 + high)
         axes = figure.subplots()
         axes.set_axis_off()
@@ -78,7 +78,8 @@ def _label(cases: list[str]) -> str:
     shown = _in_columns(cases[:MOST_CASES])
     if len(cases) > MOST_CASES:
         shown.append(f"and {len(cases) - MOST_CASES} more".ljust(len(shown[0])))
-    return plain("\n".join(shown))
+    # A browser makes one of several spaces, but not of these.
+    return plain("\n".join(shown)).replace(" ", "\u00a0")
 
 
 def _in_columns(cases: list[str]) -> list[str]:

@@ -13,6 +13,13 @@ from unbounded.machines.assembly import Unit, assemble
 from unbounded.machines.brackets import dyck
 from unbounded.machines.counting import anb2n, anbmc_sum, anbmcndm, anbn, anbncn, anbncndn
 from unbounded.machines.memorization import memorization
+from unbounded.machines.places import (
+    anbn_on_tape,
+    copy_on_tape,
+    reversal_by_keys,
+    reversal_on_tape,
+)
+from unbounded.machines.product import anbmc_product
 from unbounded.machines.transduction import bigram_flip, copy, reversal
 from unbounded.models.memory_model import MemoryModel
 
@@ -26,6 +33,7 @@ MACHINES: Final[dict[str, Callable[..., MemoryModel]]] = {
     "anbncndn": anbncndn,
     "anb2n": anb2n,
     "anbmc_sum": anbmc_sum,
+    "anbmc_product": anbmc_product,
     "anbmcndm": anbmcndm,
     "memorization": memorization,
     "binary_addition": binary_addition,
@@ -36,16 +44,21 @@ __all__ = [
     "MACHINES",
     "Unit",
     "anb2n",
+    "anbmc_product",
     "anbmc_sum",
     "anbmcndm",
     "anbn",
+    "anbn_on_tape",
     "anbncn",
     "anbncndn",
     "assemble",
     "bigram_flip",
     "binary_addition",
     "copy",
+    "copy_on_tape",
     "dyck",
     "memorization",
     "reversal",
+    "reversal_by_keys",
+    "reversal_on_tape",
 ]

@@ -5,13 +5,16 @@ Tasks are those of Grefenstette et al. 2015, arXiv:1506.02516, section 4.1; the 
 
 from __future__ import annotations
 
+from typing import Final
+
 from unbounded.errors import ConfigError
 from unbounded.machines.assembly import ONE, Terms, Unit, assemble, either, is_on
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import make_task
 from unbounded.tasks.transduction import SEPARATOR, TransductionTask
 
-_ANSWERS = {f"x:{SEPARATOR}": 1.0, "answering": 1.0}
+#: On from ||| on.
+ANSWERS: Final = {f"x:{SEPARATOR}": 1.0, "answering": 1.0}
 
 
 def copy(symbols: int = 128) -> MemoryModel:
@@ -38,11 +41,11 @@ def bigram_flip(symbols: int = 128) -> MemoryModel:
 
     The first of a pair waits in the controller for two steps. Args and errors as for `copy`.
     """
-    task = _task("bigram_flip", symbols)
+    task = transduction_task("bigram_flip", symbols)
     places = range(symbols)
-    read = [f"x:{_source(task, i)}" for i in places]
+    read = reads(task)
     units = {
-        "answering": Unit(_ANSWERS),
+        "answering": Unit(ANSWERS),
         # On after the first symbol of a pair.
         "within": Unit({**either(read), "within": -1.0}),
         **_said(symbols),
@@ -60,10 +63,10 @@ def bigram_flip(symbols: int = 128) -> MemoryModel:
 
 def _first_in_memory(name: str, memory: str, symbols: int) -> MemoryModel:
     """Push while the source is read; then say what the memory shows, and pop it."""
-    task = _task(name, symbols)
-    read = [f"x:{_source(task, i)}" for i in range(symbols)]
+    task = transduction_task(name, symbols)
+    read = reads(task)
     units = {
-        "answering": Unit(_ANSWERS),
+        "answering": Unit(ANSWERS),
         "pushing": Unit(either(read)),
         **{f"push{i}": Unit({read[i]: 1.0}) for i in range(symbols)},
         **_said(symbols),
@@ -73,7 +76,7 @@ def _first_in_memory(name: str, memory: str, symbols: int) -> MemoryModel:
 
 def _said(symbols: int) -> dict[str, Unit]:
     """Units that are on where a symbol is to be said: the memory shows it, and it is time."""
-    return {f"say{i}": Unit({f"r:{i}": 1.0, **_ANSWERS}, above=1.5) for i in range(symbols)}
+    return {f"say{i}": Unit({f"r:{i}": 1.0, **ANSWERS}, above=1.5) for i in range(symbols)}
 
 
 def _with_one_memory(
@@ -87,10 +90,10 @@ def _with_one_memory(
     }
     # Where nothing else is said, the target is over.
     logits: list[Terms] = [{ONE: 1.0}, *({f"say{i}": 2.0} for i in range(symbols))]
-    return assemble(_inputs(task), {"name": memory, "width": symbols}, units, heads, logits)
+    return assemble(input_names(task), {"name": memory, "width": symbols}, units, heads, logits)
 
 
-def _inputs(task: TransductionTask) -> list[str]:
+def input_names(task: TransductionTask) -> list[str]:
     """Names of the input symbols: the target's, which are fed back, have their own."""
     source, target = len(task.source_vocabulary), len(task.target_vocabulary)
     fed = len(task.input_vocabulary) - 2 - source
@@ -99,11 +102,13 @@ def _inputs(task: TransductionTask) -> list[str]:
     return [*names, *(f"{name} again" for name in task.input_vocabulary[2 + source :])]
 
 
-def _source(task: TransductionTask, place: int) -> str:
-    return task.source_vocabulary[place]
+def reads(task: TransductionTask) -> list[str]:
+    """The signals of the source's symbols."""
+    return [f"x:{symbol}" for symbol in task.source_vocabulary]
 
 
-def _task(name: str, symbols: int) -> TransductionTask:
+def transduction_task(name: str, symbols: int) -> TransductionTask:
+    """The task of a machine; see `copy` for errors."""
     task = make_task(name, symbols=symbols)
     if not isinstance(task, TransductionTask):
         raise ConfigError([f"{name}: expected a task of sources and targets"])

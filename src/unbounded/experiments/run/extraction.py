@@ -15,9 +15,11 @@ from unbounded.experiments.run.verification import finished_run, is_stale, read_
 from unbounded.extraction import (
     Agreement,
     Extraction,
+    compare,
     dot_of,
     extract,
     machine_data,
+    program_from,
     program_of,
     table_lines,
 )
@@ -60,10 +62,7 @@ def extract_run(
     """
     config, task, model, source = finished_run(folder, rounded)
     digest = weights_digest(folder / source)
-    trained = plan(config, task).train_lengths.maximum
-    if lengths is None:
-        lengths = verified_lengths(folder, source)
-        lengths = lengths or [time * trained for time in _TIMES]
+    lengths = _lengths(folder, source, lengths, plan(config, task).train_lengths.maximum)
     extraction = extract(
         model, task, symbols=symbols, budget=budget, lengths=lengths, seed=config.seed, look=look
     )
@@ -102,6 +101,51 @@ def extract_run(
         write_text(into / name, text)
     drawn = draw_machine(extraction.machine, into, title=title)
     return extraction, [*(into / name for name in texts), *drawn]
+
+
+def compare_run(
+    folder: Path,
+    program: Path,
+    *,
+    symbols: int = 2,
+    budget: int = 10_000,
+    lengths: Sequence[int] | None = None,
+    rounded: bool | None = None,
+) -> tuple[list[str], bool]:
+    """Compare a program with the network of a finished run; nothing is written.
+
+    Args:
+        folder: of the run.
+        program: an extracted one, as it was or changed.
+        symbols, budget, lengths, rounded: as for `extract_run`.
+    Returns:
+        what is to be said, and whether they are equal on all words.
+    Raises:
+        CheckpointError, ConfigError: as for `extract_run`; the program is none, or of another task.
+    """
+    config, task, model, source = finished_run(folder, rounded)
+    agreements, example = compare(
+        program_from(program),
+        model,
+        task,
+        symbols=symbols,
+        budget=budget,
+        lengths=_lengths(folder, source, lengths, plan(config, task).train_lengths.maximum),
+        seed=config.seed,
+    )
+    lines = [f"equal to the network on {_share(each)}: {on}" for on, each in agreements.items()]
+    if example is not None:
+        lines.append(f"refused: it is not this network; they differ, for example, on: {example}")
+    return lines, example is None
+
+
+def _lengths(
+    folder: Path, source: str, lengths: Sequence[int] | None, trained: int
+) -> Sequence[int]:
+    """The lengths to compare at: those given, or verified, or multiples of those of training."""
+    if lengths is not None:
+        return lengths
+    return verified_lengths(folder, source) or [time * trained for time in _TIMES]
 
 
 def verified_lengths(folder: Path, source: str) -> list[int]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from unbounded.errors import CheckpointError, ConfigError
+from unbounded.experiments.config.identity import model_name
 from unbounded.experiments.run.extraction import FORMAT, VERSION, extract_run
 from unbounded.experiments.run.folder import folder_of
 from unbounded.experiments.run.verification import is_stale
@@ -95,7 +96,7 @@ def _row(trial: Trial, data: Mapping[str, Any], published: Published) -> tuple[s
     equal = [f"every word to {data['every_word_to']}: {_share(data['listed'])}"]
     equal += [f"{length}: {_share(each)}" for length, each in data["drawn"].items()]
     return (
-        f"{published.tasks[trial.task]}, {published.models[trial.model].title}",
+        f"{published.tasks[trial.task]}, {model_name(trial.config.model)}",
         str(trial.config.seed),
         str(data["states"]),
         str(sum(len(names) for names in data["symbols"])),
