@@ -3,12 +3,14 @@
 //
 // A step is asked for at every frame, as a hand does that goes through 500 steps in 8 seconds. Measured
 // of each step is the main thread's own time (what other processes take of the core is not in it), of all
-// threads of the browser together, and when its frame came. `--core 0` keeps all of the browser on one core.
+// threads of the browser together, and when its frame came; once with all cores of the machine and once with
+// all of the browser on one (`--core 0`). `--unbounded COMMAND` times the first page, too.
 
 import { execFileSync } from 'node:child_process'
-import { readFileSync, writeFileSync } from 'node:fs'
-import { cpus, loadavg } from 'node:os'
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
+import { cpus, loadavg, tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { parseArgs } from 'node:util'
 import { launch, openFile } from '../explorer/browser/browser.js'
 import { pageOf } from '../explorer/browser/pages.js'
@@ -32,7 +34,7 @@ const CASES = {
 }
 
 const { values: options } = parseArgs({
-  options: { out: { type: 'string' }, core: { type: 'string' }, rounds: { type: 'string', default: '3' }, only: { type: 'string' } },
+  options: { out: { type: 'string' }, core: { type: 'string', default: '0' }, unbounded: { type: 'string' }, rounds: { type: 'string', default: '3' }, only: { type: 'string' } },
 })
 
 /** Go through the steps of the page, one at each frame; when the frames came, in milliseconds. */
@@ -63,7 +65,7 @@ async function traced(page, act) {
 }
 
 const sum = (numbers) => numbers.reduce((total, each) => total + each, 0)
-const rounded = (number) => Number(number.toFixed(2))
+const rounded = (number, digits = 2) => Number(number.toFixed(digits))
 const quantile = (numbers, share) => [...numbers].sort((a, b) => a - b)[Math.floor(share * (numbers.length - 1))]
 const own = ({ tdur, dur }) => (tdur ?? dur ?? 0) / 1000
 
@@ -84,12 +86,12 @@ function measured({ events, outcome: frames }) {
     main_thread_ms_per_step: rounded(sum(perStep) / steps),
     main_thread_ms_95_percent: rounded(quantile(perStep, 0.95)),
     main_thread_ms_longest: rounded(Math.max(...perStep)),
-    share_of_steps_below_a_frame: rounded(perStep.filter((each) => each < FRAME_MS).length / steps),
+    share_of_steps_below_a_frame: rounded(perStep.filter((each) => each < FRAME_MS).length / steps, 3),
     all_threads_ms_per_step: rounded(sum(everywhere.map(own)) / steps),
     frame_ms_median: rounded(quantile(intervals, 0.5)),
     frame_ms_95_percent: rounded(quantile(intervals, 0.95)),
     frame_ms_longest: rounded(Math.max(...intervals)),
-    share_of_frames_on_time: rounded(late.filter((each) => each === 0).length / steps),
+    share_of_frames_on_time: rounded(late.filter((each) => each === 0).length / steps, 3),
     frames_missed: sum(late),
     frames_dropped_by_the_trace: events.filter((event) => event.name === 'DroppedFrame' && event.ts >= first && event.ts < last).length,
     main_thread_parts_ms: Object.fromEntries(PARTS.map((name) => [name, rounded(sum(main.filter((event) => event.name === name).map(own)) / steps)])),
@@ -101,32 +103,53 @@ const dataOf = (name) => {
   return JSON.parse(/id="unbounded-data">(.*?)<\/script>/s.exec(text)[1]).runs
 }
 
-const chosen = options.only ? [options.only] : Object.keys(CASES)
-const outcomes = Object.fromEntries(chosen.map((name) => [name, []]))
-let version = ''
-for (let round = 0; round < Number(options.rounds); round++) {
-  for (const name of chosen) {
-    const [file, input] = CASES[name]
-    const browser = await launch(options.core)
-    version = browser.version()
-    const hash = `#${new URLSearchParams({ input, step: '0' })}`
-    const { page } = await openFile(browser, pageOf(dataOf(file)) + hash, { reducedMotion: 'reduce' })
-    const load = loadavg()[0]
-    const outcome = { load_average: rounded(load), ...measured(await traced(page, scrub)) }
-    outcomes[name].push(outcome)
-    await browser.close()
-    console.log(name, JSON.stringify(outcome))
-  }
+/** One scrub of a case, with all of the browser on one core of the machine or on all of them. */
+async function scrubbed(name, core) {
+  const [file, input] = CASES[name]
+  const browser = await launch(core)
+  const hash = `#${new URLSearchParams({ input, step: '0' })}`
+  const { page } = await openFile(browser, pageOf(dataOf(file)) + hash, { reducedMotion: 'reduce' })
+  const load = rounded(loadavg()[0])
+  const outcome = { load_average: load, ...measured(await traced(page, scrub)) }
+  const version = browser.version()
+  await browser.close()
+  return { version, outcome }
 }
 
-if (options.out) {
-  const report = {
-    commit: execFileSync('git', ['rev-parse', '--short', 'HEAD'], { cwd: import.meta.dirname }).toString().trim(),
-    browser: `Chromium ${version}, headless, without a GPU`,
-    cpu: cpus()[0].model,
-    cores: options.core === undefined ? cpus().length : 1,
-    frame_ms: rounded(FRAME_MS),
-    rounds: outcomes,
+/** Seconds from `unbounded explore` in an empty folder to a page that has played its second step. */
+async function started(command) {
+  const folder = mkdtempSync(join(tmpdir(), 'unbounded-'))
+  const browser = await launch()
+  const begun = performance.now()
+  execFileSync(command, ['explore', '--no-open'], { cwd: folder })
+  const written = performance.now()
+  const { page } = await openFile(browser, pathToFileURL(join(folder, 'unbounded-explore.html')).href)
+  await page.waitForFunction(() => document.querySelector('.counter')?.textContent.startsWith('2 /'), undefined, { polling: 10 })
+  const playing = performance.now()
+  await browser.close()
+  return { command_s: rounded((written - begun) / 1000), page_s: rounded((playing - written) / 1000), together_s: rounded((playing - begun) / 1000) }
+}
+
+const chosen = options.only ? [options.only] : Object.keys(CASES)
+const outcomes = Object.fromEntries(chosen.map((name) => [name, { all_cores: [], one_core: [] }]))
+const starts = []
+let browser = ''
+for (let round = 0; round < Number(options.rounds); round++) {
+  for (const name of chosen) {
+    for (const [cores, core] of [['all_cores', undefined], ['one_core', options.core]]) {
+      const { version, outcome } = await scrubbed(name, core)
+      browser = `Chromium ${version}, headless, without a GPU`
+      outcomes[name][cores].push(outcome)
+      console.log(name, cores, JSON.stringify(outcome))
+    }
   }
-  writeFileSync(options.out, `${JSON.stringify(report, null, 1)}\n`)
+  if (options.unbounded) starts.push(await started(options.unbounded))
+}
+console.log(JSON.stringify(starts))
+
+if (options.out) {
+  const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { cwd: import.meta.dirname }).toString().trim()
+  const machine = { cpu: cpus()[0].model, cores: cpus().length }
+  const report = { commit, browser, machine, frame_ms: rounded(FRAME_MS), scrub: outcomes, start: starts }
+  writeFileSync(resolve(options.out), `${JSON.stringify(report, null, 1)}\n`)
 }

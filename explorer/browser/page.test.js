@@ -2,7 +2,9 @@
 // go to explorer/shots/. Skipped where there is no Chromium.
 
 import assert from 'node:assert/strict'
-import { existsSync, mkdirSync, readFileSync } from 'node:fs'
+import { execFileSync, spawnSync } from 'node:child_process'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { after, before, test } from 'node:test'
 import { pathToFileURL } from 'node:url'
@@ -10,13 +12,16 @@ import { build } from 'vite'
 import { CHROMIUM, launch, openFile } from './browser.js'
 import { machines, pageOf, written } from './pages.js'
 
-const skip = existsSync(CHROMIUM) ? false : `there is no ${CHROMIUM}`
+const skip = existsSync(CHROMIUM) ? false : `there is no ${CHROMIUM}: apt-get install chromium, or its path in CHROMIUM`
 const SHOTS = resolve(import.meta.dirname, '../shots')
-// A page that Python wrote: `unbounded explore RUN` of a text.
-const TRACES = process.env.TRACES ?? ''
-const noTrace = TRACES ? false : 'TRACES names no page with traces'
+const GALLERY = resolve(import.meta.dirname, '../../docs/gallery')
 // Before it the page asks for nothing; axe comes into it from here, after all else was looked at.
 const AXE = readFileSync(resolve(import.meta.dirname, '../node_modules/axe-core/axe.min.js'), 'utf8')
+const DOCS = resolve(import.meta.dirname, '../../docs/explorer')
+const SHOWN = new Set([
+  'queue_copy_light', 'stack_reversal_dark', 'deque_reversal_narrow', 'stacks_anbn_light', 'list_anbn_dark', 'tape_dyck_light',
+  'keys_reverse_narrow', 'two runs side by side', 'a strength is changed by hand and the rest of the run follows', 'training has a tab',
+])
 const REDUCED = { reducedMotion: 'reduce' }
 
 let browser
@@ -27,6 +32,19 @@ before(async () => {
 })
 after(async () => browser?.close())
 
+/** A picture to be looked at; those of SHOWN go to docs/explorer/ where they are asked for. */
+async function kept(page, name) {
+  const file = `${name.replaceAll(/\W+/g, '_')}.png`
+  await page.screenshot({ path: join(SHOTS, file), fullPage: true })
+  if (process.env.SHOTS !== 'docs' || !SHOWN.has(name)) return
+  // Small, since they lie in the repository.
+  const { width } = page.viewportSize()
+  const client = await page.context().newCDPSession(page)
+  const clip = { x: 0, y: 0, width, height: 800, scale: Math.min(1, 660 / width) }
+  const { data } = await client.send('Page.captureScreenshot', { format: 'png', clip, captureBeyondViewport: true })
+  writeFileSync(join(DOCS, file), Buffer.from(data, 'base64'))
+}
+
 /** What axe finds that would stop somebody. */
 async function hindrances(page) {
   await page.evaluate(AXE)
@@ -36,16 +54,19 @@ async function hindrances(page) {
 }
 
 /** Open a page, do something, and see that nothing was asked for, went wrong or would hinder a reader. */
-function inPage(name, act, { runs = machines, hash = '', options = REDUCED, title } = {}) {
+function inPage(name, act, { runs = byHand, hash = '', options = REDUCED, title } = {}) {
   test(name, { skip }, async () => {
     const { page, context, faults } = await openFile(browser, pageOf(runs(), title) + hash, options)
     await act(page)
-    await page.screenshot({ path: join(SHOTS, `${name.replaceAll(/\W+/g, '_')}.png`), fullPage: true })
+    await kept(page, name)
     assert.deepEqual(faults, [])
     assert.deepEqual(await hindrances(page), [])
     await context.close()
   })
 }
+
+/** The machines of the package that are set by hand; before them stand the trained ones. */
+const byHand = () => machines().slice(3)
 
 const counter = (page) => page.locator('.counter').textContent()
 /** Wait for a text: the table of the step follows when steps have come to rest. */
@@ -106,14 +127,14 @@ inPage('a strength is changed by hand and the rest of the run follows', async (p
 inPage('an action is changed by hand', async (page) => {
   await page.getByLabel('Input').fill('aabbaabb')
   await page.keyboard.press('Enter')
-  assert.match((await verdicts(page))[0], /^All 3 symbols/)
+  assert.match((await verdicts(page))[0], /^All 4 symbols/)
   await page.getByRole('slider', { name: 'step', exact: true }).fill('1')
   await page.getByLabel('action').selectOption('POP')
   assert.match((await verdicts(page))[0], /^First error/)
 }, { hash: '#run=2' })
 
 inPage('two runs side by side', async (page) => {
-  await page.getByLabel('Beside it').selectOption({ label: 'Reversal with a stack' })
+  await page.getByLabel('Beside it').selectOption({ label: 'Reversal with a stack, set by hand' })
   await page.getByLabel('Input').fill('s1 s2')
   await page.keyboard.press('Enter')
   assert.equal(await page.locator('.stage').count(), 2)
@@ -182,7 +203,7 @@ inPage('what a run says is shown as text', async (page) => {
 }, {
   title: '<img src=x onerror="attacked=1">',
   runs: () => {
-    const runs = machines()
+    const runs = byHand()
     const names = runs[0].task
     for (const list of [names.inputs, names.outputs]) list[list.indexOf('s3')] = '<script>attacked=1</script>'
     runs[0].title = '"><script>attacked=1</script>'
@@ -200,24 +221,127 @@ inPage('in the dark', async (page) => {
   assert.equal(ground, 'rgb(20, 22, 27)')
 }, { options: { ...REDUCED, colorScheme: 'dark' }, hash: '#run=1&step=9' })
 
+// Every memory in its view, in the midst of a sample, as it is seen in light, in the dark and on a phone.
+const LOOKS = {
+  light: (page) => page.emulateMedia({ colorScheme: 'light' }),
+  dark: (page) => page.emulateMedia({ colorScheme: 'dark' }),
+  narrow: (page) => page.setViewportSize({ width: 360, height: 740 }),
+}
+for (const file of readdirSync(GALLERY).filter((name) => name.endsWith('.html'))) {
+  test(`${file} in every look`, { skip }, async () => {
+    const { page, context, faults } = await openFile(browser, `${pathToFileURL(join(GALLERY, file)).href}#step=4`, REDUCED)
+    await until(page.locator('.counter'), /^5 \//)
+    for (const [look, as] of Object.entries(LOOKS)) {
+      await as(page)
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)
+      assert.ok(wide <= 0, `${look}: it is ${wide} pixels too wide`)
+      assert.deepEqual(await hindrances(page), [], look)
+      await kept(page, `${file.replace('.html', '')}_${look}`)
+    }
+    await page.getByRole('button', { name: 'Training' }).click()
+    assert.deepEqual(await hindrances(page), [], 'curves')
+    assert.deepEqual(faults, [])
+    await context.close()
+  })
+}
+
+test('what hinders a reader is found', { skip }, async () => {
+  const { page, context } = await openFile(browser, pageOf(byHand()), REDUCED)
+  await page.evaluate(() => document.querySelector('.player input').removeAttribute('aria-label'))
+  await page.evaluate(() => { document.querySelector('.verdict').style.color = '#aaa' })
+  assert.match((await hindrances(page)).join(), /^color-contrast: .*label: <input type="range"/)
+  await context.close()
+})
+
+inPage('the trained machines work', async (page) => {
+  for (const [place, input] of [['0', 's0 s3 s2 s1 s1'], ['1', 's2 s2 s0 s1'], ['2', 'aaaaabbbbbaabb']]) {
+    await page.locator('.runs select').first().selectOption(place)
+    await page.getByLabel('Input').fill(input)
+    await page.keyboard.press('Enter')
+    assert.match((await verdicts(page))[0], /^All \d+ symbols that count are right\.$/)
+    assert.match(await page.locator('.stage').textContent(), /Trained on lengths/)
+  }
+  await page.locator('.runs select').first().selectOption('4')
+  assert.match(await page.locator('.stage').textContent(), /Not trained: its weights are set by hand/)
+}, { runs: machines })
+
+inPage('where no truth is known the page says why', async (page) => {
+  assert.equal((await verdicts(page))[0], 'There is no truth to compare this with: this task has sources with an even number of symbols.')
+  await page.getByLabel('Input').fill('s1 s2')
+  await page.keyboard.press('Enter')
+  assert.match((await verdicts(page))[0], /First error|are right/)
+}, {
+  hash: '#input=s1+s2+s3',
+  runs: () => {
+    const [run] = byHand()
+    run.task.rule = { kind: 'order', name: 'bigram_flip' }
+    return [run]
+  },
+})
+
 inPage('training has a tab', async (page) => {
   await page.getByRole('button', { name: 'Training' }).click()
   assert.match(await page.locator('.training figcaption').textContent(), /loss/)
   assert.ok(await page.locator('.player').isHidden())
 }, {
   runs: () => {
-    const runs = machines()
+    const runs = byHand()
     runs[0].curves = [{ name: 'loss', unit: 'share', batches: [1, 100, 200], values: [0.1, 0.8, 1] }]
     return runs
   },
 })
 
-test('where there are only traces they are replayed', { skip: skip || noTrace }, async () => {
-  const { page, context, faults } = await openFile(browser, pathToFileURL(TRACES).href, REDUCED)
+inPage('the memory over the course of training', async (page) => {
+  await page.getByRole('button', { name: 'Training' }).click()
+  const captions = page.locator('.moment > figcaption')
+  assert.deepEqual(await captions.allTextContents(), [
+    'After 10 batches: First error at step 4: it says s2, right is s1.', 'After 20 batches: All 3 symbols that count are right.',
+  ])
+  assert.equal(await page.locator('.moment .map').count(), 2)
+  assert.ok(await page.locator('.moment .rows').first().isHidden())
+  // It is of the input that is watched.
+  await page.getByRole('button', { name: 'Watch' }).click()
+  await page.getByLabel('Input').fill('s3')
+  await page.keyboard.press('Enter')
+  await page.getByRole('button', { name: 'Training' }).click()
+  assert.match((await captions.allTextContents())[0], /^After 10 batches: All 2 symbols/)
+}, {
+  hash: '#input=s1+s2',
+  runs: () => {
+    const [queue, stack] = byHand()
+    return [{ ...stack, task: queue.task, after_batches: 10 }, { ...queue, after_batches: 20 }]
+  },
+})
+
+const traced = () => JSON.parse(readFileSync(resolve(import.meta.dirname, '../tests/vectors/traces.json'), 'utf8'))
+inPage('where there are only traces they are replayed', async (page) => {
   await page.getByRole('slider', { name: 'step', exact: true }).fill('7')
   await until(page.locator('table.step'), /Step 8 of 60.*says/)
   assert.ok(await page.locator('.edit').isHidden())
-  await page.screenshot({ path: join(SHOTS, 'traces.png'), fullPage: true })
+  await page.getByLabel('or a sample').selectOption('1')
+  await until(page.locator('.counter'), /^1 \/ 60/)
+}, { runs: () => [traced()] })
+
+inPage('a trace of another version is said', async (page) => {
+  assert.match(await page.getByRole('alert').textContent(), /Expected a trace of version 2, got unbounded-trace version 1\. Export the page again/)
+}, {
+  runs: () => {
+    const run = traced()
+    for (const trace of run.traces) trace.version = 1
+    return [run]
+  },
+})
+
+// What the command writes, where there is one: `pip install -e .` puts it on the PATH.
+const UNBOUNDED = process.env.UNBOUNDED ?? 'unbounded'
+const noCommand = spawnSync(UNBOUNDED, ['--version']).status === 0 ? false : `there is no command ${UNBOUNDED}; its path in UNBOUNDED`
+test('from an empty folder to a machine that plays', { skip: skip || noCommand }, async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'unbounded-'))
+  execFileSync(UNBOUNDED, ['explore', '--no-open', '--export', 'sent.html'], { cwd: folder })
+  const { page, context, faults } = await openFile(browser, pathToFileURL(join(folder, 'sent.html')).href)
+  await page.waitForFunction(() => document.querySelector('.counter').textContent.startsWith('3 /'))
+  await page.getByRole('button', { name: 'Pause' }).click()
+  assert.match((await verdicts(page))[0], /right/)
   assert.deepEqual(faults, [])
   await context.close()
 })
@@ -236,7 +360,7 @@ for (const [name, [text, message]] of Object.entries(DAMAGED)) {
 }
 
 test('the policy of the page forbids every request', { skip }, async () => {
-  const { page, context, faults } = await openFile(browser, pageOf(machines()), REDUCED)
+  const { page, context, faults } = await openFile(browser, pageOf(byHand()), REDUCED)
   const failed = await page.evaluate(() => fetch('https://example.org').then(() => false, () => true))
   assert.ok(failed)
   assert.match(faults.join(), /Content Security Policy/)
@@ -270,7 +394,7 @@ test('the numbers of Python are those of the browser', { skip }, async () => {
 })
 
 test('in a notebook the page runs in its iframe, and takes the picture away', { skip }, async () => {
-  const shown = pageOf(machines())
+  const shown = pageOf(byHand())
   const html = readFileSync(new URL(shown), 'utf8').replaceAll('&', '&amp;').replaceAll('"', '&quot;')
   const page = await browser.newPage({ reducedMotion: 'reduce' })
   const faults = []

@@ -43,22 +43,38 @@ export interface TensorData {
   /** Where it begins among the weights, in numbers; or the one number that it is full of. */
   offset?: number
   fill?: number
+  /** Of int8, the size of a step in each row. */
+  scales?: number[]
 }
 
 export interface WeightsData {
-  precision: 'float16' | 'float32' | 'float64'
+  precision: 'int8' | 'float16' | 'float32' | 'float64'
+  /** Of int8, all tensors that are no linear maps. */
+  rest?: WeightsData
   data: string
   tensors: Record<string, TensorData>
 }
 
 /** How the page finds the truth for an input that no sample has, and draws one. */
 export interface RuleData {
-  kind: 'order' | 'counting' | 'backwards' | 'dyck'
+  kind: 'order' | 'digits' | 'marks' | 'grammar' | 'counting' | 'sum' | 'backwards' | 'dyck'
   name: string
-  /** Of counting: input tokens after which the next symbol is determined; else the separator. */
-  decided: number[]
-  /** Of brackets: how many kinds. */
-  kinds: number
+  /** Of brackets: how many kinds, and whether the whole word alone has a label. */
+  kinds?: number
+  last?: boolean
+  /** Of counting: letters of the alphabet, and how many times longer the second run is. */
+  letters?: number
+  repeats?: number
+  /** Of marks: symbols that are said again, for drawing. */
+  said?: number
+  grammar?: GrammarData
+}
+
+/** Rules as they are written in Python: left, source, target; and classes: name, prefixes, count. */
+export interface GrammarData {
+  root: string
+  rules: [string, string, string][]
+  classes: [string, string, string, number][]
 }
 
 export interface TaskData {
@@ -79,6 +95,8 @@ export interface TaskData {
   lengths: [number, number]
   typed: boolean
   rule: RuleData | null
+  /** Why there is none, as the end of a sentence. */
+  no_rule: string
 }
 
 /** Numbers in base64; an int8 is a number of `scale`s. */
@@ -129,6 +147,8 @@ export interface RunData {
   traces?: TraceData[]
   samples: SampleData[]
   curves: CurveData[]
+  /** Of a moment of training that was kept. */
+  after_batches?: number
 }
 
 export interface PageData {

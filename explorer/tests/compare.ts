@@ -103,6 +103,11 @@ export function taskDifferences(data: TaskCase): string[] {
         if (step >= sample.targets.length || wanted === null) return
         if (!sample.mask[step] || wanted !== sample.targets[step]) found.push(`sample ${place}, ${name}: truth at ${step}`)
       })
+      // And it finds one wherever the sample has one, of a task whose rule it knows.
+      if (name === 'typed' && !run.task.rule) continue
+      sample.mask.forEach((counts, step) => {
+        if (counts && plan.wanted[step] == null) found.push(`sample ${place}, ${name}: no truth at ${step}`)
+      })
     }
   })
   return found

@@ -106,20 +106,6 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def load_ipython_extension(shell: Any) -> None:
-    """`%load_ext unbounded`: in a notebook, what `train_run` returns shows itself as a page.
-
-    Args:
-        shell: IPython's.
-    """
-    from unbounded.experiments.run.run import RunResult
-    from unbounded.explorer.notebook import explore
-
-    shell.display_formatter.formatters["text/html"].for_type(
-        RunResult, lambda result: explore(result)._repr_html_()
-    )
-
-
 def __dir__() -> list[str]:
     """The public names, loaded or not."""
     return sorted({*__all__, *_FOLDERS})

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 import webbrowser
 from pathlib import Path
 
@@ -46,10 +48,24 @@ def test_without_a_run_there_are_machines(
     page = tmp_path / "unbounded-explore.html"
     assert opened == [page.as_uri()]
     data = data_of(page.read_text(encoding="utf-8"))
-    assert [run["model"]["memory"]["kind"] for run in data["runs"]] == [
-        "queue", "stack", "superposition_stack",
-    ]  # fmt: skip
-    assert "wrote unbounded-explore.html" in capsys.readouterr().out
+    kinds = ["queue", "stack", "superposition_stack"]
+    assert [run["model"]["memory"]["kind"] for run in data["runs"]] == [*kinds, *kinds]
+    said = capsys.readouterr().out
+    assert "Copy with a queue, trained: Trained on lengths 4 to 24" in said
+    assert "wrote unbounded-explore.html" in said
+
+
+def test_the_machines_need_no_torch(tmp_path: Path) -> None:
+    """What makes the first page come at once: importing torch alone takes two seconds."""
+    code = (
+        "import sys; from unbounded.cli import main; assert main(['explore', '--no-open']) == 0; "
+        "print(sorted({'torch', 'numpy', 'matplotlib'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.endswith("\n[]\n")
+    assert (tmp_path / "unbounded-explore.html").is_file()
 
 
 def test_a_run_has_its_page_in_its_folder(capsys: Capture, folder: Path, opened: list[str]) -> None:
@@ -82,6 +98,7 @@ def test_the_course_of_training(
     assert [run["title"] for run in runs] == [
         f"queue-lstm after {batches} batches" for batches in (1, 2, 3, 4)
     ]
+    assert [run["after_batches"] for run in runs] == [1, 2, 3, 4]
     assert runs[0]["weights"] != runs[-1]["weights"]
     capsys.readouterr()
     bare = tmp_path / "bare"

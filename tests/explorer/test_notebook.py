@@ -6,19 +6,21 @@ import base64
 import html
 import re
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+import torch
 
 import unbounded as ub
 from tests.experiments.tiny import tiny
+from tests.explorer.test_pages import data_of
 from unbounded.errors import ConfigError
 from unbounded.experiments.run.run import RunResult, train_run
 from unbounded.explorer.notebook import explore
 from unbounded.explorer.page import template
 from unbounded.machines import MACHINES
+from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import make_task
 
 
@@ -45,14 +47,11 @@ def test_a_run_shows_itself(result: RunResult) -> None:
     assert "queue-lstm on copy" in "".join(picture_of(shown).itertext())
 
 
-def test_the_shell_shows_what_training_returned(result: RunResult) -> None:
-    kinds: dict[type, Any] = {}
-    formatter = SimpleNamespace(for_type=kinds.__setitem__)
-    formatters = {"text/html": formatter}
-    ub.load_ipython_extension(
-        SimpleNamespace(display_formatter=SimpleNamespace(formatters=formatters))
-    )
-    assert "<iframe srcdoc=" in kinds[RunResult](result)
+def test_what_training_returned_shows_itself(result: RunResult) -> None:
+    assert result._repr_html_() == explore(result)._repr_html_()
+    gone = RunResult(result.folder / "nowhere", {}, fresh=True)
+    assert "<p>No page of it: " in gone._repr_html_()
+    assert "is not a run folder" in gone._repr_html_()
 
 
 @pytest.mark.parametrize("name", ["copy", "reversal", "anbn", "dyck"])
@@ -66,6 +65,38 @@ def test_a_model_and_its_task(name: str, tmp_path: Path) -> None:
     assert (tmp_path / "page.html").read_text().count('"layout"') == 2
 
 
-def test_a_model_alone_has_no_symbols() -> None:
-    with pytest.raises(ConfigError, match="task: expected what the model was trained on, got None"):
-        ub.explore(MACHINES["copy"](symbols=4))
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"inputs": 5, "outputs": 3},
+        {"inputs": 4, "outputs": 1, "memory": {"name": "turing_tape", "slots": 4, "width": 3}},
+        {"inputs": 8, "outputs": 2, "embedding_size": None, "input_bits": 3, "memory": "stack"},
+        {"inputs": 5, "outputs": 3, "memory": "none", "controller": "gru"},
+    ],
+    ids=lambda options: str(options.get("memory", "queue")),
+)
+def test_a_bare_model_shows_itself(options: dict[str, Any]) -> None:
+    model = MemoryModel(hidden_size=6, **{"embedding_size": 3, **options})
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    shown = model._repr_html_()
+    frame = re.search(r'<iframe srcdoc="([^"]*)" sandbox="allow-scripts"', shown)
+    assert frame is not None
+    (run,) = data_of(html.unescape(frame[1]))["runs"]
+    assert run["task"]["inputs"] == [str(number) for number in range(options["inputs"])]
+    assert run["task"]["objective"] == ("binary" if options["outputs"] == 1 else "cross_entropy")
+    assert run["task"]["no_rule"].startswith("the model came without its task")
+    assert len(run["samples"]) == 8
+    assert not any(any(sample["mask"]) for sample in run["samples"])
+    assert picture_of(shown).tag.endswith("svg")
+    assert model.training
+    assert all(torch.equal(before[name], each) for name, each in model.state_dict().items())
+
+
+def test_what_the_page_cannot_show_is_text_in_a_notebook() -> None:
+    model = MemoryModel(inputs=5, outputs=3, memory="none", controller="srcn", hidden_size=6)
+    assert "<pre>MemoryModel(" in model._repr_html_()
+    assert "controller: the page has no SRCN" in model._repr_html_()
+    large = MemoryModel(inputs=5, outputs=3, hidden_size=1100)
+    with pytest.raises(ConfigError, match="parameters, and a notebook would hold them in every"):
+        ub.explore(large)
+    assert "at most 4,000,000 are shown" in large._repr_html_()

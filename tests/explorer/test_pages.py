@@ -15,14 +15,22 @@ import pytest
 import torch
 
 from unbounded.errors import ChoiceError, ConfigError, RunExistsError, StorageError
-from unbounded.explorer.built_in import built_in_data
+from unbounded.experiments.config.check import build_task
+from unbounded.experiments.run.evaluate import load_config, load_model
+from unbounded.experiments.run.plan import plan
+from unbounded.explorer.agreement import agreement
+from unbounded.explorer.built_in import RUNS, built_in_data
+from unbounded.explorer.model_data import model_tensors
 from unbounded.explorer.page import MARK, built_in_runs, html, template, write_page
-from unbounded.explorer.run_data import half_agreement, run_data
-from unbounded.explorer.task_data import rule_of, samples_of, task_data
-from unbounded.explorer.weights import in_half, packed
+from unbounded.explorer.rule_data import no_rule, rule_of
+from unbounded.explorer.run_data import run_data
+from unbounded.explorer.task_data import samples_of, task_data
+from unbounded.explorer.weights import as_in_page, packed, unpacked
 from unbounded.machines import MACHINES
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import LengthRange, make_task
+from unbounded.tasks.streams import StreamTask
+from unbounded.training import OBJECTIVES
 
 SHORT = {"train_lengths": "2:4", "test_lengths": "5:6"}
 
@@ -33,18 +41,6 @@ def data_of(page: str) -> dict[str, Any]:
     assert match is not None
     data: dict[str, Any] = json.loads(match[1])
     return data
-
-
-def unpacked(weights: dict[str, Any]) -> dict[str, np.ndarray]:
-    """The tensors that `packed` made text of."""
-    numbers = np.frombuffer(base64.b64decode(weights["data"]), dtype=weights["precision"])
-    tensors = {}
-    for name, place in weights["tensors"].items():
-        size = int(np.prod(place["shape"]))
-        start = place.get("offset", 0)
-        flat = numbers[start : start + size] if "offset" in place else np.full(size, place["fill"])
-        tensors[name] = flat.reshape(place["shape"])
-    return tensors
 
 
 def test_the_template_forbids_every_request() -> None:
@@ -86,10 +82,35 @@ def test_a_page_without_a_run_is_refused() -> None:
         html([])
 
 
-def test_the_machines_in_the_package_are_the_golden_ones() -> None:
+def test_the_machines_in_the_package_are_those_of_the_repository() -> None:
     """`python -m unbounded.explorer.built_in > src/unbounded/explorer/machines.json`."""
-    assert built_in_runs() == json.loads(json.dumps(built_in_data()))
-    assert all(len(json.dumps(run)) < 12_000 for run in built_in_runs())
+    runs = built_in_runs()
+    assert runs == json.loads(json.dumps(built_in_data()))
+    assert all(len(json.dumps(run["weights"])) < 12_000 for run in runs)
+    assert [run["title"].rpartition(", ")[2] for run in runs] == ["trained"] * 3 + [
+        "set by hand"
+    ] * 3
+    for run in runs:
+        trained = run["title"].endswith("trained")
+        assert run["note"].startswith("Trained on lengths" if trained else "Not trained:")
+        assert bool(run["curves"]) == trained
+
+
+@pytest.mark.parametrize(("name", "length"), [("copy", 200), ("reversal", 200), ("anbn", 150)])
+def test_a_trained_machine_is_right_far_beyond_its_training(name: str, length: int) -> None:
+    """With the weights of the page, in 8 bits."""
+    config = load_config(RUNS / name)
+    task = plan(config, build_task(config)).task
+    model = as_in_page(load_model(RUNS / name, rounded=True)[0], "int8")
+    batch = task.batch(11, "test", 0, 8, LengthRange(length, length))
+    mask = batch.mask
+    if isinstance(task, StreamTask):
+        judged = task.with_sequences(2).judged(11, "test", 0, 8, LengthRange(length, length))
+        batch, mask = judged.batch, judged.judged >= 0
+    with torch.no_grad():
+        said = OBJECTIVES[task.objective].predict(model(batch.inputs)[0])
+    assert int(mask.sum()) > 8
+    assert bool((said == batch.targets)[mask].all())
 
 
 @pytest.mark.parametrize("precision", ["float16", "float32", "float64"])
@@ -104,12 +125,27 @@ def test_weights_come_back(precision: str) -> None:
     assert weights["tensors"]["filled"] == {"shape": [2, 2], "fill": 1e-6}
     back = unpacked(weights)
     for name, tensor in tensors.items():
-        np.testing.assert_array_equal(back[name], tensor.numpy())
+        np.testing.assert_array_equal(back[name].numpy(), tensor.double().numpy())
+
+
+def test_whole_steps_come_back_within_half_a_step() -> None:
+    torch.manual_seed(0)
+    weight = torch.randn(5, 7) * torch.logspace(-3, 3, 5)[:, None]
+    weight[2] = 0.0
+    tensors = {"heads.weight": weight, "heads.bias": torch.tensor([0.1, -2.0])}
+    weights = json.loads(json.dumps(packed(tensors, "int8")))
+    assert set(weights["tensors"]) == {"heads.weight"}
+    assert weights["rest"]["precision"] == "float16"
+    assert len(base64.b64decode(weights["data"])) == 35
+    back = unpacked(weights)
+    steps = weight.abs().amax(dim=1, keepdim=True).double() / 127
+    assert bool(((back["heads.weight"] - weight).abs() <= 0.5001 * steps).all())
+    assert back["heads.bias"].tolist() == tensors["heads.bias"].half().tolist()
 
 
 def test_a_precision_that_is_not_there() -> None:
-    with pytest.raises(ChoiceError, match="unknown precision 'int8'"):
-        packed({}, "int8")
+    with pytest.raises(ChoiceError, match="unknown precision 'int4'"):
+        packed({}, "int4")
 
 
 def tiny_model(task: Any, **options: Any) -> MemoryModel:
@@ -133,21 +169,64 @@ def test_float32_is_taken_where_an_answer_differs() -> None:
         model.sequence.output.weight.zero_()
         assert model.sequence.output.bias is not None
         model.sequence.output.bias.copy_(torch.tensor([1.0, 1.0, 1.0, 1.00001, 1.0]))
-    assert half_agreement(model, task, 0, LengthRange(2, 4)).differing == 32
+    assert agreement(model, task, 0, LengthRange(2, 4)).differing == 32
     run = run_data(model, task, "close")
     assert run["weights"]["precision"] == "float32"
     assert "in half precision 32 of 32 test words are answered otherwise" in run["note"]
 
 
-def test_float32_is_taken_where_half_precision_is_too_small() -> None:
+@pytest.mark.parametrize("weights", ["half", "int8"])
+def test_what_is_too_large_for_half_precision_is_in_float32(weights: str) -> None:
+    """As the heads of a hardened machine are."""
+    task = make_task("copy", symbols=4, **SHORT)
+    model = MACHINES["copy"](symbols=4)
+    layer: Any = model.sequence.layer
+    with torch.no_grad():
+        layer.heads.weight.mul_(1e4)
+        layer.heads.bias.copy_(torch.linspace(1e-3, 2e-3, len(layer.heads.bias)))
+        layer.heads.bias[0] = 7e5
+    run = run_data(model, task, "large", weights=weights)
+    stored = run["weights"]
+    assert stored["precision"] == ("int8" if weights == "int8" else "float16")
+    large = stored["rest"]["rest"] if weights == "int8" else stored["rest"]
+    assert large["precision"] == "float32"
+    assert "heads.bias" in large["tensors"]
+    assert ("heads.weight" in large["tensors"]) == (weights == "half")
+    assert unpacked(stored)["heads.bias"].float().tolist() == layer.heads.bias.tolist()
+
+
+def test_int8_is_taken_where_it_is_asked_for_and_changes_no_answer() -> None:
+    task = make_task("copy", symbols=4, **SHORT)
+    model = MACHINES["copy"](symbols=4)
+    run = run_data(model, task, "machine", weights="int8")
+    assert run["weights"]["precision"] == "int8"
+    assert run["note"].startswith("Weights in 8 bits: 32 of 32 test words are answered as with")
+    in_page = as_in_page(model, "int8")
+    stored, own = unpacked(run["weights"]), model_tensors(in_page)
+    assert set(stored) == set(own)
+    for name, tensor in own.items():
+        np.testing.assert_allclose(tensor.numpy(), stored[name].numpy(), rtol=1e-6)
+    half = run_data(model, task, "machine")
+    small = len(run["weights"]["data"]) + len(run["weights"]["rest"]["data"])
+    assert small < 0.6 * len(half["weights"]["data"])
+
+
+def test_int8_falls_back_and_says_so() -> None:
     task = make_task("copy", symbols=4, **SHORT)
     model = tiny_model(task)
+    # Logits that differ by less than a step of their rows.
     with torch.no_grad():
-        model.sequence.output.weight[0, 0] = 1e6
-    assert in_half(model) is None
-    run = run_data(model, task, "large")
-    assert run["weights"]["precision"] == "float32"
-    assert "too large for half precision" in run["note"]
+        model.sequence.output.weight.zero_()
+        model.sequence.output.weight[:, 0] = 100.0
+        assert model.sequence.output.bias is not None
+        model.sequence.output.bias.zero_()
+        model.sequence.output.weight[1, 1], model.sequence.output.weight[2, 1] = 0.3, -0.3
+    run = run_data(model, task, "close", weights="int8")
+    assert run["weights"]["precision"] == "float16"
+    assert "; in 8 bits " in run["note"]
+    assert run_data(model, task, "close", weights="float32")["note"] == "Weights in float32."
+    with pytest.raises(ChoiceError, match="unknown weights 'int4'"):
+        run_data(model, task, "close", weights="int4")
 
 
 def test_a_model_for_another_task() -> None:
@@ -200,7 +279,16 @@ RULES = {
     "copy": ("order", "copy"),
     "answer_reverse": ("order", "reversal"),
     "answer_odd_first": ("order", "odd_first"),
-    "anbn": ("counting", "anbn"),
+    "anbn": ("counting", "equal"),
+    "anb2n": ("counting", "repeated"),
+    "anbmc_product": ("counting", "product"),
+    "binary_addition": ("sum", "binary"),
+    "answer_double": ("digits", "double"),
+    "answer_addition": ("digits", "addition"),
+    "answer_repeat_copy": ("marks", "repeat"),
+    "answer_priority_sort": ("marks", "sort"),
+    "svo_sov": ("grammar", "svo_sov"),
+    "gender": ("grammar", "gender"),
     "memorization": ("backwards", "memorization"),
     "dyck": ("dyck", "dyck"),
     "dyck_prefixes": ("dyck", "dyck_prefixes"),
@@ -214,21 +302,31 @@ def test_rules(name: str, rule: tuple[str, str]) -> None:
     assert (data["kind"], data["name"]) == rule
 
 
-def test_there_is_no_rule_where_the_page_knows_none() -> None:
-    assert rule_of(make_task("gender")) is None
-    assert rule_of(make_task("binary_addition")) is None
-    assert rule_of(make_task("dyck", labels="word")) is None
+def test_there_is_no_rule_where_the_page_knows_none(tmp_path: Path) -> None:
+    programs = make_task("programs")
+    assert rule_of(programs) is None
+    assert no_rule(programs).startswith("the page runs no programs")
+    (tmp_path / "pairs.tsv").write_text("".join(f"a b{k}\tb{k} a\n" for k in range(300)))
+    pairs = make_task("pairs", data=str(tmp_path / "pairs.tsv"))
+    assert rule_of(pairs) is None
+    assert no_rule(pairs).startswith("the pairs of this task come from a file")
+    data = task_data(programs, 8)
+    assert (data["rule"], data["no_rule"]) == (None, no_rule(programs))
+    assert task_data(make_task("copy", symbols=4), 8)["no_rule"] == ""
 
 
-def test_what_counts_in_a_stream_is_what_the_page_finds() -> None:
-    """The rule of the page, in Python: the symbol behind a decided one counts."""
-    for name in ("anbn", "anbncn", "anb2n", "anbmc_sum", "anbmcndm"):
-        task = make_task(name)
-        rule = rule_of(task)
-        assert rule is not None
-        for sample in samples_of(task, 0, LengthRange(2, 6), 4):
-            by_rule = [0] + [int(token in rule["decided"]) for token in sample["inputs"][1:]]
-            assert by_rule == sample["mask"]
+@pytest.mark.parametrize("name", ["svo_sov", "gender"])
+def test_a_source_of_these_grammars_has_one_target(name: str) -> None:
+    """The page takes the first derivation that it finds."""
+    task: Any = make_task(name)
+    for length in range(1, 10):
+        if not task.pairs.count_of(length, 1):
+            continue
+        pairs = task.pairs.every(length, 1)
+        targets: dict[bytes, set[bytes]] = {}
+        for source, target in zip(pairs.source, pairs.target, strict=True):
+            targets.setdefault(source.tobytes(), set()).add(target.tobytes())
+        assert all(len(each) == 1 for each in targets.values())
 
 
 def test_the_prompt_of_a_sample_ends_where_the_answer_begins() -> None:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tests.explorer import vectors
-from tests.explorer.test_pages import unpacked
 from unbounded.explorer.model_data import CONTROLLERS, model_data, model_tensors
+from unbounded.explorer.weights import unpacked
 from unbounded.memories.as_data import KINDS, memory_data
 
 MEMORIES: list[dict[str, Any]] = json.loads((vectors.FOLDER / "memories.json").read_text())
@@ -57,6 +57,15 @@ def test_tasks(case: dict[str, Any]) -> None:
     assert case["run"]["task"] == again["run"]["task"]
     assert case["run"]["samples"] == again["run"]["samples"]
     assert case["run"]["model"] == again["run"]["model"]
+
+
+def test_traces() -> None:
+    stored = json.loads((vectors.FOLDER / "traces.json").read_text())
+    again = json.loads(json.dumps(vectors.traced_case()))
+    assert stored["task"] == again["task"]
+    assert stored["model"] == again["model"]
+    for name in ("symbols", "said", "wanted", "format", "version"):
+        assert [each[name] for each in stored["traces"]] == [each[name] for each in again["traces"]]
 
 
 def test_none_is_left_out() -> None:

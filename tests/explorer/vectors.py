@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import numpy as np
@@ -130,6 +131,21 @@ TASKS: Final[dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
         {"bits": 2},
         {"memory": {"name": "deque", "width": 2}, "embedding_size": None, "input_bits": 2},
     ),
+    "svo_sov": ({}, {"memory": "none", "controller": "gru", "hidden_size": 2}),
+    "gender": ({}, {"memory": "none", "controller": "gru", "hidden_size": 2}),
+    "answer_double": ({}, {"memory": "none", "controller": "gru"}),
+    "answer_addition": ({}, {"memory": "none", "controller": "gru"}),
+    "answer_repeat_copy": ({"symbols": 2, "said": 2}, {"memory": "none", "controller": "gru"}),
+    "answer_priority_sort": ({"symbols": 2}, {"memory": "none", "controller": "gru"}),
+    "anb2n": ({}, {"memory": "none", "controller": "gru"}),
+    "anbmc_sum": ({}, {"memory": "none", "controller": "gru"}),
+    "anbmc_product": ({"letters": 4}, {"memory": "none", "controller": "gru"}),
+    "anbmcndm": ({}, {"memory": "none", "controller": "gru"}),
+    "binary_addition": ({}, {"memory": "none", "controller": "gru"}),
+    "dyck of words": (
+        {"name": "dyck", "kinds": 2, "labels": "word"},
+        {"memory": "none", "controller": "gru"},
+    ),
     "repeat_copy": (
         {"bits": 2},
         {"memory": {"name": "deque", "width": 2}, "embedding_size": None, "input_bits": 2},
@@ -214,14 +230,14 @@ def model_case(name: str, options: dict[str, Any], seed: int) -> dict[str, Any]:
 
 def task_case(name: str, options: dict[str, Any], model_options: dict[str, Any]) -> dict[str, Any]:
     """A run as a page has it, and what is said at each step of its first samples."""
-    task = make_task(name, **options)
+    task = make_task(**{"name": name, **options})
     sizes = {"inputs": len(task.input_vocabulary), "outputs": len(task.output_vocabulary)}
     model = model_of({**sizes, **model_options}, 3)
     with torch.no_grad():  # so that random logits differ by more than rounding
         model.sequence.output.weight.mul_(8)
     shortest = task.train_lengths.minimum
     lengths = LengthRange(shortest, shortest + 3)
-    run = run_data(model, task, name, lengths=lengths, precision="float64")
+    run = run_data(model, task, name, lengths=lengths, weights="float64")
     run["samples"] = run["samples"][:3]
     return {"name": name, "run": run, "said": [said_to(model, task, s) for s in run["samples"]]}
 
@@ -243,6 +259,17 @@ def said_to(model: MemoryModel, task: Task, sample: dict[str, Any]) -> list[int]
     return before + answer[0].tolist()
 
 
+def traced_case() -> dict[str, Any]:
+    """A run on a text as a page has it: traces, and no weights."""
+    with TemporaryDirectory() as folder:
+        for split in ("train", "valid", "test"):
+            (Path(folder) / f"{split}.txt").write_text("a b c d\nb a d c\n" * 12)
+        task = make_task("text", data=folder)
+        sizes = {"inputs": len(task.input_vocabulary), "outputs": len(task.output_vocabulary)}
+        model = model_of({**sizes, "memory": {"name": "superposition_stack", "count": 2}}, 4)
+        return run_data(model, task, "a text")
+
+
 def write() -> None:
     memories = [memory_case(*case, seed) for seed, case in enumerate(MEMORIES.items())]
     models = [model_case(*case, seed) for seed, case in enumerate(MODELS.items())]
@@ -250,6 +277,7 @@ def write() -> None:
     for name, cases in (("memories", memories), ("models", models), ("tasks", tasks)):
         text = "[\n" + ",\n".join(json.dumps(case) for case in cases) + "\n]\n"
         (FOLDER / f"{name}.json").write_text(text, encoding="utf-8")
+    (FOLDER / "traces.json").write_text(json.dumps(traced_case()) + "\n", encoding="utf-8")
 
 
 def _batch_of_one(numbers: Any) -> torch.Tensor:

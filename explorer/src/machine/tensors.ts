@@ -15,7 +15,7 @@ const BYTES = { int8: 1, float16: 2, float32: 4, float64: 8 }
 /** All tensors of a page's weights, by name. */
 export function unpack(weights: WeightsData): Record<string, Tensor> {
   const numbers = decode(weights.data, weights.precision)
-  const tensors: Record<string, Tensor> = {}
+  const tensors: Record<string, Tensor> = weights.rest ? unpack(weights.rest) : {}
   for (const [name, tensor] of Object.entries(weights.tensors)) {
     tensors[name] = { shape: tensor.shape, data: slice(numbers, tensor, name) }
   }
@@ -29,7 +29,9 @@ function slice(numbers: Numbers, tensor: TensorData, name: string): Numbers {
   if (start + size > numbers.length) {
     throw new Error(`The weights of this page are cut off at ${name}. Export it again.`)
   }
-  return numbers.subarray(start, start + size)
+  const own = numbers.subarray(start, start + size)
+  const { scales } = tensor
+  return scales ? own.map((steps, place) => steps * scales[Math.floor((place * scales.length) / size)]) : own
 }
 
 /** Numbers from base64, little endian. */

@@ -4,10 +4,11 @@ import type { PageData, RunData } from '../data.ts'
 import { Model } from '../machine/model.ts'
 import { type Plan, planOf, planOfSample, readSymbols, sourceOf, writeSymbols } from '../machine/plan.ts'
 import { Replay } from '../machine/replay.ts'
-import { drawn } from '../machine/rules.ts'
+import { drawn } from '../machine/rules/index.ts'
 import { type Moment, readAddress, writeAddress } from './address.ts'
 import { onSchemeChange } from './colours.ts'
 import { el, shown } from './dom.ts'
+import { courseFigures } from './course.ts'
 import { Player } from './player.ts'
 import { Session } from './session.ts'
 import { Setup } from './setup.ts'
@@ -84,7 +85,7 @@ export class App {
     if (!run.weights) {
       const replay = new Replay(run, moment.sample)
       const wanted = replay.steps.map((step) => step.wanted)
-      return new Session(run, { given: [], then: 'stop', wanted, most: wanted.length, prompt: wanted.length }, replay)
+      return new Session(run, { given: [], then: 'stop', wanted, most: wanted.length, prompt: wanted.length, why: '' }, replay)
     }
     let model = this.models.get(place)
     if (!model) {
@@ -171,11 +172,17 @@ export class App {
         click: () => {
           shown(watch, section === watch)
           shown(training, section === training)
+          if (section === training) training.querySelector('.course')?.replaceChildren(...this.course())
           for (const button of buttons) button.setAttribute('aria-pressed', String(button.textContent === name))
         },
       }, String(name)),
     )
     return el('nav', { class: 'tabs', 'aria-label': 'views' }, ...buttons)
+  }
+
+  private course(): HTMLElement[] {
+    const places = this.data.runs.flatMap((run, place) => (run.after_batches === undefined ? [] : [place]))
+    return courseFigures(places.map((place) => this.session(place, { ...this.moment, edits: {} })))
   }
 
   private pressed(event: KeyboardEvent): void {

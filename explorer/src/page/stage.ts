@@ -1,11 +1,11 @@
 // One run at work: its ribbon of steps, its memory, the table of the step, and the edits.
 
-import { firstError, sayingText } from '../machine/run.ts'
 import { el } from './dom.ts'
 import { Editor } from './edit.ts'
 import { Ribbon } from './ribbon.ts'
 import type { Session } from './session.ts'
 import { StepTable } from './table.ts'
+import { verdictOf } from './verdict.ts'
 import { VIEWS } from './views/index.ts'
 import { noView } from './views/none.ts'
 import type { View } from './views/view.ts'
@@ -23,6 +23,7 @@ export class Stage {
   private readonly editor: Editor
   private shown = 0
   private detailed = -DETAILS
+  private last = 0
   private waiting = 0
 
   constructor(session: Session, titled: boolean, seek: (step: number) => void, edited: () => void) {
@@ -57,7 +58,9 @@ export class Stage {
     this.editor.at(this.shown)
     clearTimeout(this.waiting)
     const wait = this.detailed + DETAILS - now
-    this.element.classList.toggle('calm', wait <= 0)
+    // Bars glide where steps are slow enough to be seen one by one.
+    this.element.classList.toggle('calm', now - this.last > DETAILS / 2)
+    this.last = now
     if (wait <= 0) this.details()
     else this.waiting = window.setTimeout(() => this.details(), wait)
   }
@@ -83,22 +86,9 @@ export class Stage {
 
   /** Say how the answer stands beside the truth. */
   private judge(): void {
-    const { steps, task, plan, edited } = this.session
-    const judged = steps.filter((step) => step.wanted !== null).length
-    const missing = plan.wanted.slice(steps.length).filter((wanted) => wanted !== null).length
-    const error = firstError(steps)
-    const changes = edited ? ' You have changed this run by hand.' : ''
-    let text = 'There is no truth to compare this with.'
-    if (judged && error === null && !missing) {
-      text = judged === 1 ? 'The one symbol that counts is right.' : `All ${judged} symbols that count are right.`
-    }
-    if (missing && error === null) text = `It ended ${missing} symbol${missing > 1 ? 's' : ''} too early.`
-    if (error !== null) {
-      const { said, wanted } = steps[error]
-      text = `First error at step ${error + 1}: it says ${sayingText(task, said)}, right is ${sayingText(task, wanted ?? 0)}.`
-    }
-    this.verdict.textContent = text + changes
-    this.verdict.classList.toggle('bad', error !== null || missing > 0)
-    this.verdict.classList.toggle('good', judged > 0 && error === null && missing === 0)
+    const { text, right } = verdictOf(this.session)
+    this.verdict.textContent = text
+    this.verdict.classList.toggle('bad', right === false)
+    this.verdict.classList.toggle('good', right === true)
   }
 }

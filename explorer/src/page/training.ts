@@ -5,11 +5,15 @@ import { el, short, svg } from './dom.ts'
 
 const [WIDTH, HEIGHT, LEFT, BOTTOM] = [560, 200, 48, 28]
 
-/** The curves of all runs; null where none were kept. */
+/** The curves of all runs, and room for the course of training; null where none was kept. */
 export function trainingTab(data: PageData): HTMLElement | null {
   const figures = data.runs.flatMap((run) => run.curves.map((curve) => figure(run.title, curve)))
-  if (figures.length === 0) return null
-  return el('section', { 'aria-label': 'training', class: 'training', hidden: true }, ...figures)
+  const course = data.runs.some((run) => run.after_batches !== undefined)
+  if (figures.length === 0 && !course) return null
+  return el(
+    'section', { 'aria-label': 'training', hidden: true }, el('div', { class: 'training' }, ...figures),
+    course ? el('h2', {}, 'The memory over the course of training, on the input that is watched') : null, el('div', { class: 'course' }),
+  )
 }
 
 function figure(title: string, curve: CurveData): HTMLElement {

@@ -42,6 +42,12 @@ def parser(arguments: Sequence[str]) -> Parser:
     made.add_argument("--no-open", action="store_true", help="Do not open it in a browser.")
     add_rounded(made)
     made.add_argument(
+        "--weights",
+        type=str,
+        default="half",
+        help="int8 or half, where they change no answer to a test word, or float32.",
+    )
+    made.add_argument(
         "--course", action="store_true", help="The run at the checkpoints that it kept."
     )
     made.add_argument(
@@ -88,11 +94,12 @@ def _of_folders(given: Namespace) -> tuple[list[dict[str, Any]], Path]:
     if given.course and given.rounded:
         raise ConfigError(["--rounded: the course is one of training; give --course or --rounded"])
     import_modules([given.imports] if given.imports else [])
+    options = {"data": given.data, "weights": given.weights}
     folders = [find_run(name) for name in given.runs]
     if given.course:
-        moments = [run for folder in folders for run in course_of_folder(folder, data=given.data)]
+        moments = [run for folder in folders for run in course_of_folder(folder, **options)]
         return moments, folders[0] / PAGE
-    runs = [run_of_folder(folder, rounded=given.rounded, data=given.data) for folder in folders]
+    runs = [run_of_folder(folder, rounded=given.rounded, **options) for folder in folders]
     return runs, folders[0] / PAGE
 
 

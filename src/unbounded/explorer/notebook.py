@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import copy
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from unbounded.tasks import Task
 
 _HEIGHT = 860
+#: Parameters of a model in a page of a notebook: 8 MB in half precision, 11 in base64.
+_MOST_NUMBERS = 4_000_000
 
 
 @dataclass(frozen=True)
@@ -64,12 +67,13 @@ def explore(source: str | Path | RunResult | MemoryModel, task: Task | None = No
 
     Args:
         source: a run's folder or the beginning of its name, what `train_run` returned, or a model.
-        task: of a model: what it was trained on.
+        task: of a model: what it was trained on; None: its symbols are numbers, and nothing is
+            right or wrong.
     Returns:
         the page; `page.save("FILE.html")` writes it.
     Raises:
         CheckpointError: the folder is no run, or holds no model that can be used.
-        ConfigError: a model came without a task, or the page cannot run it.
+        ConfigError: the page cannot run the model, or it is too large to stand in a notebook.
     """
     # Only here: `from unbounded import *` loads neither matplotlib nor accelerate.
     from unbounded.experiments.config.check import build_task
@@ -78,17 +82,11 @@ def explore(source: str | Path | RunResult | MemoryModel, task: Task | None = No
     from unbounded.experiments.run.plan import plan
     from unbounded.experiments.run.run import RunResult
     from unbounded.explorer.picture import still_picture
-    from unbounded.explorer.run_data import run_data, run_of_folder
+    from unbounded.explorer.run_data import run_of_folder
     from unbounded.models.memory_model import MemoryModel
 
     if isinstance(source, MemoryModel):
-        if task is None:
-            raise ConfigError(
-                ["task: expected what the model was trained on, got None; a model has no symbols"]
-            )
-        name = f"a model on {task.name}"
-        example = task.short_example(0)
-        return Page((run_data(source, task, name),), still_picture(source, task, example, name))
+        return _of_model(source, task)
     folder = source.folder if isinstance(source, RunResult) else find_run(source)
     run = run_of_folder(folder)
     config = load_config(folder)
@@ -96,3 +94,24 @@ def explore(source: str | Path | RunResult | MemoryModel, task: Task | None = No
     example = planned.task.short_example(config.seed, planned.train_lengths)
     model, _ = load_model(folder)
     return Page((run,), still_picture(model, planned.task, example, run["title"]))
+
+
+def _of_model(source: MemoryModel, task: Task | None) -> Page:
+    from unbounded.explorer.bare_model import task_of
+    from unbounded.explorer.picture import still_picture
+    from unbounded.explorer.run_data import run_data
+
+    numbers = sum(parameter.numel() for parameter in source.parameters())
+    if numbers > _MOST_NUMBERS:
+        raise ConfigError(
+            [
+                f"model: it has {numbers:,} parameters, and a notebook would hold them in every "
+                f"cell that shows it; at most {_MOST_NUMBERS:,} are shown"
+            ]
+        )
+    # On the CPU, and not the model itself, which may be in training.
+    model = copy.deepcopy(source).cpu().eval()
+    known = task_of(model) if task is None else task
+    name = "a model without a task" if task is None else f"a model on {task.name}"
+    example = known.short_example(0)
+    return Page((run_data(model, known, name),), still_picture(model, known, example, name))

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final, NamedTuple
-
-import torch
+from typing import Any, Final
 
 from unbounded.errors import CheckpointError, ConfigError
 from unbounded.experiments.config.check import build_task
@@ -13,51 +11,20 @@ from unbounded.experiments.config.identity import model_name
 from unbounded.experiments.run.evaluate import load_config, load_model, read_checkpoint
 from unbounded.experiments.run.folder import read_report
 from unbounded.experiments.run.plan import plan
-from unbounded.explorer.model_data import model_data, model_tensors
+from unbounded.explorer.agreement import weights_data
+from unbounded.explorer.model_data import model_data
 from unbounded.explorer.task_data import samples_of, task_data
 from unbounded.explorer.trace_data import traced_run
-from unbounded.explorer.weights import in_half, packed
 from unbounded.figures.curves import read_curves
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import LengthRange, Task, TextTask
 from unbounded.training.checkpoint import checkpoint_folders
-from unbounded.training.objective import OBJECTIVES
 
-#: Test words that are answered with the weights as they are and with those of the page.
-WORDS: Final = 32
 #: Samples of a run in its page, and the longest that a reader still follows.
 SAMPLES: Final = 8
 _READABLE: Final = 24
 #: Moments of a training in its page, at the most.
 MOMENTS: Final = 6
-
-
-class Agreement(NamedTuple):
-    """Whether a model in half precision says what the model says.
-
-    Fields:
-        words: how many test words were answered both ways.
-        differing: how many of them were answered otherwise; -1 where a weight is too large.
-    """
-
-    words: int
-    differing: int
-
-    @property
-    def note(self) -> str:
-        """A sentence for the reader of a page."""
-        if self.differing == 0:
-            return (
-                f"Weights in half precision: {self.words} of {self.words} test words are answered "
-                "as with the weights of the run."
-            )
-        reason = "a weight is too large for half precision"
-        if self.differing > 0:
-            reason = (
-                f"in half precision {self.differing} of {self.words} test words are answered "
-                "otherwise"
-            )
-        return f"Weights in float32: {reason}."
 
 
 def run_data(
@@ -68,7 +35,7 @@ def run_data(
     title: str = "",
     seed: int = 0,
     lengths: LengthRange | None = None,
-    precision: str | None = None,
+    weights: str = "half",
     curves: list[dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """A model and its task as the plain data of a page.
@@ -77,11 +44,12 @@ def run_data(
         model: on the CPU. task: that it was trained on.
         name, title: as the page shows them.
         seed, lengths: of the samples; None for the task's own lengths of training.
-        precision: "float16", "float32" or "float64"; None for half precision where the answers to
-            some test words are then the same, and float32 otherwise.
+        weights: "int8" or "half", which are taken where the answers to some test words are then the
+            same, and else the next larger; "float32" or "float64".
         curves: of training.
     Raises:
         ConfigError: the page cannot run the model or show the task.
+        ChoiceError: there are no such weights.
     """
     if isinstance(task, TextTask):
         return {**traced_run(model, task, name, title or name), "curves": curves or []}
@@ -95,42 +63,21 @@ def run_data(
                 f"{len(task.input_vocabulary)}"
             ]
         )
-    note = ""
-    if precision is None:
-        agreement = half_agreement(model, task, seed, trained)
-        precision, note = ("float32" if agreement.differing else "float16"), agreement.note
+    stored, note = weights_data(model, task, seed, trained, weights)
     return {
         "name": name,
         "title": title or name,
         "note": note,
         "task": task_part,
         "model": model_part,
-        "weights": packed(model_tensors(model), precision),
+        "weights": stored,
         "samples": samples_of(task, seed, shown, SAMPLES),
         "curves": curves or [],
     }
 
 
-def half_agreement(
-    model: MemoryModel, task: Task, seed: int, lengths: LengthRange, words: int = WORDS
-) -> Agreement:
-    """Answer test words with the weights as they are and rounded to half precision.
-
-    A word counts as answered alike if the same is said at each of its steps that count.
-    """
-    rounded = in_half(model)
-    if rounded is None:
-        return Agreement(words, -1)
-    batch = task.batch(seed, "test", 0, words, lengths)
-    predict = OBJECTIVES[task.objective].predict
-    with torch.no_grad():
-        said, said_rounded = (predict(each(batch.inputs)[0]) for each in (model, rounded))
-    differing = ((said != said_rounded) & batch.mask).any(dim=1)
-    return Agreement(words, int(differing.sum()))
-
-
 def run_of_folder(
-    folder: Path, *, rounded: bool = False, data: str | None = None
+    folder: Path, *, rounded: bool = False, data: str | None = None, weights: str = "half"
 ) -> dict[str, Any]:
     """The data of a run folder's page.
 
@@ -138,6 +85,7 @@ def run_of_folder(
         folder: of a run, finished or with a checkpoint.
         rounded: take the machine that hardening made.
         data: folder of the corpus, if it has moved.
+        weights: as for `run_data`.
     Raises:
         CheckpointError: the folder is no run, or holds no model that can be used.
         ConfigError: the page cannot run the model or show the task.
@@ -154,6 +102,7 @@ def run_of_folder(
         title=f"{model_name(config.model)} on {config.task}{', hardened' if rounded else ''}",
         seed=config.seed,
         lengths=planned.train_lengths,
+        weights=weights,
         curves=_curves(folder),
     )
     if source.startswith("checkpoints"):
@@ -172,11 +121,14 @@ def _report_fault(folder: Path) -> str:
     return "It has no report.json, so that what it was found to do is not known." if missing else ""
 
 
-def course_of_folder(folder: Path, *, data: str | None = None) -> list[dict[str, Any]]:
+def course_of_folder(
+    folder: Path, *, data: str | None = None, weights: str = "half"
+) -> list[dict[str, Any]]:
     """A run at several moments of its training, each as a run of a page: those that it kept.
 
     Args:
-        folder: of a run whose checkpoints were kept (training.keep_checkpoints). data: as above.
+        folder: of a run whose checkpoints were kept (training.keep_checkpoints).
+        data, weights: as above.
     Raises:
         ConfigError: it has no checkpoint. CheckpointError: one cannot be used.
     """
@@ -189,7 +141,7 @@ def course_of_folder(folder: Path, *, data: str | None = None) -> list[dict[str,
     if data is not None:
         config.machine.data = data
     planned = plan(config, build_task(config))
-    return [
+    runs = [
         run_data(
             read_checkpoint(each),
             planned.task,
@@ -197,9 +149,14 @@ def course_of_folder(folder: Path, *, data: str | None = None) -> list[dict[str,
             title=f"{model_name(config.model)} after {int(each.name.rpartition('-')[2])} batches",
             seed=config.seed,
             lengths=planned.train_lengths,
+            weights=weights,
             curves=_curves(folder) if each is chosen[0] else None,
         )
         for each in chosen
+    ]
+    return [
+        {**run, "after_batches": int(each.name.rpartition("-")[2])}
+        for run, each in zip(runs, chosen, strict=True)
     ]
 
 

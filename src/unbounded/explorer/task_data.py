@@ -5,17 +5,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from unbounded.errors import ConfigError
-from unbounded.tasks import Batch, DyckMembership, LengthRange, ProgramTask, Task
+from unbounded.explorer.rule_data import no_rule, rule_of
+from unbounded.tasks import Batch, LengthRange, ProgramTask, Task
 from unbounded.tasks.bit_vectors import BitTask
-from unbounded.tasks.counting import Counting
-from unbounded.tasks.dyck_prefixes import DyckPrefixes
-from unbounded.tasks.memorization import Memorization
 from unbounded.tasks.streams import StreamTask
-from unbounded.tasks.symbols import RandomSymbols
 from unbounded.tasks.transduction import TransductionTask
 
-#: Of each form of counting the place of the first letter behind which all is determined.
-_DECIDED: Final = {"equal": 1, "repeated": 1, "sum": 2, "product": 2, "crossed": 2}
 #: Symbols of a vocabulary beyond which a page would be too large.
 MOST_SYMBOLS: Final = 4096
 
@@ -56,6 +51,7 @@ def task_data(task: Task, longest: int) -> dict[str, Any]:
         "lengths": [task.train_lengths.minimum, longest],
         "typed": not isinstance(task, BitTask),
         "rule": rule_of(task),
+        "no_rule": "" if rule_of(task) else no_rule(task),
     }
 
 
@@ -69,31 +65,6 @@ def _laid_out(task: Task) -> tuple[list[int], list[int], list[int]]:
     if isinstance(task, ProgramTask) and task.answer_token is not None:
         return [], [task.answer_token], [0, size]
     return [], [], [0, size]
-
-
-def rule_of(task: Task) -> dict[str, Any] | None:
-    """How the page finds the truth for a typed source; None where it cannot."""
-    rule: dict[str, Any] = {"kind": "order", "name": task.name, "decided": [], "kinds": 1}
-    if isinstance(task, TransductionTask) and isinstance(task.pairs, RandomSymbols):
-        return {**rule, "name": task.pairs.order}
-    if isinstance(task, StreamTask) and isinstance(task.source, Counting):
-        decided = list(range(_DECIDED[task.source.form], len(task.input_vocabulary)))
-        # Sequences of another form than the name says are drawn from the samples alone.
-        plain = task.source.form != "repeated" or (task.source.repeats, decided) == (2, [1])
-        name = task.name if plain else ""
-        return {**rule, "kind": "counting", "name": name, "decided": decided}
-    if isinstance(task, StreamTask) and isinstance(task.source, Memorization):
-        return {**rule, "kind": "backwards", "decided": [0]}
-    if isinstance(task, DyckPrefixes):
-        return {**rule, "kind": "dyck"}
-    if isinstance(task, DyckMembership) and _every_prefix(task):
-        return {**rule, "kind": "dyck", "kinds": task.kinds}
-    return None
-
-
-def _every_prefix(task: DyckMembership) -> bool:
-    """Whether each prefix of a word has a label, and not the word alone."""
-    return bool(task.batch(0, "test", 0, 1, LengthRange(2, 2)).mask.all())
 
 
 def samples_of(task: Task, seed: int, lengths: LengthRange, count: int) -> list[dict[str, Any]]:

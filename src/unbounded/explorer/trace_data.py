@@ -61,6 +61,7 @@ def traced_run(model: MemoryModel, task: TextTask, name: str, title: str) -> dic
             "lengths": [1, _WORDS],
             "typed": False,
             "rule": None,
+            "no_rule": "",
         },
         "model": {
             "inputs": len(inputs),

@@ -1,25 +1,31 @@
-"""The weights of a model as text: tensors by name in one base64 string, most of them in half."""
+"""The weights of a model as text: tensors by name in one base64 string, smaller than they were."""
 
 from __future__ import annotations
 
 import base64
 import copy
 from collections.abc import Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
+import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from unbounded.errors import ChoiceError
+from unbounded.explorer.model_data import model_tensors
+from unbounded.models.memory_model import MemoryModel
 
-ModelT = TypeVar("ModelT", bound=nn.Module)
-
-#: By the name in a page, little endian.
+#: By the name in a page, little endian. Of int8 the matrices alone: the rest is in half precision.
 PRECISIONS: Final[dict[str, torch.dtype]] = {
+    "int8": torch.int8,
     "float16": torch.float16,
     "float32": torch.float32,
     "float64": torch.float64,
 }
+_LARGEST: Final = 127
+_LARGEST_HALF: Final = torch.finfo(torch.float16).max
+#: Of what `model_tensors` gives: the linear maps, which are nearly all of the numbers.
+_MAPS: Final = ("embedding", "weight", "weight_ih", "weight_hh")
 
 
 def packed(tensors: Mapping[str, Tensor], precision: str) -> dict[str, Any]:
@@ -29,45 +35,106 @@ def packed(tensors: Mapping[str, Tensor], precision: str) -> dict[str, Any]:
 
     Args:
         tensors: of any shapes.
-        precision: one of PRECISIONS.
+        precision: one of PRECISIONS. In int8 a linear map has a scale for each of its rows, and the
+            other tensors are in half precision; what is too large for that is in float32.
     Returns:
         "precision", "data" (base64) and "tensors": for each its shape, and where it begins among
-        the numbers ("offset") or what fills it ("fill").
+        the numbers ("offset") or what fills it ("fill"), of int8 also "scales"; and "rest", the
+        tensors that have another precision, in the same form.
     Raises:
         ChoiceError: there is no such precision.
     """
     if precision not in PRECISIONS:
         raise ChoiceError("precision", precision, PRECISIONS)
+    own = {name: each for name, each in tensors.items() if _fits(name, each, precision)}
     places: dict[str, dict[str, Any]] = {}
     parts: list[Tensor] = []
     offset = 0
-    for name, tensor in tensors.items():
+    for name, tensor in own.items():
         numbers = tensor.detach().cpu()
         place: dict[str, Any] = {"shape": list(numbers.shape)}
         if numbers.numel() and bool((numbers == numbers.flatten()[0]).all()):
             place["fill"] = float(numbers.flatten()[0])
         else:
+            if precision == "int8":
+                numbers, scales = in_steps(numbers)
+                place["scales"] = [float(f"{scale:.6g}") for scale in scales.tolist()]
             place["offset"] = offset
             offset += numbers.numel()
             parts.append(numbers.to(PRECISIONS[precision]).flatten())
         places[name] = place
     joined = torch.cat(parts) if parts else torch.empty(0, dtype=PRECISIONS[precision])
     data = base64.b64encode(joined.numpy().tobytes()).decode("ascii")
-    return {"precision": precision, "data": data, "tensors": places}
+    weights = {"precision": precision, "data": data, "tensors": places}
+    if rest := {name: tensor for name, tensor in tensors.items() if name not in own}:
+        weights["rest"] = packed(rest, "float16" if precision == "int8" else "float32")
+    return weights
 
 
-def in_half(model: ModelT) -> ModelT | None:
-    """A copy of a model whose parameters are rounded to half precision.
+def _fits(name: str, tensor: Tensor, precision: str) -> bool:
+    """Whether a tensor of a page can be held in a precision."""
+    if precision == "int8":
+        return is_map(name)
+    return precision != "float16" or bool((tensor.abs() <= _LARGEST_HALF).all())
 
+
+def is_map(name: str) -> bool:
+    """Whether a tensor of a page is a linear map, which int8 can hold."""
+    return name.rpartition(".")[2] in _MAPS
+
+
+def in_steps(matrix: Tensor) -> tuple[Tensor, Tensor]:
+    """The numbers of a matrix as whole steps of -127 to 127, and the size of a step in each row.
+
+    Args:
+        matrix: [R, C].
     Returns:
-        the copy, in the dtype of the model; None where a number is too large for half precision.
+        steps [R, C] and scales [R]; of a row of zeros the scale is 1.
+    """
+    scales = matrix.abs().amax(dim=1).double() / _LARGEST
+    scales = torch.where(scales == 0, torch.ones_like(scales), scales)
+    steps = (matrix.double() / scales[:, None]).round().clamp(-_LARGEST, _LARGEST)
+    return steps, scales
+
+
+def unpacked(weights: Mapping[str, Any]) -> dict[str, Tensor]:
+    """The tensors that `packed` made text of, in float64, as the page reads them."""
+    kinds = {"int8": "<i1", "float16": "<f2", "float32": "<f4", "float64": "<f8"}
+    raw = base64.b64decode(weights["data"])
+    numbers = torch.from_numpy(
+        np.frombuffer(raw, dtype=kinds[weights["precision"]]).astype("float64")
+    )
+    tensors: dict[str, Tensor] = {}
+    for name, place in weights["tensors"].items():
+        shape = place["shape"]
+        if "fill" in place:
+            tensors[name] = torch.full(shape, place["fill"], dtype=torch.float64)
+            continue
+        size = int(np.prod(shape))
+        tensor = numbers[place["offset"] : place["offset"] + size].reshape(shape)
+        if "scales" in place:
+            tensor = tensor * torch.tensor(place["scales"], dtype=torch.float64)[:, None]
+        tensors[name] = tensor
+    return tensors | (unpacked(weights["rest"]) if "rest" in weights else {})
+
+
+def as_in_page(model: MemoryModel, precision: str) -> MemoryModel:
+    """A copy of a model, in its own dtype, with the weights that its page has.
+
+    Args:
+        model: on the CPU. precision: one of PRECISIONS.
     """
     rounded = copy.deepcopy(model)
+    maps = {name: each for name, each in model_tensors(rounded).items() if is_map(name)}
+    before = {name: each.clone() for name, each in maps.items()}
+    halves = PRECISIONS["float16" if precision == "int8" else precision]
     with torch.no_grad():
         for tensor in (*rounded.parameters(), *rounded.buffers()):
-            if not tensor.is_floating_point():
-                continue
-            tensor.copy_(tensor.half())
-            if not bool(tensor.isfinite().all()):
-                return None
+            if tensor.is_floating_point() and bool(tensor.to(halves).isfinite().all()):
+                tensor.copy_(tensor.to(halves))
+        if precision == "int8":
+            # These share their memory with the parameters of the copy.
+            stored = unpacked(packed(before, "int8"))
+            for name, tensor in maps.items():
+                tensor.copy_(stored[name])
     return rounded

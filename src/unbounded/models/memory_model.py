@@ -21,6 +21,7 @@ from unbounded.models.initialization import (
 from unbounded.models.inputs import bit_faults, input_size
 from unbounded.models.model_parts import make_layer, part_of
 from unbounded.models.sequence_model import SequenceModel
+from unbounded.notebook import shown
 
 #: What the Hub takes as a name, and what a run's folder holds models in.
 _HUB_NAME: Final = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
@@ -178,6 +179,10 @@ class MemoryModel(
         """As `SequenceModel.forward`: logits [B, T, V] and the state."""
         logits, state = self.sequence(inputs, state, lengths)
         return logits, state
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the explorer's page, in which it runs, with symbols that are numbers."""
+        return shown(self)
 
 
 def map_faults(mapped: bool, learned: bool) -> list[str]:

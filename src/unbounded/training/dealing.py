@@ -18,7 +18,7 @@ class Dealer:
     Batch n holds the examples n * B to (n + 1) * B - 1. With `deal` above 1 the examples of `deal`
     batches are sorted by length and dealt again, so that little of a batch is padding, and these
     batches come in a random order: the same examples, each once. A loss that is a mean over the
-    symbols of a batch then counts a symbol of a short example for more than one of a long one, which
+    symbols of a batch then counts a symbol of a short example for more than one of a long one. That
     hardly matters where lengths are even, and does where most are short (docs/reproducing.md).
 
     Args:

@@ -1,6 +1,6 @@
 // The tape: where its heads are over time, what its cells hold, and the path of a Dyck word.
 
-import { heightsOf } from '../../machine/rules.ts'
+import { heightsOf } from '../../machine/rules/index.ts'
 import { shade } from '../colours.ts'
 import { el, resized, short, svg, write } from '../dom.ts'
 import { StepMap } from './map.ts'

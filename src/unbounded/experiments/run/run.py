@@ -41,6 +41,7 @@ from unbounded.experiments.run.trackers import Trackers, tracker_faults
 from unbounded.figures import draw_lengths, draw_run
 from unbounded.models.discrete import sequence_model
 from unbounded.models.memory_model import MemoryModel
+from unbounded.notebook import shown
 from unbounded.tasks import Task
 from unbounded.training.files import json_text, storage_faults, write_text
 from unbounded.training.metrics_log import Listener
@@ -65,6 +66,10 @@ class RunResult:
     report: dict[str, Any]
     fresh: bool
     first: bool = True
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the explorer's page, in which the run is watched at work."""
+        return shown(self)
 
 
 def train_run(
