@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -53,6 +54,13 @@ def test_without_a_run_there_are_machines(
     said = capsys.readouterr().out
     assert "Copy with a queue, trained: Trained on lengths 4 to 24" in said
     assert "wrote unbounded-explore.html" in said
+
+
+def test_without_a_run_what_is_for_a_run_is_refused(capsys: Capture) -> None:
+    flags = [["--weights", "int8"], ["--rounded"], ["--course"], ["--data", "x"], ["--import", "x"]]
+    for given in flags:
+        said = failing(capsys, "explore", *given)
+        assert f"{given[0]}: goes with a RUN" in said
 
 
 def test_the_machines_need_no_torch(tmp_path: Path) -> None:
@@ -165,6 +173,22 @@ def test_one_spelling_of_flags(capsys: Capture, folder: Path) -> None:
     said = failing(capsys, "explore", str(folder), "--rounded")
     assert "has no hardened model" in said
     assert main(["explore", str(folder), "--no-rounded", "--no-open"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("decided", "title"), [(True, ", hardened"), (False, ", hardened as far as it went")]
+)
+def test_a_title_says_how_hard_a_model_is(
+    folder: Path, tmp_path: Path, decided: bool, title: str
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(folder, run)
+    shutil.copytree(run / "model", run / "model-rounded")
+    report = json.loads((run / "report.json").read_text())
+    (run / "report.json").write_text(json.dumps({**report, "rounded": {"decided": decided}}))
+    assert main(["explore", str(run), "--rounded", "--no-open"]) == 0
+    (page,) = data_of((run / "explore.html").read_text(encoding="utf-8"))["runs"]
+    assert page["title"].endswith(title)
 
 
 def test_a_damaged_run(capsys: Capture, folder: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 import subprocess
 import sys
 from collections import deque
@@ -17,6 +18,7 @@ from tests.verification.runs import golden_run, softened
 from unbounded import machines
 from unbounded.cli import main
 from unbounded.errors import ConfigError
+from unbounded.experiments.run.extraction import summary
 from unbounded.extraction import agreement, extract, program_of, table_lines
 from unbounded.extraction.machine import machine_of
 from unbounded.extraction.memories import shape_of
@@ -115,6 +117,27 @@ def test_a_program_says_where_its_table_ends(tmp_path):
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 1
     assert "no such case in the table" in ran.stdout
+
+
+def test_a_title_is_no_code(tmp_path):
+    _, _, found = extracted("copy")
+    path = tmp_path / "machine.py"
+    title = 'copy \\"""; print("INJECTED"); """'
+    path.write_text(program_of(found.machine, title, found.shortest))
+    command = [sys.executable, str(path), "s0"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ran.returncode, "INJECTED" in ran.stdout) == (0, False)
+    assert runpy.run_path(str(path))["__doc__"].startswith(title)
+
+
+def test_states_that_close_on_words_too_short_to_tell_are_not_praised():
+    task = make_task("dyck", kinds=2)
+    found = extract(machines.dyck(kinds=2), task, lengths=[20])
+    assert (found.closed, found.drawn[20].equal) == (True, 0)
+    assert "but longer words go otherwise" in "\n".join(summary(found))
+    found = extract(machines.dyck(kinds=2), task, budget=100_000, lengths=[20])
+    assert found.drawn[20].equal == found.drawn[20].words
+    assert "go otherwise" not in "\n".join(summary(found))
 
 
 @pytest.mark.parametrize("word", ["zz", "#x", "#99"])
@@ -304,11 +327,13 @@ def test_a_wrong_program_is_refused(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (None, "does not run: FileNotFoundError"),
+        (None, "program.py is not there"),
+        ("raise SystemExit(0)", "does not run: SystemExit"),
         ("1 / 0", "does not run: ZeroDivisionError"),
         ("INPUTS = OUTPUTS = ()", "is no extracted program: it has no 'run'"),
         ("INPUTS = OUTPUTS = ('a',)\nrun = list", "expected the 2 INPUTS of task 'anbn', a ... b"),
         ("INPUTS = OUTPUTS = ('a', 'b')\nrun = list", "its run fails on a word: TypeError"),
+        ("INPUTS = OUTPUTS = ('a', 'b')\nrun = exit", "its run fails on a word: SystemExit"),
     ],
 )
 def test_what_is_no_program_of_the_task(tmp_path, capsys, text, message):

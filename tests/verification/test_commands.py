@@ -106,7 +106,12 @@ def test_extract_compares_at_the_longest_verified_lengths(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "drawn words of length 30" in out
     assert "drawn words of length 57" in out
-    (run / "verification-model.json").write_text("{}")
+    path = run / "verification-model.json"
+    whole = json.loads(path.read_text())
+    for length in (None, "abc", True):
+        path.write_text(json.dumps({**whole, "rows": [{**whole["rows"][0], "length": length}]}))
+        assert "is damaged: its rows are not" in failing(capsys, "extract", str(run))
+    path.write_text("{}")
     assert "is no verification" in failing(capsys, "extract", str(run))
 
 
@@ -135,6 +140,8 @@ def test_a_run_that_is_not_finished(verb, tmp_path, capsys):
     assert "is not finished: it has no report.json" in said
     assert f"`unbounded train --resume {run}`" in said
     assert "is not a run folder" in failing(capsys, verb, str(tmp_path))
+    (run / "report.json").write_text("[]")
+    assert "report.json is not a report" in failing(capsys, verb, str(run))
 
 
 @pytest.mark.parametrize("verb", ["verify", "extract"])

@@ -43,9 +43,9 @@ def parser(arguments: Sequence[str]) -> Parser:
     add_rounded(made)
     made.add_argument(
         "--weights",
-        type=str,
-        default="half",
-        help="int8 or half, where they change no answer to a test word, or float32.",
+        type=str | None,
+        default=None,
+        help="half (the default) or int8, if no answer changes; float32 or float64.",
     )
     made.add_argument(
         "--course", action="store_true", help="The run at the checkpoints that it kept."
@@ -71,6 +71,16 @@ def run(arguments: Sequence[str]) -> int:
         runs, path = _of_folders(given)
         title = ""
     else:
+        names = {"weights": "--weights", "rounded": "--rounded", "course": "--course"}
+        names |= {"data": "--data", "imports": "--import"}
+        idle = [flag for name, flag in names.items() if getattr(given, name)]
+        if idle:
+            raise ConfigError(
+                [
+                    f"{flag}: goes with a RUN; the machines of the package are as they are"
+                    for flag in idle
+                ]
+            )
         runs, path, title = built_in_runs(), Path(BUILT_IN_PAGE), "Machines with a memory"
     if given.export is not None:
         path = Path(given.export)
@@ -94,7 +104,7 @@ def _of_folders(given: Namespace) -> tuple[list[dict[str, Any]], Path]:
     if given.course and given.rounded:
         raise ConfigError(["--rounded: the course is one of training; give --course or --rounded"])
     import_modules([given.imports] if given.imports else [])
-    options = {"data": given.data, "weights": given.weights}
+    options = {"data": given.data, "weights": given.weights or "half"}
     folders = [find_run(name) for name in given.runs]
     if given.course:
         moments = [run for folder in folders for run in course_of_folder(folder, **options)]

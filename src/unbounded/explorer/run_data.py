@@ -99,7 +99,8 @@ def run_of_folder(
         model,
         planned.task,
         folder.resolve().name,
-        title=f"{model_name(config.model)} on {config.task}{', hardened' if rounded else ''}",
+        title=f"{model_name(config.model)} on {config.task}"
+        + (_how_hard(folder) if rounded else ""),
         seed=config.seed,
         lengths=planned.train_lengths,
         weights=weights,
@@ -119,6 +120,16 @@ def _report_fault(folder: Path) -> str:
     except CheckpointError as error:
         return f"Its report is damaged: {error}."
     return "It has no report.json, so that what it was found to do is not known." if missing else ""
+
+
+def _how_hard(folder: Path) -> str:
+    """What a title says of a hardened model, as far as its report says it."""
+    try:
+        report = read_report(folder) or {}
+    except CheckpointError:
+        report = {}
+    is_machine = (report.get("rounded") or {}).get("decided", True)
+    return ", hardened" if is_machine else ", hardened as far as it went"
 
 
 def course_of_folder(

@@ -102,7 +102,8 @@ class Program(NamedTuple):
                 Step(state, actions, writes, says, 0)
                 for state, actions, writes, says in self.steps(word)
             ]
-        except Exception as error:
+        # A program that ends itself has not run either.
+        except (Exception, SystemExit) as error:
             reason = f"{type(error).__name__}: {error}"
             raise ConfigError([f"program: its run fails on a word: {reason}"]) from error
         return steps
@@ -121,7 +122,9 @@ def program_from(path: Path) -> Program:
         raise ConfigError(
             [f"program: {path} is no extracted program: it has no {error}"]
         ) from error
-    except Exception as error:
+    except FileNotFoundError as error:
+        raise ConfigError([f"program: {path} is not there"]) from error
+    except (Exception, SystemExit) as error:
         reason = f"{type(error).__name__}: {error}"
         raise ConfigError([f"program: {path} does not run: {reason}"]) from error
 
@@ -140,7 +143,8 @@ def program_of(machine: Machine, title: str, example: list[int], file: str = "ma
         for case, step in machine.table.items()
     )
     head = _HEAD.format(
-        title=title,
+        # It may be the name of a folder, and must not end the docstring.
+        title=title.replace("\\", "\\\\").replace('"', '\\"'),
         file=file,
         example=" ".join(f"#{number}" for number in example),
         inputs=machine.inputs,

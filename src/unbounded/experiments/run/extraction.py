@@ -185,6 +185,11 @@ def summary(extraction: Extraction) -> list[str]:
     ]
     if extraction.closed:
         lines.append("the states close: every step of these words goes as the table says")
+        if any(each.equal < each.words for each in extraction.drawn.values()):
+            lines.append(
+                "but longer words go otherwise: those that were listed are too short to tell. "
+                "--symbols 100000 lists ten times as many symbols of them"
+            )
     else:
         lines.append(
             f"the states do not close: {100 * extraction.determined:.2f} % of the steps go as the "

@@ -13,7 +13,7 @@ from unbounded.experiments.config.check import build_task
 from unbounded.experiments.config.identity import model_name
 from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.run.evaluate import load_config, load_model
-from unbounded.experiments.run.folder import weights_digest
+from unbounded.experiments.run.folder import load_report, weights_digest
 from unbounded.experiments.run.plan import plan
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import Task, TransductionTask
@@ -33,7 +33,8 @@ def finished_run(
         rounded: whether the model whose decisions were hardened is taken; None takes it where it
             is there, and the trained one otherwise.
     Raises:
-        CheckpointError: the folder is no run, is not finished, or has no such model.
+        CheckpointError: the folder is no run, is not finished, its report is damaged, or it has no
+            such model.
     """
     config = load_config(folder)
     if not (folder / "report.json").is_file():
@@ -41,6 +42,7 @@ def finished_run(
             f"{folder} is not finished: it has no report.json. `unbounded train --resume {folder}` "
             "goes on with it."
         )
+    load_report(folder / "report.json")
     if rounded is None:
         rounded = (folder / "model-rounded").is_dir()
     model, source = load_model(folder, rounded)
@@ -102,9 +104,12 @@ def read_verification(path: Path) -> dict[str, Any]:
         raise CheckpointError(f"{path} is no verification of version {VERSION}")
     rows = data.get("rows")
     whole = isinstance(rows, list) and all(
-        isinstance(row, dict) and set(row) >= {"length", "how", "count", "right"} for row in rows
+        isinstance(row, dict)
+        and isinstance(row.get("how"), str)
+        and all(type(row.get(name)) is int for name in ("length", "count", "right"))
+        for row in rows
     )
-    if not whole or "finished" not in data:
+    if not whole or "finished" not in data or not isinstance(data.get("options", {}), dict):
         raise CheckpointError(f"{path} is damaged: its rows are not those of a verification")
     return data
 

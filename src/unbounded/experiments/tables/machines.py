@@ -27,7 +27,8 @@ _COLUMNS: Final = ("listed", "drawn", "states", "symbols", "table", "closed", "e
 _LEGEND: Final = """\
 "states", "symbols" (that are written to the memory) and "cases" are those of the table; "closes"
 says whether every step of every word up to that length goes as it says; "equal" on how many of
-these words, and of drawn ones of each length (the longest at which the run is verified), machine
+these words, and of drawn ones of each length (the longest at which the run is verified, or 2 and 10
+times the training length where it is not), machine
 and network say the same wherever an answer is judged, and in brackets in how many the
 network itself is wrong. The files of each machine are in machines/RUN: machine.svg, .dot, .txt (the
 table), .json, and machine.py, which runs without this library and without torch."""
