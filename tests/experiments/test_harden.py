@@ -317,5 +317,5 @@ def test_a_page_says_that_it_is_of_the_hardened_model(trained: Path, tmp_path: P
     folder = copied(trained, tmp_path)
     harden_run(folder, CHANGES, quiet=True)
     assert run_of_folder(folder)["title"] == "queue-lstm on copy"
-    assert run_of_folder(folder, rounded=True)["title"] .startswith("queue-lstm on copy, hardened")
+    assert run_of_folder(folder, rounded=True)["title"].startswith("queue-lstm on copy, hardened")
     assert main(["explore", str(folder), "--course", "--rounded"]) == 2
