@@ -39,8 +39,8 @@ def finished_run(
     config = load_config(folder)
     if not (folder / "report.json").is_file():
         raise CheckpointError(
-            f"{folder} is not finished: it has no report.json. `unbounded train --resume {folder}` "
-            "goes on with it."
+            f"{folder} is not finished: it has no report.json. `unbounded train {config.task} "
+            "--resume`, with the other options that it began with, goes on with it."
         )
     load_report(folder / "report.json")
     if rounded is None:
