@@ -477,6 +477,15 @@ def test_trackers_that_are_not_there_are_said(
     assert "--log_with NAME" in failing(capsys, *tiny_arguments(tmp_path), "--tensorboard")
 
 
+def test_an_option_of_the_task_is_never_lost(capsys: Capture) -> None:
+    """`--task.X` stands beside the positional TASK, which took it for its own and said nothing."""
+    for words in (["--task.symbols", "9"], ["--task.symbols=9"], ["--task_options.symbols", "9"]):
+        assert main(["train", "copy", *words, "--print_config"]) == 0
+        assert "task_options:\n  symbols: 9\n" in capsys.readouterr().out
+    assert main(["train", "copy", "--task.symbls", "9"]) != 0
+    assert "task 'copy' has no option 'symbls'" in capsys.readouterr().err
+
+
 def test_list_names_everything(capsys: Capture) -> None:
     assert main(["list"]) == 0
     out = capsys.readouterr().out
@@ -492,7 +501,7 @@ def test_list_names_everything(capsys: Capture) -> None:
     ("name", "lines"),
     [
         ("turing_tape", ["--model.memory.OPTION", "  slots            128\n"]),
-        ("stack", ["  width     as wide as the hidden layer\n", "  pop_bias  -1.0\n"]),
+        ("stack", ["  width      as wide as the hidden layer\n", "  pop_bias   -1.0\n"]),
         ("lstm", ["--model.controller.OPTION", "  forget_bias  1.0\n", "  num_layers   1\n"]),
         ("dyck", ["--task_options.OPTION", "  kinds                1\n"]),
         ("none", ["none: No memory", "It has no options."]),

@@ -160,6 +160,12 @@ def test_heads_are_declared_by_the_memory(memory):
             assert layer.heads.bias[rows].abs().max() <= 1 / 5**0.5
 
 
+def test_pushes_begin_whole_where_that_is_asked_for():
+    layer = ub.MemoryRNN(3, 5, ub.NeuralQueue(4, push_bias=3.0))
+    assert layer.heads.bias[layer.heads.rows("push")].tolist() == [3.0]
+    assert layer.heads.bias[layer.heads.rows("pop")].tolist() == [-1.0]
+
+
 def test_a_quiet_deque_begins_with_a_bottom_that_is_pushed_little():
     quiet = ub.memories.MEMORIES["quiet_deque"](4, pop_bias=-2.0)
     layer = ub.MemoryRNN(3, 5, quiet)

@@ -25,6 +25,7 @@ from unbounded.own_parts import is_path, module_of
 
 _PARTS: Final = ("memory", "controller")
 _LENGTHS = "--evaluation.lengths"
+_TASK = "--task."
 #: Options without a value.
 FLAGS: Final = ("resume", "overwrite", "quiet")
 
@@ -151,12 +152,17 @@ def _of_file(path: Path) -> dict[str, Any]:
 
 
 def _spelled_out(arguments: Sequence[str]) -> list[str]:
-    """The arguments, a part's name as its option and `65:128,129:256` as the list it means."""
+    """The arguments, a part's name and a task's option as what they are short for.
+
+    `65:128,129:256` becomes the list it means.
+    """
     made: list[str] = []
     for word in arguments:
         option, equals, value = word.partition("=")
         if option in ("--model.memory", "--model.controller") and not value.startswith("{"):
             made.append(f"{option}.name{equals}{value}")
+        elif option.startswith(_TASK):
+            made.append(f"--task_options.{word.removeprefix(_TASK)}")
         elif option == _LENGTHS and equals:
             made.append(f"{option}={_listed(value)}")
         else:

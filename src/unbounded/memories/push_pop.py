@@ -27,11 +27,16 @@ class PushPopMemory(Memory[StateT, PushPop]):
     #: The end that is popped and read first.
     first_read: ClassVar[End]
 
-    def __init__(self, width: int, pop_bias: float = -1.0) -> None:
+    def __init__(
+        self, width: int, pop_bias: float = -1.0, push_bias: float | None = None
+    ) -> None:
         check_positive("width", width)
         check_number("pop_bias", pop_bias)
+        if push_bias is not None:
+            check_number("push_bias", push_bias)
         self.width = width
         self.pop_bias = pop_bias
+        self.push_bias = push_bias
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(width={self.width})"
@@ -41,7 +46,7 @@ class PushPopMemory(Memory[StateT, PushPop]):
         """Value v_t (tanh), push strength d_t and pop strength u_t (sigmoid)."""
         return (
             Head("value", (self.width,), "tanh"),
-            Head("push", (), "sigmoid", decision=True),
+            Head("push", (), "sigmoid", self.push_bias, decision=True),
             Head("pop", (), "sigmoid", self.pop_bias, decision=True),
         )
 

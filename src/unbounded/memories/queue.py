@@ -38,6 +38,9 @@ class NeuralQueue(PushPopMemory[QueueState]):
         width: M, size of the stored vectors.
         pop_bias: initial bias of the pop head. With -1 pushed values live long enough for push and
             pop to receive gradients (Appendix B).
+        push_bias: initial bias of the push head; None draws it like the others, and pushes begin
+            near one half. With 3 rows begin whole, and a network learns less often to push halves
+            and read two of them at once, which cannot be made 0 or 1.
     Source: Grefenstette et al. 2015, arXiv:1506.02516, eq. 1, 4, 5.
     """
 
