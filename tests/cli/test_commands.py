@@ -108,6 +108,13 @@ def test_all_faults_of_a_config_file_together(capsys: Capture, tmp_path: Path) -
     assert "unknown memory 'quue'. Did you mean 'queue'?" in said
 
 
+def test_the_config_of_a_run_folder_is_one(capsys: Capture, tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("task: copy\nseed: 7\nused: {threads: 1, kernels: avx2}\n")
+    assert main(["train", "--config", str(path), "--print_config"]) == 0
+    assert "task: copy\ntask_options: {}\nseed: 7\n" in capsys.readouterr().out
+
+
 def test_a_config_file_that_is_not_there(capsys: Capture) -> None:
     said = failing(capsys, "train", "copy", "--config", "nowhere.yaml")
     assert "config: nowhere.yaml: No such file or directory" in said

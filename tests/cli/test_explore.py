@@ -176,16 +176,21 @@ def test_one_spelling_of_flags(capsys: Capture, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("decided", "title"), [(True, ", hardened"), (False, ", hardened as far as it went")]
+    ("rounded", "title"),
+    [
+        ({"decided": True}, ", hardened"),
+        ({"decided": False}, ", hardened as far as it went"),
+        ({"decided": False, "harm": True}, ", as trained: hardening did harm"),
+    ],
 )
 def test_a_title_says_how_hard_a_model_is(
-    folder: Path, tmp_path: Path, decided: bool, title: str
+    folder: Path, tmp_path: Path, rounded: dict[str, bool], title: str
 ) -> None:
     run = tmp_path / "run"
     shutil.copytree(folder, run)
     shutil.copytree(run / "model", run / "model-rounded")
     report = json.loads((run / "report.json").read_text())
-    (run / "report.json").write_text(json.dumps({**report, "rounded": {"decided": decided}}))
+    (run / "report.json").write_text(json.dumps({**report, "rounded": rounded}))
     assert main(["explore", str(run), "--rounded", "--no-open"]) == 0
     (page,) = data_of((run / "explore.html").read_text(encoding="utf-8"))["runs"]
     assert page["title"].endswith(title)

@@ -16,9 +16,11 @@ from safetensors.torch import load_file
 from tests.experiments.small import small
 from tests.experiments.tiny import tiny
 from tests.experiments.tiny_streams import tiny_streams
+from unbounded.cli.harden import hardened_text
 from unbounded.cli.main import main
 from unbounded.errors import CheckpointError, ConfigError, RunExistsError
-from unbounded.evaluation.scorings import Place
+from unbounded.evaluation.scorings import Exam, Place
+from unbounded.evaluation.scorings.sequences import Sequences
 from unbounded.experiments.config.check import checked
 from unbounded.experiments.config.compose import merged, preset_of
 from unbounded.experiments.config.harden import with_hardening
@@ -33,7 +35,7 @@ from unbounded.experiments.config.schema import (
 from unbounded.experiments.run.evaluate import evaluate_run, load_model
 from unbounded.experiments.run.folder import read_report
 from unbounded.experiments.run.harden import harden_run
-from unbounded.experiments.run.hardening import far_exams
+from unbounded.experiments.run.hardening import _is_worse, far_exams
 from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.run import train_run
 from unbounded.experiments.run.verification import read_verification
@@ -176,6 +178,43 @@ def test_every_memory_that_decides_and_every_layout(
     assert rounded["batches"] == 2
     assert rounded["decisions"]
     assert rounded["rows"]
+
+
+def test_a_hardening_that_harms_leaves_what_was_trained(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worst of the ranges was asked alone: where that cannot get worse, another one did."""
+    folder = copied(trained, tmp_path)
+    asked = 0
+
+    def doubt(scoring: Sequences, exam: Exam) -> float:
+        nonlocal asked
+        asked += 1
+        return float(asked > 3)  # of what is trained first: at two ranges and far beyond
+
+    monkeypatch.setattr(Sequences, "doubt", doubt)
+    rounded = harden_run(folder, {**CHANGES, "far": 2}, quiet=True)["rounded"]
+    assert rounded["harm"]
+    assert not rounded["decided"]
+    assert rounded["sharpness"] == 1
+    kept, left = machine_of(folder), load_file(folder / "model" / "model.safetensors")
+    assert all(torch.equal(kept[name], left[name]) for name in left)
+    assert hardened_text(rounded).endswith("worse on validation; the trained model stays:")
+
+
+@pytest.mark.parametrize(
+    ("after", "tolerance", "worse"),
+    [
+        ([0.25, 1.0], 0.03, True),
+        ([0.0, 0.0], 0.03, False),
+        ([0.22, 1.0], 0.03, False),
+        ([0.2, 1.01], None, True),
+        ([0.2, 1.0], None, False),
+        ([0.3, 0.8], None, False),
+    ],
+)
+def test_what_is_worse(after: list[float], tolerance: float | None, worse: bool) -> None:
+    assert _is_worse(after, [0.2, 1.0], tolerance) is worse
 
 
 def test_what_cannot_be_hardened_says_why(

@@ -60,6 +60,7 @@ def begin(arguments: Sequence[str], flags: Sequence[str]) -> Beginning:
     rest, file = _without_config(arguments)
     rest = _spelled_out(rest)
     data = {} if file is None else _of_file(file)
+    data.pop("used", None)  # what a run folder's config adds, of the machine that it ran on
     task = _positional(rest, flags)
     from_file = task is None
     if from_file:

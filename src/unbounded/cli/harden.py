@@ -95,6 +95,8 @@ def hardened_text(part: Mapping[str, Any]) -> str:
     """
     if part.get("decided", True):
         return f"hardened, a discrete machine (sharpness {part['sharpness']:.3g}):"
+    if part.get("harm"):
+        return f"{part['stopped']}\nhardening made it worse on validation; the trained model stays:"
     few = ", ".join(
         f"{each['undecided']} of {each['decisions']} of {name} (least {each['least']:.3f})"
         for name, each in part["decisions"].items()

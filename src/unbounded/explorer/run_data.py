@@ -128,7 +128,10 @@ def _how_hard(folder: Path) -> str:
         report = read_report(folder) or {}
     except CheckpointError:
         report = {}
-    is_machine = (report.get("rounded") or {}).get("decided", True)
+    part = report.get("rounded") or {}
+    if part.get("harm"):
+        return ", as trained: hardening did harm"
+    is_machine = part.get("decided", True)
     return ", hardened" if is_machine else ", hardened as far as it went"
 
 

@@ -27,9 +27,7 @@ class PushPopMemory(Memory[StateT, PushPop]):
     #: The end that is popped and read first.
     first_read: ClassVar[End]
 
-    def __init__(
-        self, width: int, pop_bias: float = -1.0, push_bias: float | None = None
-    ) -> None:
+    def __init__(self, width: int, pop_bias: float = -1.0, push_bias: float | None = None) -> None:
         check_positive("width", width)
         check_number("pop_bias", pop_bias)
         if push_bias is not None:

@@ -18,6 +18,7 @@ from unbounded.models.decisions import certainties
 from unbounded.models.discrete import deciding_layers, discretized
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import LengthRange
+from unbounded.training.backup import Backup
 from unbounded.training.hardening import Harden
 from unbounded.training.optimizers import make_optimizer, make_schedule
 
@@ -34,7 +35,9 @@ def harden_model(
 
     The machine that is best on the validation split is kept, and stacks or lists in superposition
     that it does not need there are removed. Where no machine does as well as the model, the model
-    itself is kept, as hard as it went. An interrupted hardening goes on where it was.
+    itself is kept, as hard as it went; and where that is worse than it was before, at the lengths
+    of training, of validation or far beyond, the trained model is. An interrupted hardening goes on
+    where it was.
 
     Args:
         planned: of the run; its config's `rounding` says how.
@@ -61,6 +64,13 @@ def harden_model(
     def doubt(machine: nn.Module, of: list[Exam]) -> float:
         return max(scoring.doubt(replace(each, model=machine)) for each in of)
 
+    def doubts(of: nn.Module) -> list[float]:
+        """At each range of lengths; the greatest alone says nothing of the others."""
+        return [doubt(of, [each]) for each in exams + far]
+
+    before, as_trained = doubts(model.eval()), Backup(model, [], "the trained weights")
+    as_trained.keep()
+    model.train()
     name = rounding.optimizer or training.optimizer
     share = _RATE if training.piece_steps is None else _RATE_OF_STREAMS
     optimizer = make_optimizer(
@@ -112,7 +122,12 @@ def harden_model(
     around.progress.say(f"hardened after batch {state.batch}: {state.finished}")
     machine, removed = discretized(model) if rule.is_decided else model, []
     machine.eval()
-    if not rule.is_decided:
+    decided, harm = rule.is_decided, False
+    if _is_worse(doubts(machine), before, rounding.tolerance if decided else None):
+        as_trained.restore()
+        machine, decided, harm = model.eval(), False, True
+        around.progress.say("hardening made it worse on validation; the trained model stays")
+    elif not decided:
         around.progress.say(
             "its decisions cannot all be made wholly: the discrete machine does worse on "
             "validation; the model is kept as hard as it went"
@@ -133,14 +148,26 @@ def harden_model(
         "batches": state.batch,
         "minutes": state.elapsed_s / 60,
         "stopped": state.finished,
-        "sharpness": rule.sharpness,
+        "sharpness": 1.0 if harm else rule.sharpness,
         "steps_back": rule.steps_back,
-        "decided": rule.is_decided,
+        "decided": decided,
+        "harm": harm,
         "decisions": {head: each._asdict() for head, each in sure.items()},
         "removed": removed,
         "parameters": sum(parameter.numel() for parameter in machine.parameters()),
     }
     return machine, facts
+
+
+def _is_worse(after: list[float], before: list[float], tolerance: float | None) -> bool:
+    """Whether what validation says is worse than it was: somewhere, by more than a tolerance.
+
+    Without a tolerance, of what is neither the machine that was asked for nor the model that was
+    trained: in the mean.
+    """
+    if tolerance is None:
+        return sum(after) > sum(before)
+    return any(new > old + tolerance for new, old in zip(after, before, strict=True))
 
 
 def far_exams(planned: Plan, exam: Exam) -> list[Exam]:
