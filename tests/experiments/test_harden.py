@@ -282,7 +282,7 @@ def test_a_run_of_before_has_the_same_name() -> None:
     config = RunConfig()
     config.rounding = RoundingConfig(batches=60, every=1)
     old = to_dict(config)
-    for name in ("settle", "tolerance", "validation_count", "far"):
+    for name in ("settle", "tolerance", "cool", "validation_count", "far"):
         del old["rounding"][name]
     assert config_hash(from_dict(old)) == config_hash(config)
 

@@ -151,6 +151,25 @@ def test_it_is_over_when_the_machine_has_done_as_well_so_many_times(tmp_path):
     assert rule.is_decided
 
 
+def test_the_end_is_cooled_without_sharpening(tmp_path):
+    model = soft_counter()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-9)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda batch: 1.0)
+    options = {"every": 1, "factor": 1.5, "settle": 2, "cool": 3}
+    rule = Harden(
+        model, VALIDATION, lambda _: 0.0, optimizer=optimizer, schedule=schedule, **options
+    )
+    run = Rounding(tmp_path, model, rule, rate=1e-9)
+    state = run.train()
+    # Two looks until it is settled, the second of which begins to cool, and three more.
+    assert [look["sharpness"] for look in run.looks()] == [1, 1.5, 1.5, 1.5, 1.5]
+    assert optimizer.param_groups[0]["lr"] == pytest.approx(1e-9 * 0.8**4)
+    assert "3 looks with a falling rate at sharpness 1.5" in state.finished
+    # A checkpoint of before there was a cooling.
+    rule.load({name: each for name, each in rule.tensors().items() if name != "cooled"})
+    assert rule.sharpness == 1.5
+
+
 def test_bad_input():
     model = counter()
     with pytest.raises(ConfigError) as error:
@@ -164,9 +183,10 @@ def test_bad_input():
             largest=math.inf,
             settle=-1,
             tolerance=math.nan,
+            cool=-1,
         )
     assert [fault.split(":")[0] for fault in error.value.faults] == [
-        *("every", "factor", "decided", "largest", "settle", "tolerance"),
+        *("every", "factor", "decided", "largest", "settle", "tolerance", "cool"),
     ]
     with pytest.raises(ConfigError, match="expected a memory with heads that decide"):
         Harden(stream_model(vocabulary=2, memory="none", controller="gru"), VALIDATION, loss)

@@ -28,6 +28,8 @@ _MOST_STEPS_BACK = 6
 _PATIENCE = 3
 #: A machine does as well as its model if validation says no more against it than this.
 _AS_WELL = 1e-3
+#: What the learning rate is multiplied by at each look while the end is cooled.
+_COOLING = 0.8
 
 
 @dataclass
@@ -52,6 +54,8 @@ class _Numbers:
     settled: float = 0
     #: Of the weights that were last found to hold.
     sound_sharpness: float = 1.0
+    #: Looks since it could have been over, at which the rate fell.
+    cooled: float = 0
 
 
 class Harden:
@@ -69,7 +73,9 @@ class Harden:
     It is over when the least decided decision on `batch` has at least the certainty `decided`; when
     what decides has been multiplied by `largest` (what is undecided even then, the model hardly
     uses); after `settle` looks in a row at which the machine did as well as the model; or after six
-    steps back: the task is not done with these decisions made harder.
+    steps back: the task is not done with these decisions made harder. With `cool` it then goes on for
+    so many looks, at which nothing is sharpened and the learning rate falls by a fifth each: a
+    machine that is wrong on one pair of symbols in ten thousand is so for the rate's noise.
 
     `restore` puts the best weights back: those of the machine if it holds too, else the last that
     held; `is_decided` says which. All is in the loop's checkpoints (`Checkpoints(extra=...)`), so
@@ -88,6 +94,8 @@ class Harden:
         largest: product of the factors at which hardening ends undecided.
         settle: looks in a row at which the machine must do as well; 0 goes on to the other ends.
         tolerance: how much worse than at its best a model may be, in what `validate` measures.
+        cool: looks at the end, of a hardening that holds, at which the rate falls.
+        cool_at: the batch at which that begins at the latest; None waits for one of the ends.
         optimizer, schedule: hold the learning rate; None leaves it as it is.
         piece_steps: steps of one call of the model on `batch`.
         device: where the model is.
@@ -108,6 +116,8 @@ class Harden:
         largest: float = 1e4,
         settle: int = 0,
         tolerance: float = 0.03,
+        cool: int = 0,
+        cool_at: int | None = None,
         optimizer: torch.optim.Optimizer | None = None,
         schedule: torch.optim.lr_scheduler.LRScheduler | None = None,
         piece_steps: int = 1000,
@@ -126,8 +136,11 @@ class Harden:
             faults.append(f"settle: expected an integer >= 0, got {settle!r}")
         if not 0 <= tolerance < math.inf:
             faults.append(f"tolerance: expected a number of at least 0, got {tolerance!r}")
+        if not isinstance(cool, int) or isinstance(cool, bool) or cool < 0:
+            faults.append(f"cool: expected an integer >= 0, got {cool!r}")
         if faults:
             raise ConfigError(faults)
+        self._cool, self._cool_at = cool, cool_at
         self._model, self._batch, self._validate = model, batch, validate
         self._validate_machine = validate_machine or validate
         self._every, self._bound, self._largest = every, decided, largest
@@ -182,6 +195,17 @@ class Harden:
 
     def _over(self) -> str | None:
         at = self._at
+        if not at.cooled:
+            return self._end()
+        if at.cooled <= self._cool:
+            return None
+        return (
+            f"hardening: {self._cool} looks with a falling rate at sharpness {at.sharpness:.3g}; the "
+            f"least decided decision has certainty {at.decided:.4f}"
+        )
+
+    def _end(self) -> str | None:
+        at = self._at
         least = f"the least decided decision has certainty {at.decided:.4f}"
         if not self._holds():
             if at.steps_back <= _MOST_STEPS_BACK:
@@ -217,7 +241,12 @@ class Harden:
             if at.waited <= _PATIENCE:
                 return
             self._step_back()
-        if self._over() is None:
+        is_late = self._cool_at is not None and batch >= self._cool_at
+        is_over = self._holds() and self._end() is not None
+        if at.cooled or (self._cool and (is_late or is_over)):
+            at.cooled += 1
+            self._scale_rate(_COOLING)
+        elif self._end() is None:
             at.pending = at.factor
             sharpen(self._model, at.factor)
 
@@ -240,8 +269,11 @@ class Harden:
         self._sound.restore()
         at.sharpness, at.factor = at.sound_sharpness, math.sqrt(at.factor)
         at.steps_back, at.waited = at.steps_back + 1, 0
+        self._scale_rate(0.5)
+
+    def _scale_rate(self, factor: float) -> None:
         if self._optimizer is not None and self._schedule is not None:
-            scale_rate(self._optimizer, self._schedule, 0.5)
+            scale_rate(self._optimizer, self._schedule, factor)
 
     def _least(self) -> float:
         return least_decided(
@@ -263,6 +295,7 @@ class Harden:
         Raises:
             CheckpointError: something is missing.
         """
-        self._at = _Numbers(*self._best.load(tensors))
+        # Checkpoints of before there was a cooling have none.
+        self._at = _Numbers(*self._best.load({"cooled": torch.zeros(()), **tensors}))
         own = {name: tensor for name, tensor in tensors.items() if name.startswith("sound/")}
         self._sound.load({name.removeprefix("sound/"): tensor for name, tensor in own.items()})

@@ -194,6 +194,7 @@ def rounding_faults(config: RunConfig, scoring: Scoring) -> list[str]:
         rate = rounding.learning_rate
         check_number(found, "rounding.learning_rate", rate, 0, 1e3, above=True)
     check_number(found, "rounding.settle", rounding.settle, 0)
+    check_number(found, "rounding.cool", rounding.cool, 0)
     check_number(found, "rounding.far", rounding.far, 0, 1000)
     check_number(found, "rounding.tolerance", rounding.tolerance, 0, 1)
     if rounding.validation_count is not None:

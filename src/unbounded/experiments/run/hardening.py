@@ -92,6 +92,8 @@ def harden_model(
         decided=rounding.decided,
         settle=rounding.settle,
         tolerance=rounding.tolerance,
+        cool=rounding.cool,
+        cool_at=rounding.batches - rounding.every * rounding.cool,
         optimizer=trained[1],
         schedule=trained[2],
         device=accelerator.device,
