@@ -73,8 +73,8 @@ class Harden:
     It is over when the least decided decision on `batch` has at least the certainty `decided`; when
     what decides has been multiplied by `largest` (what is undecided even then, the model hardly
     uses); after `settle` looks in a row at which the machine did as well as the model; or after six
-    steps back: the task is not done with these decisions made harder. With `cool` it then goes on for
-    so many looks, at which nothing is sharpened and the learning rate falls by a fifth each: a
+    steps back: the task is not done with these decisions made harder. With `cool` it then goes on
+    for so many looks, at which nothing is sharpened and the learning rate falls by a fifth each: a
     machine that is wrong on one pair of symbols in ten thousand is so for the rate's noise.
 
     `restore` puts the best weights back: those of the machine if it holds too, else the last that
@@ -200,8 +200,8 @@ class Harden:
         if at.cooled <= self._cool:
             return None
         return (
-            f"hardening: {self._cool} looks with a falling rate at sharpness {at.sharpness:.3g}; the "
-            f"least decided decision has certainty {at.decided:.4f}"
+            f"hardening: {self._cool} looks with a falling rate at sharpness {at.sharpness:.3g}; "
+            f"the least decided decision has certainty {at.decided:.4f}"
         )
 
     def _end(self) -> str | None:
