@@ -313,6 +313,23 @@ def test_ten_thousand_steps_in_float32(group, weighting, steps):
         assert_close(state.keys.norm(dim=-1), torch.ones(1, 100), "keys")
 
 
+@pytest.mark.parametrize("capacity", [100, None])
+@every_kind
+def test_ten_thousand_steps_of_the_kernel(group, weighting, capacity):
+    memory = ub.LieAccessMemory(
+        3, group, weighting, capacity=capacity, drop=60 if capacity else None
+    )
+    orders = told(memory, 1, 10_000, 0, torch.float32)
+    readings, state = memory.unroll(orders, None, "auto")
+    assert readings.isfinite().all()
+    assert (readings.abs() <= 1.001).all()
+    assert all(field.isfinite().all() for field in state)
+    assert state.strengths.shape == (1, capacity or 10_000)
+    if group == "sphere":
+        keys = state.keys.norm(dim=-1)
+        assert_close(keys, torch.ones_like(keys), "keys")
+
+
 @pytest.mark.parametrize("backend", ["reference", "auto"])
 def test_keys_that_grow_without_bound_are_an_error(backend):
     memory = ub.LieAccessMemory(3, "scaling_rotation", step="free")
