@@ -484,6 +484,15 @@ def test_trackers_that_are_not_there_are_said(
     assert "--log_with NAME" in failing(capsys, *tiny_arguments(tmp_path), "--tensorboard")
 
 
+def test_another_schedule_has_not_the_tail_of_the_presets(capsys: Capture) -> None:
+    assert main(["train", "gender", "--training.schedule", "constant", "--print_config"]) == 0
+    assert "  tail_batches: 500\n" in capsys.readouterr().out
+    assert main(["train", "gender", "--training.schedule", "tail", "--print_config"]) == 0
+    assert "  tail_batches: 2000\n" in capsys.readouterr().out
+    said = failing(capsys, "train", "gender", "--training.schedule", "constat", "--runs", ".")
+    assert "unknown schedule 'constat'. Did you mean 'constant'?" in said
+
+
 def test_an_option_of_the_task_is_never_lost(capsys: Capture) -> None:
     """`--task.X` stands beside the positional TASK, which took it for its own and said nothing."""
     for words in (["--task.symbols", "9"], ["--task.symbols=9"], ["--task_options.symbols", "9"]):

@@ -82,7 +82,9 @@ def begin(arguments: Sequence[str], flags: Sequence[str]) -> Beginning:
     if isinstance(model, dict):
         own = {name: _part(name, model.pop(name)) for name in _PARTS if name in model}
     base = preset_of(task or "copy", protocol) if task or protocol else preset_of("")
-    defaults = merged(base, {"model": own}, {"model": named})
+    schedule = _value_of(rest, "--training.schedule")
+    training = {} if schedule is None else {"schedule": schedule}
+    defaults = merged(base, {"model": own}, {"model": named, "training": training})
     words = [task] if task and from_file else []
     flat = [word for word in _flat("", {**data, "task": None}) if word]
     paths = [*named.values(), *([] if from_file else [task])]

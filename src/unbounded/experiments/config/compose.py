@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.presets import preset_path, protocol_path
-from unbounded.experiments.config.schema import RoundingConfig, RunConfig, to_dict
+from unbounded.experiments.config.schema import RoundingConfig, RunConfig, TrainingConfig, to_dict
 
 #: The parts of a config that a preset, a tier or a model of a paper may set.
 PARTS: Final = ("task_options", "model", "training", "rounding", "evaluation")
@@ -44,7 +44,8 @@ def merged(base: Mapping[str, Any], *changes: Mapping[str, Any]) -> dict[str, An
     memory not the hardening that was meant for it. Embeddings that
     are asked for take the place of bits. Without a
     memory there is no readout, and an Elman controller is recurrent. A memory that grows does not
-    go on from one length to the next in scoring, if nobody asked for that.
+    go on from one length to the next in scoring, if nobody asked for that. Another schedule than
+    before has not the old one's tail.
     """
     result = copy.deepcopy(dict(base))
     for change in changes:
@@ -53,7 +54,11 @@ def merged(base: Mapping[str, Any], *changes: Mapping[str, Any]) -> dict[str, An
             if part == "model":
                 _change_model(result, own)
             else:
-                result[part] = {**result.get(part, {}), **own}
+                before = result.get(part, {})
+                result[part] = {**before, **own}
+                if part == "training" and own.get("schedule") not in (None, before["schedule"]):
+                    tail = own.get("tail_batches", TrainingConfig().tail_batches)
+                    result[part]["tail_batches"] = tail
     return result
 
 
