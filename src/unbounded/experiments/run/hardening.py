@@ -14,7 +14,7 @@ from unbounded.experiments.run.build import make_place
 from unbounded.experiments.run.phase import Surroundings, run_phase
 from unbounded.experiments.run.plan import Plan
 from unbounded.memories import SuperpositionMemory
-from unbounded.models.decisions import certainties
+from unbounded.models.decisions import certainties, least_decided
 from unbounded.models.discrete import deciding_layers, discretized
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import LengthRange
@@ -122,9 +122,11 @@ def harden_model(
     )
     rule.restore()
     around.progress.say(f"hardened after batch {state.batch}: {state.finished}")
-    machine, removed = discretized(model) if rule.is_decided else model, []
+    # Where all is whole already, model and machine are one, however far they are right.
+    is_whole = least_decided(model, batch, device=accelerator.device) >= rounding.decided
+    decided, harm = rule.is_decided or is_whole, False
+    machine, removed = discretized(model) if decided else model, []
     machine.eval()
-    decided, harm = rule.is_decided, False
     if _is_worse(doubts(machine), before, rounding.tolerance if decided else None):
         as_trained.restore()
         machine, decided, harm = model.eval(), False, True
