@@ -1,4 +1,4 @@
-"""Runs whose learning rate falls at their end."""
+"""Runs whose learning rate falls at their end, or whose words grow as they learn."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from unbounded.errors import ConfigError
 from unbounded.experiments.config.check import checked
 from unbounded.experiments.run.run import train_run
 from unbounded.training import Interrupted
+from unbounded.training.loop import Phase
 from unbounded.training.metrics_log import MetricsLog, read_metrics
+from unbounded.training.state import LoopState
 
 TAIL = {"schedule": "tail", "tail_batches": 15, "checkpoint_every": 10}
 
@@ -88,6 +90,31 @@ def test_interrupted_around_the_tail_it_ends_the_same(
     assert_same_run(whole, parted)
 
 
+@pytest.mark.parametrize("batch", [10, 11, 30])
+def test_interrupted_while_its_words_double_it_ends_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int
+) -> None:
+    doubling: dict[str, Any] = {"lengths": "1:7", "validation_lengths": "8:9"}
+    doubling |= {"curriculum": "doubling", "curriculum_below": 100.0, "curriculum_first": 2}
+    config = tiny(**doubling, report_every=10)
+    whole = train_run(config, root=tmp_path / "whole", quiet=True).folder
+    records = read_metrics(whole / "metrics.jsonl")
+    assert [each["longest"] for each in records if each["kind"] == "train"] == [2, 4, 7, 7]
+    step = Phase._step
+
+    def interrupting(loop: Phase, state: LoopState) -> int:
+        if state.batch == batch:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return step(loop, state)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Phase, "_step", interrupting)
+        with pytest.raises(Interrupted):
+            train_run(config, root=tmp_path / "cut", quiet=True)
+    parted = train_run(config, root=tmp_path / "cut", quiet=True, resume=True).folder
+    assert_same_run(whole, parted)
+
+
 def test_what_does_not_go_together() -> None:
     with pytest.raises(ConfigError, match=r"patience: expected a multiple of .* \(10\), got 7"):
         checked(tiny(schedule="tail", patience=7))
@@ -95,3 +122,9 @@ def test_what_does_not_go_together() -> None:
         checked(tiny(tail_batches=3))
     with pytest.raises(ConfigError, match="two rules would lower the learning rate"):
         checked(tiny(schedule="tail", tail_batches=3, plateau_every=5))
+    with pytest.raises(ConfigError, match=r"training.deal: a doubling curriculum changes"):
+        checked(tiny(curriculum="doubling", deal=5))
+    with pytest.raises(ConfigError, match=r"curriculum_below: .* with curriculum growing"):
+        checked(tiny(curriculum="growing", curriculum_below=0.1))
+    with pytest.raises(ConfigError, match=r"curriculum_below: expected a number above 0, got 0"):
+        checked(tiny(curriculum="doubling", curriculum_below=0.0))

@@ -19,6 +19,7 @@ from unbounded.evaluation import score_lengths, stream_loss
 from unbounded.models import SequenceModel, draw_sums
 from unbounded.tasks import LengthRange, StreamTask, make_task, pieces
 from unbounded.training import (
+    Doubling,
     Growing,
     HalveOnPlateau,
     OneLength,
@@ -141,6 +142,20 @@ def test_the_curriculum_adds_a_length_at_a_time() -> None:
         Growing(LengthRange(2, 5), first=6)
     with pytest.raises(ConfigError, match="every: expected an integer >= 1, got 0"):
         Growing(LengthRange(2, 4), every=0)
+
+
+def test_the_longest_length_doubles_where_the_loss_is_low():
+    doubling = Doubling(LengthRange(1, 20), below=1e-4, first=5)
+    assert str(doubling.range_of(None)) == "1:5"
+    assert doubling.longer(None, 2e-4) == 5
+    assert doubling.longer(None, 0.9e-4) == doubling.longer(5, 0.9e-4) == 10
+    assert doubling.longer(10, 0.0) == doubling.longer(20, 0.0) == 20
+    assert str(doubling.range_of(20)) == "1:20"
+    assert str(Doubling(LengthRange(2, 20), below=1.0).range_of(None)) == "2:2"
+    with pytest.raises(ConfigError, match="first: expected a length of 2:5, got 6"):
+        Doubling(LengthRange(2, 5), below=1.0, first=6)
+    with pytest.raises(ConfigError, match="below: expected a number above 0, got 0"):
+        Doubling(LengthRange(2, 5), below=0.0)
 
 
 def test_the_loop_asks_the_curriculum(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 The loop and the checkpoints need accelerate and are imported from their own modules.
 """
 
-from unbounded.training.curricula import Growing, OneLength
+from unbounded.training.curricula import Doubling, Growing, OneLength
 from unbounded.training.hardening import Harden
 from unbounded.training.objective import (
     OBJECTIVES,
@@ -31,6 +31,7 @@ __all__ = [
     "OBJECTIVES",
     "OPTIMIZERS",
     "SCHEDULES",
+    "Doubling",
     "Growing",
     "HalveOnPlateau",
     "Harden",

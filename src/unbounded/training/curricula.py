@@ -1,4 +1,4 @@
-"""Curricula: the range of lengths of each batch, as a function of its number alone."""
+"""Curricula: the range of lengths of each batch, by its number or by what was learned so far."""
 
 from __future__ import annotations
 
@@ -50,6 +50,46 @@ class Growing:
         first = self.lengths.minimum if self.first is None else self.first
         longest = min(self.lengths.maximum, first + batch // self.every)
         return LengthRange(self.lengths.minimum, longest)
+
+
+@dataclass(frozen=True)
+class Doubling:
+    """Begin with short lengths, and double the longest whenever the loss is low enough.
+
+    What the loss was is no function of a batch's number: the longest length is part of where a
+    run stands (`LoopState.longest`).
+
+    Args:
+        lengths: the range that it grows into.
+        below: nats a token, as the mean since the last report, at which the longest is doubled.
+        first: longest length of the first batches; None for the range's shortest.
+
+    Raises:
+        ConfigError: `below` is no number above 0, or `first` is not in the range.
+    Source: the authors' program of Deleu & Dureau 2016, with 1e-4, 5 and reports of 500 batches.
+    """
+
+    lengths: LengthRange
+    below: float
+    first: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.below < float("inf"):
+            raise ConfigError([f"curriculum: below: expected a number above 0, got {self.below!r}"])
+        if self.first is not None and self.first not in self.lengths:
+            raise ConfigError(
+                [f"curriculum: first: expected a length of {self.lengths}, got {self.first!r}"]
+            )
+
+    def range_of(self, longest: int | None) -> LengthRange:
+        """The range whose longest length is `longest`; None is where it begins."""
+        begin = self.lengths.minimum if self.first is None else self.first
+        return LengthRange(self.lengths.minimum, begin if longest is None else longest)
+
+    def longer(self, longest: int | None, nats: float) -> int:
+        """The longest length after a report of so many nats a token."""
+        now = self.range_of(longest).maximum
+        return min(2 * now, self.lengths.maximum) if nats < self.below else now
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from unbounded.training import finite
 from unbounded.training.carry import Carry
 from unbounded.training.checkpoint import Checkpoints
 from unbounded.training.clock import Clock
+from unbounded.training.curricula import Doubling
 from unbounded.training.dealing import Dealer
 from unbounded.training.metrics_log import MetricsLog
 from unbounded.training.objective import perplexity
@@ -121,7 +122,7 @@ class Phase:
     def _step(self, state: LoopState) -> int:
         """Train one batch, or what is left of it; the signal that asked to stop, or 0."""
         size = self._options.batch_size
-        whole = self._dealer.batch(state.batch, self._lengths_of(state.batch))
+        whole = self._dealer.batch(state.batch, self._lengths_of(state))
         stop = 0
         for result in self._trainer.train(whole, state.batch):
             state.window_nats += result.nats
@@ -144,10 +145,12 @@ class Phase:
         state.actions_due = True
         return stop
 
-    def _lengths_of(self, batch: int) -> LengthRange | None:
+    def _lengths_of(self, state: LoopState) -> LengthRange | None:
         """The range of a batch: of those that are dealt together, that of the first."""
-        options = self._options
-        return options.lengths_of(batch - batch % options.deal) if self._task.has_lengths else None
+        if not self._task.has_lengths:
+            return None
+        first = state.batch - state.batch % self._options.deal
+        return self._options.lengths_of(first, state.longest)
 
     def _act(self, state: LoopState) -> None:
         """Do what is due after `state.batch` batches."""
@@ -201,6 +204,10 @@ class Phase:
         loss = state.window_nats / max(state.window_tokens, 1)
         state.perplexity = perplexity(loss)
         state.window_nats, state.window_tokens = 0.0, 0
+        grows, curriculum = {}, self._options.lengths
+        if isinstance(curriculum, Doubling):
+            grows = {"longest": curriculum.range_of(state.longest).maximum}
+            state.longest = curriculum.longer(state.longest, loss)
         self._recorder(state)(
             {
                 "kind": "train",
@@ -211,6 +218,7 @@ class Phase:
                 "learning_rate": float(self._schedule.get_last_lr()[0]),
                 f"{'symbols' if self._in_pieces else 'sequences'}_per_s": self._clock.speed(),
                 "elapsed_s": state.elapsed_s,
+                **grows,
             }
         )
 

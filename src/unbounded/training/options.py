@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from unbounded.tasks import LengthRange
-from unbounded.training.curricula import Curriculum
+from unbounded.training.curricula import Curriculum, Doubling
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class PhaseOptions:
 
     Fields:
         seed: of the training examples.
-        lengths: range of the training sequences, or the range of each batch by its number.
+        lengths: range of the training sequences, or what gives the range of each batch.
         batch_size: sequences a batch over all processes.
         deal: batches whose examples are sorted by length and dealt again; 1 for none.
         batches: budget.
@@ -40,7 +40,7 @@ class PhaseOptions:
     """
 
     seed: int
-    lengths: LengthRange | Curriculum
+    lengths: LengthRange | Curriculum | Doubling
     batch_size: int
     batches: int
     symbols: int | None = None
@@ -60,9 +60,17 @@ class PhaseOptions:
     keep_checkpoints: int = 2
     checkpoint_minutes: float = 5.0
 
-    def lengths_of(self, batch: int) -> LengthRange:
-        """The range of lengths of a batch by its number."""
-        return self.lengths if isinstance(self.lengths, LengthRange) else self.lengths(batch)
+    def lengths_of(self, batch: int, longest: int | None = None) -> LengthRange:
+        """The range of lengths of a batch by its number.
+
+        Args:
+            longest: how far a doubling has come.
+        """
+        if isinstance(self.lengths, LengthRange):
+            return self.lengths
+        if isinstance(self.lengths, Doubling):
+            return self.lengths.range_of(longest)
+        return self.lengths(batch)
 
     def over(self, batch: int, symbols: int, seconds: float) -> str | None:
         """Why the budget is used up, or None."""

@@ -7,8 +7,8 @@ from typing import Any
 
 from unbounded.errors import CheckpointError
 
-#: Fields that checkpoints of version 0.1 did not have.
-_LATER = {"symbols", "best_perplexity", "best_batch"}
+#: Fields that older checkpoints did not have.
+_LATER = {"symbols", "best_perplexity", "best_batch", "longest"}
 
 
 @dataclass
@@ -25,6 +25,7 @@ class LoopState:
         drawn: validation examples used up so far; each look takes fresh ones.
         solved_in_a_row, converged_in_a_row: counts of the stop rules.
         best_perplexity, best_batch: the lowest training perplexity reported, and when.
+        longest: the longest length that a doubling curriculum has come to, None before the first.
         elapsed_s: wall-clock seconds of training over all sessions.
         metrics_lines: lines of metrics.jsonl that belong to this state.
         finished: why the run is over, None while it is not.
@@ -42,6 +43,7 @@ class LoopState:
     converged_in_a_row: int = 0
     best_perplexity: float | None = None
     best_batch: int = 0
+    longest: int | None = None
     elapsed_s: float = 0.0
     metrics_lines: int = 0
     finished: str | None = None

@@ -225,7 +225,7 @@ def _range_faults(config: RunConfig, task: Task) -> list[str]:
                     f"training.curriculum: one_length needs examples of every length of {trained}, "
                     f"and task {task.name!r} has none of {length}",
                 ]
-    grows = training.curriculum == "growing" and first_longest is not None
+    grows = training.curriculum in ("growing", "doubling") and first_longest is not None
     if grows and first_longest not in trained:
         found.append(
             f"training.curriculum_first: expected a length of {trained}, got {first_longest}"

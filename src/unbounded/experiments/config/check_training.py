@@ -30,7 +30,7 @@ from unbounded.training.plateau import MEASURES
 
 STOPS = ("solved", "converged", "budget")
 PRECISIONS = ("no", "bf16", "fp16")
-CURRICULA = ("none", "growing", "one_length")
+CURRICULA = ("none", "growing", "doubling", "one_length")
 _WHOLE = (
     "batches",
     "validate_every",
@@ -110,9 +110,18 @@ def training_faults(training: TrainingConfig) -> list[str]:
         text = getattr(training, name)
         if text is not None:
             check_builds(found, f"training.{name}", partial(LengthRange.parse, text))
-    if training.curriculum != "growing":
-        idle = ("curriculum_every", "curriculum_first")
-        check_idle(found, "training", training, idle, f"with curriculum {training.curriculum}")
+    of = {
+        "curriculum_every": ("growing",),
+        "curriculum_below": ("doubling",),
+        "curriculum_first": ("growing", "doubling"),
+    }
+    idle = tuple(name for name, curricula in of.items() if training.curriculum not in curricula)
+    check_idle(found, "training", training, idle, f"with curriculum {training.curriculum}")
+    check_number(found, "training.curriculum_below", training.curriculum_below, 0, above=True)
+    if training.curriculum == "doubling" and training.deal != 1:
+        found.append(
+            "training.deal: a doubling curriculum changes lengths at any batch; leave it at 1"
+        )
     return found + _plateau_faults(training)
 
 

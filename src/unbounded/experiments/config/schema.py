@@ -99,9 +99,10 @@ class TrainingConfig:
         update: piece for a gradient step after each piece, or symbol for one after each symbol,
             as in the authors' program of the Stack RNN.
         average: whether the loss of a step is the mean over what counts in it, or the sum.
-        curriculum: none, growing to begin with the shortest length, or one_length for one that all
-            sequences of a batch have.
-        curriculum_every: batches after which the next length is added.
+        curriculum: none, growing to begin with the shortest length, doubling to double the longest
+            where the loss is low, or one_length for one that all sequences of a batch have.
+        curriculum_every: batches after which a growing one adds the next length.
+        curriculum_below: nats a token since the last report at which a doubling one doubles.
         curriculum_first: longest length of the first batches, null for the shortest there is.
         plateau_every: batches between looks at the validation loss, 0 for none; where it is no
             better, the learning rate falls and the best weights come back.
@@ -150,6 +151,7 @@ class TrainingConfig:
     average: bool = True
     curriculum: str = "none"
     curriculum_every: int = 1
+    curriculum_below: float = 1e-4
     curriculum_first: int | None = None
     plateau_every: int = 0
     plateau_hold: int = 0

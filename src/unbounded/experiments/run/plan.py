@@ -10,7 +10,7 @@ from unbounded.experiments.config.schema import ModelConfig, RunConfig
 from unbounded.models.memory_model import MemoryModel
 from unbounded.models.model_parts import can_read_only
 from unbounded.tasks import LengthRange, Task
-from unbounded.training.curricula import Curriculum, Growing, OneLength
+from unbounded.training.curricula import Curriculum, Doubling, Growing, OneLength
 from unbounded.training.options import PhaseOptions
 
 
@@ -66,10 +66,13 @@ class Plan:
     def phase_options(self) -> PhaseOptions:
         """The options of the phase that trains."""
         training = self.config.training
-        lengths: LengthRange | Curriculum = self.train_lengths
+        lengths: LengthRange | Curriculum | Doubling = self.train_lengths
         if training.curriculum == "growing":
             every, first = training.curriculum_every, training.curriculum_first
             lengths = Growing(self.train_lengths, every, first)
+        if training.curriculum == "doubling":
+            below, first = training.curriculum_below, training.curriculum_first
+            lengths = Doubling(self.train_lengths, below, first)
         if training.curriculum == "one_length":
             lengths = OneLength(self.train_lengths, self.config.seed)
         return PhaseOptions(
