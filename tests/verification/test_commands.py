@@ -188,6 +188,13 @@ def test_an_alphabet_that_the_task_does_not_have(tmp_path, capsys):
     assert "over the symbols s0 s1 s2" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("verb", ["verify", "extract"])
+def test_an_alphabet_where_there_are_no_sources(tmp_path, capsys, verb):
+    run = str(golden_run(tmp_path, "anbn"))
+    said = failing(capsys, verb, run, "--alphabet", "3")
+    assert "alphabet: 3 has no effect on task 'anbn', whose words all count; leave it at 2" in said
+
+
 def test_a_verification_names_its_weights_and_is_not_taken_for_one_of_others(tmp_path, capsys):
     run = golden_run(tmp_path, "anbn")
     assert main(["verify", str(run), "--most", "30", "--times", "0"]) == 0

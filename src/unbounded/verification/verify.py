@@ -63,9 +63,17 @@ def check_alphabet(task: Task, symbols: int) -> None:
     """Check that the sources of a task have so many symbols.
 
     Raises:
-        ConfigError: they have fewer.
+        ConfigError: they have fewer, or there are no sources and it is not the usual number.
     """
     if not isinstance(task, TransductionTask):
+        usual = VerifyOptions().alphabet
+        if symbols != usual:
+            raise ConfigError(
+                [
+                    f"alphabet: {symbols} has no effect on task {task.name!r}, whose words all "
+                    f"count; leave it at {usual}"
+                ]
+            )
         return
     there = task.pairs.most_symbols
     if symbols > there:
