@@ -46,7 +46,10 @@ BEGIN, END = "<!-- {paper}: python docs/make_images.py -->", "<!-- end of {paper
 MASTERED = ("rnn", "lstm", "list-rnn", "stack-rnn", "stack-rnn-rounded")
 FARTHEST = "1000:1000"
 #: Tasks, the memories of their presets, and columns of the table of words far longer.
-MEMORIES_OF = {"copy": "Queue-LSTM", "reversal": "Stack-LSTM"}
+MEMORIES_OF = {
+    **dict.fromkeys(("copy", "svo_sov", "gender", "bigram_flip"), "Queue-LSTM"),
+    "reversal": "Stack-LSTM",
+}
 FAR = ("8:64", "65:128", "129:256", "640:640", "6400:6400")
 #: Runs of a cell of it that need no word.
 RESTARTS = 5
@@ -184,7 +187,10 @@ def far_table(table: dict[str, Any]) -> str:
         title = "the same, hardened" if hardened else f"{paper.tasks[task]}, {memory}"
         line = [title, str(len(runs))]
         for lengths in FAR:
-            values = sorted(_coarse(run, lengths) for run in runs)
+            values = sorted(each for run in runs if (each := _coarse(run, lengths)) is not None)
+            if not values:
+                line.append("–")
+                continue
             middle, least = median(values), values[0]
             spread = "" if f"{least:.2f}" == f"{middle:.2f}" else f" (least {least:.2f})"
             line.append(f"{middle:.2f}{spread}")
@@ -192,11 +198,12 @@ def far_table(table: dict[str, Any]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _coarse(run: dict[str, Any], lengths: str) -> float:
-    """Words of these lengths that a run has right, as a share."""
+def _coarse(run: dict[str, Any], lengths: str) -> float | None:
+    """Words of these lengths that a run has right, as a share; None where it was not scored there."""
     near = {"8:64": "train_coarse", "65:128": "test_coarse"}
-    value = run[near[lengths]] if lengths in near else run["longer"][lengths][0]
-    return float(value)
+    if lengths in near:
+        return float(run[near[lengths]])
+    return float(run["longer"][lengths][0]) if lengths in run["longer"] else None
 
 
 def _percent(known: dict[str, float] | None, measured: dict[str, Any] | None) -> str:
