@@ -102,7 +102,8 @@ def test_the_course_of_training(
     config = tiny(batches=4, accuracy_every=0, checkpoint_every=1, keep_checkpoints=4)
     run = train_run(config, root=tmp_path, quiet=True).folder
     assert main(["explore", str(run), "--course", "--no-open"]) == 0
-    runs = data_of((run / "explore.html").read_text(encoding="utf-8"))["runs"]
+    assert not (run / "explore.html").exists()
+    runs = data_of((run / "explore-course.html").read_text(encoding="utf-8"))["runs"]
     assert [run["title"] for run in runs] == [
         f"queue-lstm after {batches} batches" for batches in (1, 2, 3, 4)
     ]

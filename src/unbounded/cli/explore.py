@@ -29,6 +29,7 @@ the weights and everything else that it needs: it makes no request, and can be s
 """
 #: The page of a run, in its folder; and that of the built-in machines, in the current folder.
 PAGE: Final = "explore.html"
+COURSE_PAGE: Final = "explore-course.html"
 BUILT_IN_PAGE: Final = "unbounded-explore.html"
 
 
@@ -108,7 +109,7 @@ def _of_folders(given: Namespace) -> tuple[list[dict[str, Any]], Path]:
     folders = [find_run(name) for name in given.runs]
     if given.course:
         moments = [run for folder in folders for run in course_of_folder(folder, **options)]
-        return moments, folders[0] / PAGE
+        return moments, folders[0] / COURSE_PAGE
     runs = [run_of_folder(folder, rounded=given.rounded, **options) for folder in folders]
     return runs, folders[0] / PAGE
 
