@@ -199,7 +199,7 @@ def far_table(table: dict[str, Any]) -> str:
 
 
 def _coarse(run: dict[str, Any], lengths: str) -> float | None:
-    """Words of these lengths that a run has right, as a share; None where it was not scored there."""
+    """Words of these lengths that a run has right, as a share; None without a score there."""
     near = {"8:64": "train_coarse", "65:128": "test_coarse"}
     if lengths in near:
         return float(run[near[lengths]])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
@@ -12,6 +10,8 @@ from unbounded.errors import ConfigError, DeviceError, DTypeError, ShapeError
 
 FROM_LIST = "torch.tensor makes one of a list."
 FLOATING = (torch.float32, torch.float64)
+#: The greatest number of float32.
+_GREATEST = 3.4e38
 
 
 def check_tensor(name: str, value: object, instead: str = "") -> None:
@@ -83,9 +83,9 @@ def check_size(name: str, value: int | torch.SymInt, least: int = 0) -> None:
 
 
 def check_number(name: str, value: float) -> None:
-    """Raise ConfigError unless `value` is a finite number."""
+    """Raise ConfigError unless `value` is a number that is finite in float32."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value):
+    if not is_number or not abs(value) <= _GREATEST:
         raise ConfigError([f"{name}: expected a finite number, got {value!r}"])
 
 

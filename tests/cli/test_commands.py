@@ -493,6 +493,34 @@ def test_another_schedule_has_not_the_tail_of_the_presets(capsys: Capture) -> No
     assert "unknown schedule 'constat'. Did you mean 'constant'?" in said
 
 
+def test_so_it_is_with_a_config_file_and_with_a_curriculum(capsys: Capture, tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("task: gender\ntraining: {schedule: constant}\n")
+    assert main(["train", "--config", str(path), "--print_config"]) == 0
+    assert "  tail_batches: 500\n" in capsys.readouterr().out
+    path.write_text("task: gender\ntraining: {schedule: tail, tail_batches: 7}\n")
+    constant = ["--training.schedule", "constant"]
+    assert main(["train", "--config", str(path), *constant, "--print_config"]) == 0
+    assert "  tail_batches: 500\n" in capsys.readouterr().out
+    for task in ("copy", "binary_addition"):
+        doubling = ["--training.curriculum", "doubling", "--print_config"]
+        assert main(["train", task, *doubling]) == 0
+        text = capsys.readouterr().out
+        assert "  deal: 1\n" in text
+        assert "  curriculum_every: 1\n" in text
+
+
+def test_a_protocol_and_the_config_of_a_run_exclude_each_other(
+    capsys: Capture, tmp_path: Path
+) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("task: copy\nused: {threads: 1}\n")
+    said = failing(capsys, "train", "--config", str(path), "--protocol", "paper")
+    assert "is of a run and names every option; give --protocol or --config" in said
+    path.write_text("task: copy\nused: 5\n")
+    assert "unknown option '--used'" in failing(capsys, "train", "--config", str(path))
+
+
 def test_an_option_of_the_task_is_never_lost(capsys: Capture) -> None:
     """`--task.X` stands beside the positional TASK, which took it for its own and said nothing."""
     for words in (["--task.symbols", "9"], ["--task.symbols=9"], ["--task_options.symbols", "9"]):

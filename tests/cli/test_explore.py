@@ -181,7 +181,7 @@ def test_one_spelling_of_flags(capsys: Capture, folder: Path) -> None:
     [
         ({"decided": True}, ", hardened"),
         ({"decided": False}, ", hardened as far as it went"),
-        ({"decided": False, "harm": True}, ", as trained: hardening did harm"),
+        ({"decided": False, "harm": True}, ", as trained: hardening made it no better"),
     ],
 )
 def test_a_title_says_how_hard_a_model_is(

@@ -34,6 +34,8 @@ def changed(name: str, value: Any, config: RunConfig | None = None) -> RunConfig
 FAULTS = [
     ("task", "coppy", "unknown task 'coppy'. Did you mean 'copy'?"),
     ("task_options", {"symbls": 3}, "task 'copy' has no option 'symbls'."),
+    ("task_options", {"name": "copy"}, "task 'copy' has no option 'name'."),
+    ("model.memory.push_bias", 1e308, "model.memory.push_bias: expected a finite number"),
     ("task_options", {"symbols": 0}, "symbols"),
     ("task_options", {"train_lengths": "9:3"}, "9:3 is reversed"),
     ("seed", -1, "seed: expected a number at least 0"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import shutil
 import signal
@@ -199,7 +201,37 @@ def test_a_hardening_that_harms_leaves_what_was_trained(
     assert rounded["sharpness"] == 1
     kept, left = machine_of(folder), load_file(folder / "model" / "model.safetensors")
     assert all(torch.equal(kept[name], left[name]) for name in left)
-    assert hardened_text(rounded).endswith("worse on validation; the trained model stays:")
+    assert hardened_text(rounded).endswith("did not make it better; the trained model stays:")
+
+
+def test_of_what_is_right_on_nothing_no_machine_is_made(tmp_path: Path) -> None:
+    config = tiny(batches=1)
+    config.rounding = RoundingConfig(**CHANGES)
+    result = train_run(config, root=tmp_path, quiet=True)
+    rounded = result.report["rounded"]
+    assert (rounded["harm"], rounded["decided"], rounded["sharpness"]) == (True, False, 1)
+    left = load_file(result.folder / "model" / "model.safetensors")
+    assert all(torch.equal(each, left[name]) for name, each in machine_of(result.folder).items())
+
+
+def test_a_hardening_of_before_there_was_a_cooling_goes_on(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = copied(trained, tmp_path)
+
+    def interrupt(trainer: BatchTrainer, *arguments: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return step(trainer, *arguments)
+
+    step = BatchTrainer._step
+    with monkeypatch.context() as patch:
+        patch.setattr(BatchTrainer, "_step", interrupt)
+        with pytest.raises(Interrupted):
+            harden_run(folder, CHANGES, quiet=True)
+    begun = folder / "rounding" / "options.json"
+    old = json.loads(begun.read_text())
+    begun.write_text(json.dumps({name: old[name] for name in old if name != "cool"}))
+    assert harden_run(folder, CHANGES, quiet=True)["rounded"]["batches"] == 4
 
 
 @pytest.mark.parametrize(
@@ -211,6 +243,8 @@ def test_a_hardening_that_harms_leaves_what_was_trained(
         ([0.2, 1.01], None, True),
         ([0.2, 1.0], None, False),
         ([0.3, 0.8], None, False),
+        ([math.nan, 1.0], 0.03, True),
+        ([math.nan, 1.0], None, True),
     ],
 )
 def test_what_is_worse(after: list[float], tolerance: float | None, worse: bool) -> None:

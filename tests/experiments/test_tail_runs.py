@@ -12,6 +12,7 @@ import pytest
 from tests.experiments.tiny import assert_same_run, tiny
 from unbounded.errors import ConfigError
 from unbounded.experiments.config.check import checked
+from unbounded.experiments.config.schema import RoundingConfig
 from unbounded.experiments.run.run import train_run
 from unbounded.training import Interrupted
 from unbounded.training.loop import Phase
@@ -122,6 +123,10 @@ def test_what_does_not_go_together() -> None:
         checked(tiny(tail_batches=3))
     with pytest.raises(ConfigError, match="two rules would lower the learning rate"):
         checked(tiny(schedule="tail", tail_batches=3, plateau_every=5))
+    config = tiny()
+    config.rounding = RoundingConfig(batches=60, every=15, cool=4)
+    with pytest.raises(ConfigError, match="4 looks of 15 batches take all of 60, and nothing"):
+        checked(config)
     with pytest.raises(ConfigError, match=r"training.deal: a doubling curriculum changes"):
         checked(tiny(curriculum="doubling", deal=5))
     with pytest.raises(ConfigError, match=r"curriculum_below: .* with curriculum growing"):

@@ -163,11 +163,19 @@ def test_the_end_is_cooled_without_sharpening(tmp_path):
     state = run.train()
     # Two looks until it is settled, the second of which begins to cool, and three more.
     assert [look["sharpness"] for look in run.looks()] == [1, 1.5, 1.5, 1.5, 1.5]
-    assert optimizer.param_groups[0]["lr"] == pytest.approx(1e-9 * 0.8**4)
-    assert "3 looks with a falling rate at sharpness 1.5" in state.finished
+    assert optimizer.param_groups[0]["lr"] == pytest.approx(1e-9 * 0.8**3)
+    assert "the rate fell over 3 looks at sharpness 1.5" in state.finished
     # A checkpoint of before there was a cooling.
     rule.load({name: each for name, each in rule.tensors().items() if name != "cooled"})
     assert rule.sharpness == 1.5
+
+
+def test_it_is_cooled_before_the_budget_ends(tmp_path):
+    options = {"every": 1, "factor": 1.5, "cool": 2, "cool_at": 3}
+    rule = Harden(model := soft_counter(), VALIDATION, lambda _: 0.0, **options)
+    run = Rounding(tmp_path, model, rule, rate=1e-9)
+    run.train()
+    assert [look["sharpness"] for look in run.looks()] == [1, 1.5, 2.25, 2.25, 2.25]
 
 
 def test_bad_input():

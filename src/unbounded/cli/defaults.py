@@ -19,7 +19,7 @@ import yaml
 from unbounded.cli.faults import file_fault
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.experiments.config import plain_yaml
-from unbounded.experiments.config.compose import merged, part_data, preset_of
+from unbounded.experiments.config.compose import OPTIONS_OF, merged, part_data, preset_of
 from unbounded.experiments.config.presets import PRESETS, PROTOCOLS
 from unbounded.own_parts import is_path, module_of
 
@@ -60,7 +60,9 @@ def begin(arguments: Sequence[str], flags: Sequence[str]) -> Beginning:
     rest, file = _without_config(arguments)
     rest = _spelled_out(rest)
     data = {} if file is None else _of_file(file)
-    data.pop("used", None)  # what a run folder's config adds, of the machine that it ran on
+    of_run = isinstance(data.get("used"), dict)
+    if of_run:
+        del data["used"]  # what a run folder's config adds, of the machine that it ran on
     task = _positional(rest, flags)
     from_file = task is None
     if from_file:
@@ -75,6 +77,10 @@ def begin(arguments: Sequence[str], flags: Sequence[str]) -> Beginning:
     protocol = _value_of(rest, "--protocol") or data.pop("protocol", None)
     if protocol is not None and protocol not in PROTOCOLS:
         raise ChoiceError("protocol", protocol, PROTOCOLS)
+    if protocol is not None and of_run:
+        raise ConfigError(
+            [f"protocol: {file} is of a run and names every option; give --protocol or --config"]
+        )
     parts = {name: _value_of(rest, f"--model.{name}.name") for name in _PARTS}
     named = {name: value for name, value in parts.items() if value is not None}
     model = data.get("model")
@@ -82,15 +88,29 @@ def begin(arguments: Sequence[str], flags: Sequence[str]) -> Beginning:
     if isinstance(model, dict):
         own = {name: _part(name, model.pop(name)) for name in _PARTS if name in model}
     base = preset_of(task or "copy", protocol) if task or protocol else preset_of("")
-    schedule = _value_of(rest, "--training.schedule")
-    training = {} if schedule is None else {"schedule": schedule}
-    defaults = merged(base, {"model": own}, {"model": named, "training": training})
+    defaults = merged(base, {"model": own}, {"model": named}, *_choices(data, rest))
     words = [task] if task and from_file else []
     flat = [word for word in _flat("", {**data, "task": None}) if word]
     paths = [*named.values(), *([] if from_file else [task])]
     modules = [module_of(path) for path in paths if path and is_path(path)]
     modules += _values_of(rest, "--import")
     return Beginning(task, defaults, [*words, *flat, *rest], tuple(modules))
+
+
+def _choices(data: dict[str, Any], rest: Sequence[str]) -> list[dict[str, Any]]:
+    """The schedule and curriculum of a config file, then those of the command line.
+
+    What the file says of one that the command line replaces goes with it.
+    """
+    of_file = training if isinstance(training := data.get("training"), dict) else {}
+    found = {name: _value_of(rest, f"--training.{name}") for name in OPTIONS_OF}
+    own = {name: value for name, value in found.items() if value is not None}
+    for name, value in own.items():
+        if of_file.get(name, value) != value:
+            for option in OPTIONS_OF[name]:
+                of_file.pop(option, None)
+    chosen = {name: of_file[name] for name in OPTIONS_OF if isinstance(of_file.get(name), str)}
+    return [{"training": chosen}, {"training": own}]
 
 
 def _part(name: str, value: Any) -> dict[str, Any]:

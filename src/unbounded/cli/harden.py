@@ -23,7 +23,10 @@ RUN/model-rounded beside the trained RUN/model, and what came of it into the run
 Ctrl-C the same command goes on.
 """
 #: Options of `RoundingConfig` by the same name.
-_OPTIONS: Final = ("batches", "every", "factor", "decided", "tolerance", "learning_rate")
+_OPTIONS: Final = (
+    *("batches", "every", "factor", "decided", "settle", "cool", "tolerance", "far"),
+    "learning_rate",
+)
 
 
 def parser(arguments: Sequence[str]) -> Parser:
@@ -40,6 +43,15 @@ def parser(arguments: Sequence[str]) -> Parser:
         "--tolerance",
         type=float | None,
         help="How much worse on validation it may be before it goes back; 0.03.",
+    )
+    made.add_argument(
+        "--settle",
+        type=int | None,
+        help="Looks at which the machine must do as well; 0 for no end.",
+    )
+    made.add_argument("--cool", type=int | None, help="Looks at the end with a falling rate.")
+    made.add_argument(
+        "--far", type=int | None, help="Lengths of training at which a machine is validated too."
     )
     made.add_argument("--learning_rate", type=float | None, help="Of the fine-tuning.")
     made.add_argument(
@@ -96,7 +108,7 @@ def hardened_text(part: Mapping[str, Any]) -> str:
     if part.get("decided", True):
         return f"hardened, a discrete machine (sharpness {part['sharpness']:.3g}):"
     if part.get("harm"):
-        return f"{part['stopped']}\nhardening made it worse on validation; the trained model stays:"
+        return f"{part['stopped']}\nhardening did not make it better; the trained model stays:"
     few = ", ".join(
         f"{each['undecided']} of {each['decisions']} of {name} (least {each['least']:.3f})"
         for name, each in part["decisions"].items()

@@ -130,7 +130,7 @@ def _how_hard(folder: Path) -> str:
         report = {}
     part = report.get("rounded") or {}
     if part.get("harm"):
-        return ", as trained: hardening did harm"
+        return ", as trained: hardening made it no better"
     is_machine = part.get("decided", True)
     return ", hardened" if is_machine else ", hardened as far as it went"
 

@@ -38,6 +38,13 @@ class Backup:
                 if name in self._weights:
                     weight.copy_(self._weights[name])
 
+    def is_kept(self) -> bool:
+        """Whether the model has the weights of the backup."""
+        return all(
+            torch.equal(weight, self._weights[name])
+            for name, weight in self._model.named_parameters()
+        )
+
     def tensors(self, *numbers: float) -> dict[str, Tensor]:
         """What a checkpoint must hold: the numbers, as they were named, and the weights."""
         return {

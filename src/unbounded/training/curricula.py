@@ -74,7 +74,8 @@ class Doubling:
     first: int | None = None
 
     def __post_init__(self) -> None:
-        if not 0 < self.below < float("inf"):
+        is_number = isinstance(self.below, (int, float)) and not isinstance(self.below, bool)
+        if not is_number or not 0 < self.below < float("inf"):
             raise ConfigError([f"curriculum: below: expected a number above 0, got {self.below!r}"])
         if self.first is not None and self.first not in self.lengths:
             raise ConfigError(

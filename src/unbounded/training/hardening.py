@@ -95,7 +95,7 @@ class Harden:
         settle: looks in a row at which the machine must do as well; 0 goes on to the other ends.
         tolerance: how much worse than at its best a model may be, in what `validate` measures.
         cool: looks at the end, of a hardening that holds, at which the rate falls.
-        cool_at: the batch at which that begins at the latest; None waits for one of the ends.
+        cool_at: the batch from which that begins also without one of the other ends; None waits.
         optimizer, schedule: hold the learning rate; None leaves it as it is.
         piece_steps: steps of one call of the model on `batch`.
         device: where the model is.
@@ -200,7 +200,7 @@ class Harden:
         if at.cooled <= self._cool:
             return None
         return (
-            f"hardening: {self._cool} looks with a falling rate at sharpness {at.sharpness:.3g}; "
+            f"hardening: the rate fell over {self._cool} looks at sharpness {at.sharpness:.3g}; "
             f"the least decided decision has certainty {at.decided:.4f}"
         )
 
@@ -242,10 +242,11 @@ class Harden:
                 return
             self._step_back()
         is_late = self._cool_at is not None and batch >= self._cool_at
-        is_over = self._holds() and self._end() is not None
-        if at.cooled or (self._cool and (is_late or is_over)):
+        is_over = self._end() is not None
+        if at.cooled or (self._cool and self._holds() and (is_late or is_over)):
             at.cooled += 1
-            self._scale_rate(_COOLING)
+            if at.cooled <= self._cool:
+                self._scale_rate(_COOLING)
         elif self._end() is None:
             at.pending = at.factor
             sharpen(self._model, at.factor)

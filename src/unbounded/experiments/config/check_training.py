@@ -204,6 +204,11 @@ def rounding_faults(config: RunConfig, scoring: Scoring) -> list[str]:
         check_number(found, "rounding.learning_rate", rate, 0, 1e3, above=True)
     check_number(found, "rounding.settle", rounding.settle, 0)
     check_number(found, "rounding.cool", rounding.cool, 0)
+    if rounding.cool * rounding.every >= rounding.batches > 0:
+        found.append(
+            f"rounding.cool: {rounding.cool} looks of {rounding.every} batches take all of "
+            f"{rounding.batches}, and nothing would be sharpened; give fewer, or more batches"
+        )
     check_number(found, "rounding.far", rounding.far, 0, 1000)
     check_number(found, "rounding.tolerance", rounding.tolerance, 0, 1)
     if rounding.validation_count is not None:

@@ -14,6 +14,11 @@ from unbounded.experiments.config.schema import RoundingConfig, RunConfig, Train
 #: The parts of a config that a preset, a tier or a model of a paper may set.
 PARTS: Final = ("task_options", "model", "training", "rounding", "evaluation")
 
+#: Choices of the training, and the options that go with one of them.
+OPTIONS_OF: Final = {
+    "schedule": ("tail_batches",),
+    "curriculum": ("curriculum_every", "curriculum_below", "curriculum_first"),
+}
 NO_MEMORY: Final = "none"
 # Streams go on for thousands of symbols: cells in superposition get the authors' capacity there.
 _BOUNDED: Final[dict[str, dict[str, Any]]] = {
@@ -44,8 +49,8 @@ def merged(base: Mapping[str, Any], *changes: Mapping[str, Any]) -> dict[str, An
     memory not the hardening that was meant for it. Embeddings that
     are asked for take the place of bits. Without a
     memory there is no readout, and an Elman controller is recurrent. A memory that grows does not
-    go on from one length to the next in scoring, if nobody asked for that. Another schedule than
-    before has not the old one's tail.
+    go on from one length to the next in scoring, if nobody asked for that. Another schedule or
+    curriculum than before has none of the options of the old one.
     """
     result = copy.deepcopy(dict(base))
     for change in changes:
@@ -54,17 +59,30 @@ def merged(base: Mapping[str, Any], *changes: Mapping[str, Any]) -> dict[str, An
             if part == "model":
                 _change_model(result, own)
             else:
-                before = result.get(part, {})
-                result[part] = {**before, **own}
-                if part == "training" and own.get("schedule") not in (None, before["schedule"]):
-                    tail = own.get("tail_batches", TrainingConfig().tail_batches)
-                    result[part]["tail_batches"] = tail
+                result[part] = {**result.get(part, {}), **_without_others(result, part, own), **own}
     return result
 
 
 def part_data(value: Any) -> dict[str, Any]:
     """A memory or controller as a mapping; a name alone stands for itself."""
     return dict(value) if isinstance(value, Mapping) else {"name": value}
+
+
+def _without_others(
+    config: Mapping[str, Any], part: str, change: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Defaults for the options of a schedule or a curriculum that is another now."""
+    if part != "training":
+        return {}
+    plain, before = asdict(TrainingConfig()), config[part]
+    options = [
+        each
+        for choice, each in OPTIONS_OF.items()
+        if change.get(choice, before[choice]) != before[choice]
+    ]
+    found = {name: plain[name] for names in options for name in names}
+    # Lengths that change with what is learned cannot be dealt ahead.
+    return found | ({"deal": 1} if change.get("curriculum") == "doubling" else {})
 
 
 def _change_model(config: dict[str, Any], change: dict[str, Any]) -> None:

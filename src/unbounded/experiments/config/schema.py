@@ -176,7 +176,8 @@ class RoundingConfig:
             validation, and it is over; 0 goes on until all is decided.
         tolerance: how much worse on validation, as a share of sequences, a model may be on the way
             before it goes back and takes smaller steps.
-        cool: times `every` batches at the end, in which nothing is sharpened and the rate falls.
+        cool: times `every` batches at the end, or at the end of the budget, in which nothing is
+            sharpened and the rate falls.
         validation_count: sequences of that validation, null for as many as in training.
         far: at how many times the longest length of training the discrete machine is validated
             too, on a tenth as many sequences; 0 for not. Streams and text have no such lengths.

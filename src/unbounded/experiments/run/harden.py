@@ -97,10 +97,11 @@ def _begin(
     begun = where / _OPTIONS
     if begun.is_file() and not overwrite:
         try:
-            before: Any = json.loads(begun.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+            before: dict[str, Any] = dict(json.loads(begun.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError) as error:
             raise CheckpointError(f"{begun} is not what a hardening began with: {error}") from error
-        if before != options:
+        # Options that are newer than what was begun had their defaults.
+        if {**asdict(RoundingConfig()), **before} != options:
             raise RunExistsError(
                 f"{where} was begun with other options ({begun}); give these, or --overwrite to "
                 "begin anew"

@@ -124,13 +124,21 @@ def harden_model(
     around.progress.say(f"hardened after batch {state.batch}: {state.finished}")
     # Where all is whole already, model and machine are one, however far they are right.
     is_whole = least_decided(model, batch, device=accelerator.device) >= rounding.decided
-    decided, harm = rule.is_decided or is_whole, False
+    # Of a model that is right on nothing any machine is as good.
+    is_hopeless = min(before) >= 1
+    decided, harm = (rule.is_decided or is_whole) and not is_hopeless, False
     machine, removed = discretized(model) if decided else model, []
     machine.eval()
-    if _is_worse(doubts(machine), before, rounding.tolerance if decided else None):
+    if is_hopeless:
+        as_trained.restore()
+        harm = True
+        around.progress.say("the trained model is right on no validation sequence, and stays")
+    elif (not decided and as_trained.is_kept()) or _is_worse(
+        doubts(machine), before, rounding.tolerance if decided else None
+    ):
         as_trained.restore()
         machine, decided, harm = model.eval(), False, True
-        around.progress.say("hardening made it worse on validation; the trained model stays")
+        around.progress.say("hardening did not make it better; the trained model stays")
     elif not decided:
         around.progress.say(
             "its decisions cannot all be made wholly: the discrete machine does worse on "
@@ -170,8 +178,8 @@ def _is_worse(after: list[float], before: list[float], tolerance: float | None) 
     trained: in the mean.
     """
     if tolerance is None:
-        return sum(after) > sum(before)
-    return any(new > old + tolerance for new, old in zip(after, before, strict=True))
+        return not sum(after) <= sum(before)  # nor is NaN any better
+    return not all(new <= old + tolerance for new, old in zip(after, before, strict=True))
 
 
 def far_exams(planned: Plan, exam: Exam) -> list[Exam]:

@@ -191,8 +191,15 @@ def _measured(trial: Trial, name: str, report: dict[str, Any]) -> Measured:
         measures=measures(report, trial.phase),
         batches=sum(int(part["batches"]) for part in phases),
         minutes=sum(float(part["minutes"]) for part in phases),
-        stopped=str(phase["stopped"]),
+        stopped=str(phase["stopped"]) + _outcome(phase),
         curves=Curves.from_json(report["curves"]),
         trained_to=LengthRange.parse(longest).maximum if longest else None,
         per_n=per_n,
     )
+
+
+def _outcome(phase: Mapping[str, Any]) -> str:
+    """What came of a hardening that made no machine."""
+    if phase.get("harm"):
+        return "; no better than the trained model, which stays"
+    return "; no machine" if phase.get("decided") is False else ""
