@@ -99,7 +99,10 @@ def parser(arguments: Sequence[str]) -> Parser:
     made = Parser(prog="unbounded reproduce", description=_DESCRIPTION)
     made.add_argument("paper", type=str, help="Which paper; see `unbounded list`.")
     made.add_argument(
-        "--tier", type=str, default="laptop", help="How much of it: laptop, or paper for all of it."
+        "--tier",
+        type=str,
+        default="laptop",
+        help="How much of it: laptop, or paper for all of it; of grefenstette2015 also small.",
     )
     made.add_argument("--jobs", type=int, default=1, help="Runs at once, one thread each.")
     made.add_argument(
