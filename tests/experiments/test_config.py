@@ -165,7 +165,11 @@ STREAM_FAULTS = [
     ("training.piece_steps", 0, "training.piece_steps: expected a number at least 1"),
     ("training.curriculum", "grow", "unknown curriculum 'grow'. Did you mean 'growing'?"),
     ("training.curriculum_every", 0, "training.curriculum_every: expected"),
-    ("training.curriculum_first", 9, "training.curriculum_first: expected a length of 2:4, got 9"),
+    (
+        "training.curriculum_first",
+        0,
+        "training.curriculum_first: expected a number at least 1",
+    ),
     ("training.update", "letter", "training.update: unknown update 'letter'."),
     ("training.plateau_every", -1, "training.plateau_every: expected a number at least 0"),
     ("training.plateau_factor", 0.0, "training.plateau_factor: expected a number above 0"),

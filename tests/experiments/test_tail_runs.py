@@ -13,8 +13,10 @@ from tests.experiments.tiny import assert_same_run, tiny
 from unbounded.errors import ConfigError
 from unbounded.experiments.config.check import checked
 from unbounded.experiments.config.schema import RoundingConfig
+from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.run import train_run
-from unbounded.training import Interrupted
+from unbounded.tasks import LengthRange
+from unbounded.training import Growing, Interrupted
 from unbounded.training.loop import Phase
 from unbounded.training.metrics_log import MetricsLog, read_metrics
 from unbounded.training.state import LoopState
@@ -114,6 +116,13 @@ def test_interrupted_while_its_words_double_it_ends_the_same(
             train_run(config, root=tmp_path / "cut", quiet=True)
     parted = train_run(config, root=tmp_path / "cut", quiet=True, resume=True).folder
     assert_same_run(whole, parted)
+
+
+@pytest.mark.parametrize(("lengths", "first"), [("1:7", 7), ("20:30", 20), ("8:20", 16)])
+def test_a_presets_curriculum_stands_beside_lengths_of_ones_own(lengths: str, first: int) -> None:
+    config = tiny(curriculum="growing", curriculum_first=16, lengths=lengths)
+    planned = plan(config, checked(config))
+    assert planned.phase_options().lengths == Growing(LengthRange.parse(lengths), 1, first)
 
 
 def test_what_does_not_go_together() -> None:

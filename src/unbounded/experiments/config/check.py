@@ -207,7 +207,6 @@ def _range_faults(config: RunConfig, task: Task) -> list[str]:
             # Its beginning is enough: tasks have a shortest length, and some have even ones alone.
             first = LengthRange(lengths.minimum, min(lengths.minimum + 1, lengths.maximum))
             check_builds(found, name, partial(task.batch, 0, "train", 0, 1, first))
-    first_longest = training.curriculum_first
     try:
         trained = LengthRange.parse(training.lengths) if training.lengths else task.train_lengths
     except ConfigError:
@@ -225,11 +224,6 @@ def _range_faults(config: RunConfig, task: Task) -> list[str]:
                     f"training.curriculum: one_length needs examples of every length of {trained}, "
                     f"and task {task.name!r} has none of {length}",
                 ]
-    grows = training.curriculum in ("growing", "doubling") and first_longest is not None
-    if grows and first_longest not in trained:
-        found.append(
-            f"training.curriculum_first: expected a length of {trained}, got {first_longest}"
-        )
     return found
 
 

@@ -117,6 +117,8 @@ def training_faults(training: TrainingConfig) -> list[str]:
     }
     idle = tuple(name for name, curricula in of.items() if training.curriculum not in curricula)
     check_idle(found, "training", training, idle, f"with curriculum {training.curriculum}")
+    if training.curriculum_first is not None:
+        check_number(found, "training.curriculum_first", training.curriculum_first, 1)
     check_number(found, "training.curriculum_below", training.curriculum_below, 0, above=True)
     if training.curriculum == "doubling" and training.deal != 1:
         found.append(

@@ -103,7 +103,8 @@ class TrainingConfig:
             where the loss is low, or one_length for one that all sequences of a batch have.
         curriculum_every: batches after which a growing one adds the next length.
         curriculum_below: nats a token since the last report at which a doubling one doubles.
-        curriculum_first: longest length of the first batches, null for the shortest there is.
+        curriculum_first: longest length of the first batches, null for the shortest there is; what
+            lies beside the range of training stands for its nearer end.
         plateau_every: batches between looks at the validation loss, 0 for none; where it is no
             better, the learning rate falls and the best weights come back.
         plateau_hold: batches at the beginning during which nothing falls.

@@ -67,11 +67,15 @@ class Plan:
         """The options of the phase that trains."""
         training = self.config.training
         lengths: LengthRange | Curriculum | Doubling = self.train_lengths
+        first = training.curriculum_first
+        if first is not None:
+            # A preset's may lie beside the lengths of one's own.
+            first = min(max(first, self.train_lengths.minimum), self.train_lengths.maximum)
         if training.curriculum == "growing":
-            every, first = training.curriculum_every, training.curriculum_first
+            every = training.curriculum_every
             lengths = Growing(self.train_lengths, every, first)
         if training.curriculum == "doubling":
-            below, first = training.curriculum_below, training.curriculum_first
+            below = training.curriculum_below
             lengths = Doubling(self.train_lengths, below, first)
         if training.curriculum == "one_length":
             lengths = OneLength(self.train_lengths, self.config.seed)
