@@ -15,7 +15,7 @@ from unbounded.extraction import extract, program_of, table_lines
 from unbounded.extraction.memories import shape_of
 from unbounded.extraction.words import long_words
 from unbounded.memories import LieAccessMemory, TuringTape
-from unbounded.tasks import make_task
+from unbounded.tasks import TransductionTask, make_task
 
 #: Task, its options, the machine, and states and symbols of what is found at the most.
 CASES = {
@@ -30,7 +30,8 @@ CASES = {
 def extracted(name, **options):
     task, given, make, _, _ = CASES[name]
     task, model = make_task(task, **given), make(**given)
-    return task, model, extract(model, task, symbols=3, budget=1500, **options)
+    symbols = 3 if isinstance(task, TransductionTask) else 2
+    return task, model, extract(model, task, symbols=symbols, budget=1500, **options)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -204,7 +204,7 @@ TASKS: Final[dict[str, Callable[..., Task]]] = {
 }
 
 
-def make_task(name: str, /, **options: Any) -> Task:
+def make_task(name: str, **options: Any) -> Task:
     """Build a task by name, with options as its function in `TASKS` takes them.
 
     Args:

@@ -92,6 +92,8 @@ def build_task(config: RunConfig) -> Task:
     options = dict(config.task_options)
     if config.machine.data is not None:
         options["data"] = config.machine.data
+    if "name" in options:  # which is no option, but the first argument of `make_task`
+        raise ConfigError([f"task {config.task!r} has no option 'name'. It is given as the task."])
     return make_task(config.task, **options)
 
 

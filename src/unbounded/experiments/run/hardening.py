@@ -124,8 +124,8 @@ def harden_model(
     around.progress.say(f"hardened after batch {state.batch}: {state.finished}")
     # Where all is whole already, model and machine are one, however far they are right.
     is_whole = least_decided(model, batch, device=accelerator.device) >= rounding.decided
-    # Of a model that is right on nothing any machine is as good.
-    is_hopeless = min(before) >= 1
+    # Of a model that is right on nothing any machine is as good, and none is asked for.
+    is_hopeless = min(before) >= 1 > rounding.tolerance
     decided, harm = (rule.is_decided or is_whole) and not is_hopeless, False
     machine, removed = discretized(model) if decided else model, []
     machine.eval()
