@@ -7,6 +7,8 @@ import math
 import os
 import shutil
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -57,6 +59,20 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return train_run(tiny(), root=tmp_path_factory.mktemp("runs"), quiet=True).folder
 
 
+@contextmanager
+def interrupted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """SIGTERM before each step of training."""
+
+    def interrupt(trainer: BatchTrainer, *arguments: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return step(trainer, *arguments)
+
+    step = BatchTrainer._step
+    with monkeypatch.context() as patch:
+        patch.setattr(BatchTrainer, "_step", interrupt)
+        yield
+
+
 def copied(folder: Path, root: Path) -> Path:
     return Path(shutil.copytree(folder, root / folder.name))
 
@@ -102,15 +118,8 @@ def test_what_was_found_out_about_the_machine_of_before_goes(
     (folder / "machine").mkdir()
     (folder / "verification-model-rounded.json").write_text("{}")
 
-    def interrupt(trainer: BatchTrainer, *arguments: Any) -> Any:
-        os.kill(os.getpid(), signal.SIGTERM)
-        return step(trainer, *arguments)
-
-    step = BatchTrainer._step
-    with monkeypatch.context() as patch:
-        patch.setattr(BatchTrainer, "_step", interrupt)
-        with pytest.raises(Interrupted):
-            harden_run(folder, CHANGES, overwrite=True, quiet=True)
+    with interrupted(monkeypatch), pytest.raises(Interrupted):
+        harden_run(folder, CHANGES, overwrite=True, quiet=True)
     for old in ("model-rounded", "machine", "verification-model-rounded.json"):
         assert not (folder / old).exists()
     report = read_report(folder)
@@ -219,15 +228,8 @@ def test_a_hardening_of_before_there_was_a_cooling_goes_on(
 ) -> None:
     folder = copied(trained, tmp_path)
 
-    def interrupt(trainer: BatchTrainer, *arguments: Any) -> Any:
-        os.kill(os.getpid(), signal.SIGTERM)
-        return step(trainer, *arguments)
-
-    step = BatchTrainer._step
-    with monkeypatch.context() as patch:
-        patch.setattr(BatchTrainer, "_step", interrupt)
-        with pytest.raises(Interrupted):
-            harden_run(folder, CHANGES, quiet=True)
+    with interrupted(monkeypatch), pytest.raises(Interrupted):
+        harden_run(folder, CHANGES, quiet=True)
     begun = folder / "rounding" / "options.json"
     old = json.loads(begun.read_text())
     begun.write_text(json.dumps({name: old[name] for name in old if name != "cool"}))
