@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from unbounded.checks import check_number
 from unbounded.errors import ChoiceError
 from unbounded.memories.head import ACTIVATIONS
 
@@ -77,19 +76,3 @@ def chosen_activations(variant: str, changes: Mapping[str, str]) -> dict[str, st
             raise ChoiceError(f"activation of {kind}", name, ACTIVATIONS)
         activations[kind] = name
     return activations
-
-
-def chosen_biases(variant: str, changes: Mapping[str, float]) -> dict[str, float | None]:
-    """The initial bias of each kind of head: the variant's, and what is chosen instead.
-
-    Raises:
-        ChoiceError: no kind of head has such a name.
-        ConfigError: a bias is no finite number.
-    """
-    biases = dict.fromkeys(VARIANTS[variant].activations, VARIANTS[variant].bias)
-    for kind, bias in changes.items():
-        if kind not in biases:
-            raise ChoiceError("part of biases", kind, biases)
-        check_number(f"bias of {kind}", bias)
-        biases[kind] = bias
-    return biases

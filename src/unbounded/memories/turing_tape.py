@@ -19,7 +19,7 @@ from unbounded.memories.head import Head
 from unbounded.memories.state import portable
 from unbounded.memories.state_field import StateField
 from unbounded.memories.tape_cells import read, written
-from unbounded.memories.tape_variants import VARIANTS, chosen_activations, chosen_biases
+from unbounded.memories.tape_variants import VARIANTS, chosen_activations
 
 SHIFTS: Final = ("circular", "zero")
 READS: Final = ("after", "before")
@@ -96,7 +96,6 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
             added to weights before they are sharpened (memories/tape_variants.py).
         activations: others than the variant's, for any of "key", "strength", "gate", "shift",
             "sharpening", "erase", "add".
-        biases: initial biases of any of these kinds of head, in the place of the variant's.
         reads: "after" writing, or "before".
         initial_cells: "constant" for 1e-6, "learned" for tanh of a parameter, "random" for tanh of
             a draw from N(0, 0.5^2) for each sequence.
@@ -125,7 +124,6 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
         shift_range: int = 1,
         variant: str = "graves2014",
         activations: Mapping[str, str] | None = None,
-        biases: Mapping[str, float] | None = None,
         reads: str = "after",
         initial_cells: str = "constant",
         initial_weights: str = "first",
@@ -151,7 +149,6 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
         self.initial_cells, self.initial_weights = initial_cells, initial_weights
         self.writes_first = writes_first
         self.activations = chosen_activations(variant, activations or {})
-        self.biases = chosen_biases(variant, biases or {})
 
     def __repr__(self) -> str:
         return (
@@ -178,6 +175,7 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
     @property
     def heads(self) -> tuple[Head, ...]:
         """Key, strength, gate, shift and sharpening of the readers and the writers; erase, add."""
+        bias = VARIANTS[self.variant].bias
         shapes: dict[str, tuple[int, ...]] = {
             "key": (self.width,),
             "strength": (),
@@ -192,7 +190,7 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
         ]
         kinds += [(kind, kind, (self.write_heads, self.width)) for kind in ("erase", "add")]
         return tuple(
-            Head(name, shape, self.activations[kind], self.biases[kind], decision=kind in _DECISIONS)
+            Head(name, shape, self.activations[kind], bias, decision=kind in _DECISIONS)
             for name, kind, shape in kinds
         )
 
