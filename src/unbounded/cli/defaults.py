@@ -11,6 +11,7 @@ import importlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -177,20 +178,24 @@ def _of_file(path: Path) -> dict[str, Any]:
 def _spelled_out(arguments: Sequence[str]) -> list[str]:
     """The arguments, a part's name and a task's option as what they are short for.
 
-    `65:128,129:256` becomes the list it means.
+    `65:128,129:256` becomes the list it means. Single options of the task come last, since a whole
+    --task_options takes the place of those before it.
     """
     made: list[str] = []
-    for word in arguments:
+    single: list[str] = []
+    words = iter(arguments)
+    for word in words:
         option, equals, value = word.partition("=")
         if option in ("--model.memory", "--model.controller") and not value.startswith("{"):
             made.append(f"{option}.name{equals}{value}")
         elif option.startswith(_TASK):
-            made.append(f"--task_options.{word.removeprefix(_TASK)}")
+            single.append(f"--task_options.{word.removeprefix(_TASK)}")
+            single += [] if equals else list(islice(words, 1))
         elif option == _LENGTHS and equals:
             made.append(f"{option}={_listed(value)}")
         else:
             made.append(_listed(word) if made and made[-1] == _LENGTHS else word)
-    return made
+    return made + single
 
 
 def _listed(text: str) -> str:
