@@ -166,6 +166,20 @@ def test_pushes_begin_whole_where_that_is_asked_for():
     assert layer.heads.bias[layer.heads.rows("pop")].tolist() == [-1.0]
 
 
+@pytest.mark.parametrize("variant", ["graves2014", "deleu2016"])
+def test_heads_of_a_tape_begin_on_the_move_where_that_is_asked_for(variant):
+    tape = ub.TuringTape(
+        9, 4, read_heads=2, write_heads=3, shift_range=2, variant=variant, shift_bias=2.0
+    )
+    layer = ub.MemoryRNN(3, 5, tape)
+    for name, count in (("read_shift", 2), ("write_shift", 3)):
+        biases = layer.heads.bias[layer.heads.rows(name)]
+        assert biases.tolist() == [0.0, 0.0, 0.0, 0.0, 2.0] * count
+    at_rest = ub.MemoryRNN(3, 5, ub.TuringTape(9, 4, variant=variant))
+    biases = at_rest.heads.bias[at_rest.heads.rows("read_shift")]
+    assert (biases == 0).all() if variant == "deleu2016" else (biases != 0).all()
+
+
 def test_a_quiet_deque_begins_with_a_bottom_that_is_pushed_little():
     quiet = ub.memories.MEMORIES["quiet_deque"](4, pop_bias=-2.0)
     layer = ub.MemoryRNN(3, 5, quiet)

@@ -133,3 +133,5 @@ def test_a_bias_is_a_number(bias):
             ub.NeuralDeque(3, bottom_push_bias=bias)
         with pytest.raises(ConfigError, match="push_bias: expected a finite number"):
             ub.NeuralQueue(3, push_bias=bias)
+        with pytest.raises(ConfigError, match="shift_bias: expected a finite number"):
+            ub.TuringTape(9, 3, shift_bias=bias)

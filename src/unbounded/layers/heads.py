@@ -78,8 +78,7 @@ class Heads(nn.Module):
         nn.init.uniform_(self.bias, -bound, bound)
         with torch.no_grad():
             for head in self.heads:
-                if head.bias is not None:
-                    self.bias[self.rows(head.name)] = head.bias
+                head.begin(self.bias[self.rows(head.name)])
 
     def rows(self, name: str) -> slice:
         """Return the rows of `weight` and `bias` that belong to the head called `name`."""

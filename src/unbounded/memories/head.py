@@ -43,7 +43,8 @@ class Head(NamedTuple):
         name: the field of the memory's Instruction that it fills.
         shape: axes of that field after the batch; () for a scalar.
         activation: one of ACTIVATIONS.
-        bias: initial value of every bias of the head; None keeps the ordinary random draw.
+        bias: initial value of every bias of the head, or of each along its last axis; None keeps
+            the ordinary random draw.
         decision: whether it is a choice that a memory used as a data structure makes wholly or not
             at all, such as to push: hardening drives it to 0 or 1, or a softmax to one choice.
     """
@@ -51,7 +52,7 @@ class Head(NamedTuple):
     name: str
     shape: tuple[int, ...]
     activation: str
-    bias: float | None = None
+    bias: float | tuple[float, ...] | None = None
     decision: bool = False
 
     @property
@@ -72,6 +73,12 @@ class Head(NamedTuple):
         if self.activation not in _CERTAINTY:
             raise ChoiceError("activation that decides", self.activation, _CERTAINTY)
         return _CERTAINTY[self.activation](field)
+
+    def begin(self, biases: Tensor) -> None:
+        """Set the head's biases, [size], to what is declared of them, if anything is."""
+        if self.bias is not None:
+            values = biases.new_tensor(self.bias).view(-1)
+            biases.view(-1, len(values)).copy_(values.expand(self.size // len(values), -1))
 
     @property
     def size(self) -> int:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from unbounded import kernels
-from unbounded.checks import check_positive
+from unbounded.checks import check_number, check_positive
 from unbounded.errors import ChoiceError, ShapeError
 from unbounded.memories.addressing import content_weights, interpolated, sharpened, shifted
 from unbounded.memories.base import Memory
@@ -96,6 +96,9 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
             added to weights before they are sharpened (memories/tape_variants.py).
         activations: others than the variant's, for any of "key", "strength", "gate", "shift",
             "sharpening", "erase", "add".
+        shift_bias: what is added to the initial biases of the greatest shifts, those to the right,
+            of every head. At 0, as in both papers, heads begin at rest, as likely to move to either
+            side, and at the end of a tape they tend to stay; above it they begin on the move.
         reads: "after" writing, or "before".
         initial_cells: "constant" for 1e-6, "learned" for tanh of a parameter, "random" for tanh of
             a draw from N(0, 0.5^2) for each sequence.
@@ -106,7 +109,7 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
             another than the rest from the beginning.
     Raises:
         ShapeError: a size is no positive integer, or the range is wider than the tape.
-        ChoiceError: a choice by name is not there.
+        ChoiceError: a choice by name is not there. ConfigError: the bias is no finite number.
     Source: Graves et al. 2014, arXiv:1410.5401, section 3; Deleu & Dureau 2016, arXiv:1612.00827;
         beginnings of the cells: Collier & Beel 2018, arXiv:1807.08518.
     """
@@ -124,6 +127,7 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
         shift_range: int = 1,
         variant: str = "graves2014",
         activations: Mapping[str, str] | None = None,
+        shift_bias: float = 0.0,
         reads: str = "after",
         initial_cells: str = "constant",
         initial_weights: str = "first",
@@ -148,13 +152,16 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
         self.variant, self.reads = variant, reads
         self.initial_cells, self.initial_weights = initial_cells, initial_weights
         self.writes_first = writes_first
+        check_number("shift_bias", shift_bias)
         self.activations = chosen_activations(variant, activations or {})
+        self.shift_bias = shift_bias
 
     def __repr__(self) -> str:
         return (
             f"TuringTape(slots={self.slots}, width={self.width}, read_heads={self.read_heads}, "
             f"write_heads={self.write_heads}, shift={self.shift!r}, "
             f"shift_range={self.shift_range}, variant={self.variant!r}, reads={self.reads!r}"
+            f"{f', shift_bias={self.shift_bias}' if self.shift_bias else ''}"
             f"{', writes_first=True' if self.writes_first else ''})"
         )
 
@@ -190,9 +197,20 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
         ]
         kinds += [(kind, kind, (self.write_heads, self.width)) for kind in ("erase", "add")]
         return tuple(
-            Head(name, shape, self.activations[kind], bias, decision=kind in _DECISIONS)
+            Head(
+                name,
+                shape,
+                self.activations[kind],
+                self._shift_biases if kind == "shift" and self.shift_bias else bias,
+                decision=kind in _DECISIONS,
+            )
             for name, kind, shape in kinds
         )
+
+    @property
+    def _shift_biases(self) -> tuple[float, ...]:
+        first = VARIANTS[self.variant].bias or 0.0
+        return *[first] * (2 * self.shift_range), first + self.shift_bias
 
     @property
     def reading_size(self) -> int:

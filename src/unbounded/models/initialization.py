@@ -116,7 +116,8 @@ def draw_parts(module: nn.Module) -> None:
             rows = part.heads.rows(head.name)
             nn.init.xavier_uniform_(part.heads.weight.detach()[rows])
             if part.heads.bias is not None:
-                nn.init.constant_(part.heads.bias.detach()[rows], head.bias or 0.0)
+                biases = part.heads.bias.detach()[rows]
+                head.begin(nn.init.zeros_(biases))
 
 
 def draw_sums(module: nn.Module, bound: float = 0.1, terms: int = 3) -> None:
