@@ -54,7 +54,8 @@ def auc(scores: Tensor, labels: Tensor) -> Auc | None:
         return None
     ranks = torch.as_tensor(rankdata(scores.double().numpy()))
     # Ranks in (0, 1): from other numbers the library would take a sigmoid, and lose their order.
-    area = float(binary_auroc(ranks / (count + 1), positive.to(torch.int64)))
+    # It sums in float32, and many trapezia can come to a little more than 1.
+    area = min(1.0, float(binary_auroc(ranks / (count + 1), positive.to(torch.int64))))
     above = _places(scores, ranks, positive) / negatives
     below = 1 - _places(scores, ranks, ~positive) / positives
     error = math.sqrt(_variance_of_mean(above) + _variance_of_mean(below))

@@ -181,7 +181,12 @@ def _measured(trial: Trial, name: str, report: dict[str, Any]) -> Measured:
     phase = report if trial.phase == "trained" else report[trial.phase]
     curve = scoring_of(report["scoring"]).curve
     points = [at for row in phase["rows"] for at in row.get("per_n", ())]
-    per_n = {at["n"]: float(at[curve]) for at in points if at[curve] is not None}
+    # In committed reports an AUC can be 1.0000001.
+    per_n = {
+        at["n"]: 1.0 if 1 < at[curve] < 1 + 1e-6 else float(at[curve])
+        for at in points
+        if at[curve] is not None
+    }
     longest = report["train_lengths"]
     # What a later phase cost comes on top of the training before it.
     phases = [report] if phase is report else [report, phase]
