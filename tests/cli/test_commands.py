@@ -526,10 +526,13 @@ def test_an_option_of_the_task_is_never_lost(capsys: Capture) -> None:
     for words in (["--task.symbols", "9"], ["--task.symbols=9"], ["--task_options.symbols", "9"]):
         assert main(["train", "copy", *words, "--print_config"]) == 0
         assert "task_options:\n  symbols: 9\n" in capsys.readouterr().out
-    # Also where all of them are given after it.
+    # Also where all of them are given after it, and the last of two counts.
     whole = ["--task_options", '{symbols: 8, train_lengths: "1:4"}', "--print_config"]
-    assert main(["train", "copy", "--task.symbols", "9", *whole]) == 0
-    assert "task_options:\n  symbols: 9\n  train_lengths: '1:4'\n" in capsys.readouterr().out
+    short, long = "--task.symbols", "--task_options.symbols"
+    for words in ([short, "9"], [f"{long}=9"], [short, "7", long, "9"], [long, "7", short, "9"]):
+        assert main(["train", "copy", *words, *whole]) == 0
+        said = capsys.readouterr().out
+        assert "task_options:\n  symbols: 9\n  train_lengths: '1:4'\n" in said
     assert main(["train", "copy", "--task.symbls", "9"]) != 0
     assert "task 'copy' has no option 'symbls'" in capsys.readouterr().err
 

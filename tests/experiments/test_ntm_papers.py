@@ -87,7 +87,8 @@ def test_the_table_and_the_curve_with_its_band(tmp_path: Path):
     (tmp_path / "reports").mkdir()
     tapes = [trial for trial in tier.trials if trial.model == "ntm"][:3]
     small = [t for t in tier.trials if t.model == "lstm" and t.config.model.hidden_size == 10][:1]
-    for trial, auc in zip([*tapes, *small], (1.0, 0.9, 1.0, 0.7), strict=True):
+    # Committed reports have areas that float32 made greater than 1.
+    for trial, auc in zip([*tapes, *small], (1.0000001, 0.9, 1.0, 0.7), strict=True):
         path = tmp_path / "reports" / f"{trial.name}.json"
         path.write_text(json.dumps(dyck_report(trial, auc)))
     text, _ = write_table(tier, tmp_path)

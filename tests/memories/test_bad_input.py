@@ -135,3 +135,5 @@ def test_a_bias_is_a_number(bias):
             ub.NeuralQueue(3, push_bias=bias)
         with pytest.raises(ConfigError, match="shift_bias: expected a finite number"):
             ub.TuringTape(9, 3, shift_bias=bias)
+    with pytest.raises(ConfigError, match="shift_bias: has no effect with shift_range 0"):
+        ub.TuringTape(9, 3, shift_range=0, shift_bias=2.0)

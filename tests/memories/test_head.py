@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import unbounded as ub
-from unbounded.errors import ChoiceError
+from unbounded.errors import ChoiceError, ShapeError
 from unbounded.memories import MEMORIES, Head
 from unbounded.memories.head import ACTIVATIONS
 
@@ -71,3 +71,17 @@ def test_larger_products_make_it_surer(activation):
         head.certainty(ACTIVATIONS[activation](factor * products)) for factor in (1.0, 1.5)
     )
     assert bool((after >= before).all())
+
+
+def test_biases_of_a_head_are_one_or_as_many_as_its_last_axis_is_long():
+    biases = torch.zeros(6)
+    Head("shift", (2, 3), "softmax", (1.0, 2.0, 3.0)).begin(biases)
+    assert biases.tolist() == [1.0, 2.0, 3.0] * 2
+    Head("shift", (2, 3), "softmax").begin(biases)
+    assert biases.tolist() == [1.0, 2.0, 3.0] * 2
+    for several in ((1.0, 2.0), (1.0,) * 6, ()):
+        head = Head("shift", (2, 3), "softmax", several)
+        with pytest.raises(ShapeError, match=r"bias of head 'shift': expected one number, or one"):
+            head.begin(biases)
+    with pytest.raises(ShapeError, match=r"last axis of \[\], got 2"):
+        Head("push", (), "sigmoid", (1.0, 2.0)).begin(biases[:1])

@@ -8,6 +8,7 @@ import torch
 from tests.machines import stream_model
 from unbounded.errors import ConfigError
 from unbounded.models import MemoryModel
+from unbounded.models.initialization import INITIALIZATIONS
 from unbounded.training.optimizers import OPTIMIZERS, RMSPROP_EPSILON, make_optimizer
 
 
@@ -156,3 +157,17 @@ def test_parts_leave_controllers_with_gates_and_declared_biases_as_they_are() ->
     heads = parts.sequence.layer.heads
     assert (heads.bias[heads.rows("pop")] == -1).all()
     assert (heads.bias[heads.rows("value")] == 0).all()
+
+
+@pytest.mark.parametrize("initialization", INITIALIZATIONS)
+def test_heads_that_begin_on_the_move_do_so_however_the_rest_is_drawn(initialization: str) -> None:
+    made = MemoryModel(
+        inputs=2,
+        outputs=1,
+        memory={"name": "turing_tape", "slots": 16, "width": 20, "shift_bias": 2.0},
+        controller="elman",
+        initialization=initialization,
+    )
+    heads = made.sequence.layer.heads
+    for name in ("read_shift", "write_shift"):
+        assert heads.bias[heads.rows(name)].tolist() == [0.0, 0.0, 2.0]

@@ -11,7 +11,6 @@ import importlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,7 +25,7 @@ from unbounded.own_parts import is_path, module_of
 
 _PARTS: Final = ("memory", "controller")
 _LENGTHS = "--evaluation.lengths"
-_TASK = "--task."
+_TASK, _TASK_OPTION = "--task.", "--task_options."
 #: Options without a value.
 FLAGS: Final = ("resume", "overwrite", "quiet")
 
@@ -183,14 +182,20 @@ def _spelled_out(arguments: Sequence[str]) -> list[str]:
     """
     made: list[str] = []
     single: list[str] = []
-    words = iter(arguments)
-    for word in words:
+    wants_value = False
+    for word in arguments:
         option, equals, value = word.partition("=")
+        if wants_value and not word.startswith("--"):
+            single.append(word)
+            wants_value = False
+            continue
+        is_single = option.startswith((_TASK, _TASK_OPTION))
+        wants_value = is_single and not equals
         if option in ("--model.memory", "--model.controller") and not value.startswith("{"):
             made.append(f"{option}.name{equals}{value}")
-        elif option.startswith(_TASK):
-            single.append(f"--task_options.{word.removeprefix(_TASK)}")
-            single += [] if equals else list(islice(words, 1))
+        elif is_single:
+            name = word.removeprefix(_TASK).removeprefix(_TASK_OPTION)
+            single.append(f"{_TASK_OPTION}{name}")
         elif option == _LENGTHS and equals:
             made.append(f"{option}={_listed(value)}")
         else:

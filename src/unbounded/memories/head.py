@@ -75,10 +75,21 @@ class Head(NamedTuple):
         return _CERTAINTY[self.activation](field)
 
     def begin(self, biases: Tensor) -> None:
-        """Set the head's biases, [size], to what is declared of them, if anything is."""
-        if self.bias is not None:
-            values = biases.new_tensor(self.bias).view(-1)
-            biases.view(-1, len(values)).copy_(values.expand(self.size // len(values), -1))
+        """Set the head's biases, [size], to what is declared of them, if anything is.
+
+        Raises:
+            ShapeError: there are several biases, and not as many as the last axis is long.
+        """
+        if self.bias is None:
+            return
+        if isinstance(self.bias, tuple):
+            if self.shape[-1:] != (len(self.bias),):
+                raise ShapeError(
+                    f"bias of head {self.name!r}: expected one number, or one for each along the "
+                    f"last axis of {list(self.shape)}, got {len(self.bias)}."
+                )
+            biases = biases.view(-1, len(self.bias))
+        biases.copy_(biases.new_tensor(self.bias).expand_as(biases))
 
     @property
     def size(self) -> int:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from unbounded import kernels
 from unbounded.checks import check_number, check_positive
-from unbounded.errors import ChoiceError, ShapeError
+from unbounded.errors import ChoiceError, ConfigError, ShapeError
 from unbounded.memories.addressing import content_weights, interpolated, sharpened, shifted
 from unbounded.memories.base import Memory
 from unbounded.memories.beginnings import Beginning, Constant, Drawn, FirstOne, Learned
@@ -96,9 +96,9 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
             added to weights before they are sharpened (memories/tape_variants.py).
         activations: others than the variant's, for any of "key", "strength", "gate", "shift",
             "sharpening", "erase", "add".
-        shift_bias: what is added to the initial biases of the greatest shifts, those to the right,
-            of every head. At 0, as in both papers, heads begin at rest, as likely to move to either
-            side, and at the end of a tape they tend to stay; above it they begin on the move.
+        shift_bias: initial bias of the greatest shift, to the right, of every head, above those of
+            the other shifts, which are then the variant's, or 0 where it draws them. Above 0 heads
+            begin on the move, by 2 with 0.79 of their weight; at 0 the variant's biases stay.
         reads: "after" writing, or "before".
         initial_cells: "constant" for 1e-6, "learned" for tanh of a parameter, "random" for tanh of
             a draw from N(0, 0.5^2) for each sequence.
@@ -109,7 +109,8 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
             another than the rest from the beginning.
     Raises:
         ShapeError: a size is no positive integer, or the range is wider than the tape.
-        ChoiceError: a choice by name is not there. ConfigError: the bias is no finite number.
+        ChoiceError: a choice by name is not there. ConfigError: the bias is no finite
+            number, or there is one and no shift.
     Source: Graves et al. 2014, arXiv:1410.5401, section 3; Deleu & Dureau 2016, arXiv:1612.00827;
         beginnings of the cells: Collier & Beel 2018, arXiv:1807.08518.
     """
@@ -138,6 +139,11 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
         check_positive("read_heads", read_heads)
         check_positive("write_heads", write_heads)
         _check_range(shift_range, slots)
+        check_number("shift_bias", shift_bias)
+        if shift_bias and not shift_range:
+            raise ConfigError(
+                ["shift_bias: has no effect with shift_range 0; leave it at 0, or let heads move"]
+            )
         for kind, name, valid in (
             ("shift", shift, SHIFTS),
             ("variant", variant, VARIANTS),
@@ -152,7 +158,6 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
         self.variant, self.reads = variant, reads
         self.initial_cells, self.initial_weights = initial_cells, initial_weights
         self.writes_first = writes_first
-        check_number("shift_bias", shift_bias)
         self.activations = chosen_activations(variant, activations or {})
         self.shift_bias = shift_bias
 

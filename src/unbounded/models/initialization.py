@@ -117,7 +117,8 @@ def draw_parts(module: nn.Module) -> None:
             nn.init.xavier_uniform_(part.heads.weight.detach()[rows])
             if part.heads.bias is not None:
                 biases = part.heads.bias.detach()[rows]
-                head.begin(nn.init.zeros_(biases))
+                nn.init.zeros_(biases)
+                head.begin(biases)
 
 
 def draw_sums(module: nn.Module, bound: float = 0.1, terms: int = 3) -> None:
@@ -152,3 +153,9 @@ def draw_sums(module: nn.Module, bound: float = 0.1, terms: int = 3) -> None:
                 continue
             drawn = torch.rand(terms, *parameter.shape, dtype=parameter.dtype)
             parameter.copy_((bound * (2 * drawn - 1)).sum(dim=0))
+    # A head's one bias is drawn too, as the program draws all; several were asked for by number.
+    for part in module.modules():
+        if isinstance(part, Heads) and part.bias is not None:
+            for head in part.heads:
+                if isinstance(head.bias, tuple):
+                    head.begin(part.bias.detach()[part.rows(head.name)])
