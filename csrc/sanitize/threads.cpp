@@ -38,8 +38,11 @@ struct Choice {
   int64_t alone_after = 0;
 };
 
+// The Lie-access memory twice: moved, read by distances; turned, by a softmax, with a capacity.
 const char* const memories[] = {"stack", "queue", "deque", "superposition_stack",
-                                "superposition_list", "register", "turing_tape"};
+                                "superposition_list", "register", "turing_tape", "lie_access",
+                                "lie_access"};
+constexpr int memory_count = 9;
 const char* const controllers[] = {"lstm", "gru", "elman_tanh", "elman_sigmoid", "elman_relu"};
 
 // Over the gradients, and over their sizes.
@@ -51,15 +54,18 @@ struct Sum {
 Sum run(const Choice& choice) {
   std::srand(1);
   const bool mixes = choice.memory == 3 || choice.memory == 4, is_register = choice.memory == 5;
-  const bool is_tape = choice.memory == 6;
+  const bool is_tape = choice.memory == 6, is_lie = choice.memory >= 7;
+  const bool is_sphere = choice.memory == 8;
   const int64_t slots = 10, width = 6, addressing = width + 6;  // key, three numbers, three shifts
   const int64_t T = 12, B = 5, I = 3, H = 40, M = 24, N0 = mixes ? 3 : 2, S = 5, depth = 2;
   const int64_t actions = choice.memory == 4 ? 4 : 3, padded_count = 16;  // of the widest register
   const int64_t ends = choice.memory == 2 ? 2 : 1;
-  const int64_t R = mixes ? S * depth : is_tape ? width : ends * M;
+  const int64_t key = is_sphere ? 3 : 2, action = is_sphere ? 5 : 2, capacity = is_sphere ? 6 : 0;
+  const int64_t R = mixes ? S * depth : is_tape || is_lie ? width : ends * M;
   const int64_t K = mixes         ? S * (actions + 1)
                     : is_register ? M + 1
                     : is_tape     ? 2 * (addressing + width)
+                    : is_lie      ? 2 * (key + 1 + action + 1) + width + 1 + is_sphere
                                   : ends * (M + 2);
   const int64_t blocks = choice.controller == 0 ? 4 : choice.controller == 1 ? 3 : 1;
   const int64_t lanes = choice.controller < 2 ? 4 : 1;
@@ -122,6 +128,38 @@ Sum run(const Choice& choice) {
       c.grad_state0[field] = real(B * slots);
     }
     c.saved[0] = real(T * B * K), c.saved[1] = real(T * B * 2 * padded_count);
+  } else if (is_lie) {
+    using unbounded::Activation;
+    const int64_t options[] = {width, key, is_sphere ? 3 : 0, is_sphere, 0, 1, 1, capacity, 2};
+    std::copy(options, options + 9, c.options);
+    int k = 0;
+    for (int head_of = 0; head_of < 2; ++head_of) {
+      c.heads[k++] = head(1, key, Activation::identity);
+      c.heads[k++] = head(1, 1, Activation::sigmoid);
+      c.heads[k++] = head(1, action, Activation::identity);
+      c.heads[k++] = head(1, 1, Activation::sigmoid);
+    }
+    c.heads[k++] = head(1, width, Activation::tanh);
+    c.heads[k++] = head(1, 1, Activation::sigmoid);
+    if (is_sphere) c.heads[k++] = head(1, 1, Activation::one_plus_softplus);
+    c.head_count = k;
+    const int64_t rows = N0 + T, held = capacity ? capacity : rows;
+    const int64_t sizes[] = {key, width, 1};
+    for (int field = 0; field < 3; ++field) {
+      float* from = real(B * N0 * sizes[field]);
+      for (int64_t i = 0; i < B * N0 && field == 2; ++i) from[i] = std::fabs(from[i]);
+      c.state0[field] = from, c.state_last[field] = real(B * held * sizes[field]);
+      c.grad_state0[field] = real(B * N0 * sizes[field]);
+    }
+    for (int field = 3; field < 7; ++field) {
+      const int64_t size = field % 2 ? key : action;
+      c.state0[field] = real(B * size), c.state_last[field] = real(B * size);
+      c.grad_state0[field] = real(B * size);
+    }
+    c.saved[0] = real(T * B * K), c.saved[1] = real(T * B * 2 * (key + action));
+    c.saved[2] = real(B * key * padded_count), c.saved[3] = real(B * padded_count);
+    c.saved[4] = real(B * (rows * width + padded_count));
+    c.saved[5] = buffers.integer(B * T), c.saved[6] = buffers.integer(B * (capacity + 1));
   } else {
     c.options[0] = M;
     for (int end = 0; end < ends; ++end) {
@@ -169,7 +207,7 @@ Sum run(const Choice& choice) {
 
 // With an argument the sums are printed, for arm64.sh to compare.
 int main(int count, char**) {
-  for (int memory = 0; memory < 7; ++memory)
+  for (int memory = 0; memory < memory_count; ++memory)
     for (int controller = 0; controller < 5; ++controller)
       for (int64_t division = 1; division <= 2; ++division) {
         const Sum one = run({memory, controller, 1, 0});

@@ -2,8 +2,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import pytest
+
 from unbounded.tasks import LengthRange
 from unbounded.training import LoopState, WhenConverged, WhenSolved, never
+from unbounded.training.stopping import StopRule, WhenStalled
 
 RANGE = LengthRange(4, 6)
 
@@ -68,6 +71,24 @@ def test_converged_counts_reports_in_a_row_and_looks_at_no_accuracy() -> None:
     assert reasons[:4] == [None] * 4
     assert reasons[4] == "converged: training perplexity at most 1.01 in 2 reports"
     assert assess.asked == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "want"),
+    [
+        (WhenConverged(every=5, bound=1.01, times=2), "converged: training perplexity at most"),
+        (WhenStalled(every=5, patience=10), "stalled: training perplexity was not below the 1.0"),
+    ],
+)
+def test_reports_of_short_words_alone_end_no_run(rule: StopRule, want: str) -> None:
+    state, reasons = LoopState(), []
+    for batch in range(5, 45, 5):
+        state.batch, state.all_lengths = batch, batch > 20
+        state.perplexity = 1.005 if state.all_lengths else 1.0
+        reasons.append(rule(state, Assessor(), print))
+    first = next(place for place, reason in enumerate(reasons) if reason)
+    assert first == (5 if isinstance(rule, WhenConverged) else 6)
+    assert reasons[first].startswith(want)
 
 
 def test_never() -> None:

@@ -26,9 +26,11 @@ from unbounded.training import (
     any_of,
     never,
 )
+from unbounded.training.curricula import Curriculum
 from unbounded.training.metrics_log import read_metrics
 from unbounded.training.progress import describe
-from unbounded.training.stopping import StopRule
+from unbounded.training.state import LoopState
+from unbounded.training.stopping import Assess, Record, StopRule
 
 CONTROLLER = functools.partial(
     ub.ElmanController, activation="sigmoid", recurrent=False, bias=False
@@ -49,7 +51,7 @@ class StreamRun(Run):
         names = {"optimizer", "learning_rate", "batches"} & set(options)
         super().__init__(folder, model, **{name: options.pop(name) for name in names})
         self.plateau = None
-        stop_rule: StopRule = never
+        stop_rule: StopRule = options.pop("stop_rule", never)
         if "validate" in options:
             self.plateau = HalveOnPlateau(
                 self.model,
@@ -270,6 +272,33 @@ def test_first_weights_are_sums_of_uniform_numbers() -> None:
     assert 0.25 < drawn.weight.abs().max().item() <= 0.3
     with pytest.raises(ConfigError, match="2 faults"):
         draw_sums(drawn, bound=0, terms=0)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "whole_from"),
+    [
+        (LengthRange(2, 6), 10),
+        (Growing(LengthRange(2, 6), every=8), 50),  # whole from batch 32 on, and reports of 10
+        (Doubling(LengthRange(2, 6), below=100.0), 30),  # 2, 4, 6
+        (OneLength(LengthRange(2, 6), 0), 10),
+    ],
+)
+def test_a_report_knows_whether_its_batches_had_all_lengths(
+    lengths: LengthRange | Curriculum | Doubling, whole_from: int, tmp_path: Path
+) -> None:
+    seen = {}
+
+    def rule(state: LoopState, assess: Assess, record: Record) -> None:
+        if state.batch % 10 == 0:
+            seen[state.batch] = state.all_lengths
+
+    run = StreamRun(
+        *(tmp_path, make_task("anbn", sequences=4), stack_rnn(2)),
+        **{"batches": 60, "batch_size": 2, "lengths": lengths, "report_every": 10},
+        stop_rule=rule,
+    )
+    run.train()
+    assert seen == {batch: batch >= whole_from for batch in range(10, 61, 10)}
 
 
 def learn(folder: Path, batches: int) -> list[float]:

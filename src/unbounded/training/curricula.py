@@ -93,6 +93,21 @@ class Doubling:
         return min(2 * now, self.lengths.maximum) if nats < self.below else now
 
 
+def has_all_lengths(
+    lengths: LengthRange | Curriculum | Doubling, batch: int, longest: int | None
+) -> bool:
+    """Whether batch number `batch` is drawn from every length that its curriculum comes to.
+
+    Args:
+        lengths: a curriculum, or the range of all batches.
+        batch: counted from 0.
+        longest: of a doubling curriculum, when the batch is drawn.
+    """
+    if isinstance(lengths, Doubling):
+        return lengths.range_of(longest) == lengths.lengths
+    return not isinstance(lengths, Growing) or lengths(batch) == lengths.lengths
+
+
 @dataclass(frozen=True)
 class OneLength:
     """Give all sequences of a batch one length, drawn uniformly for each batch.

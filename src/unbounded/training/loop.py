@@ -17,7 +17,7 @@ from unbounded.training import finite
 from unbounded.training.carry import Carry
 from unbounded.training.checkpoint import Checkpoints
 from unbounded.training.clock import Clock
-from unbounded.training.curricula import Doubling
+from unbounded.training.curricula import Doubling, has_all_lengths
 from unbounded.training.dealing import Dealer
 from unbounded.training.metrics_log import MetricsLog
 from unbounded.training.objective import perplexity
@@ -205,6 +205,9 @@ class Phase:
         state.perplexity = perplexity(loss)
         state.window_nats, state.window_tokens = 0.0, 0
         grows, curriculum = {}, self._options.lengths
+        first = max(state.batch - self._options.report_every, 0)
+        first -= first % self._options.deal
+        state.all_lengths = has_all_lengths(curriculum, first, state.longest)
         if isinstance(curriculum, Doubling):
             grows = {"longest": curriculum.range_of(state.longest).maximum}
             state.longest = curriculum.longer(state.longest, loss)

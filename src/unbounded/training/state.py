@@ -8,7 +8,7 @@ from typing import Any
 from unbounded.errors import CheckpointError
 
 #: Fields that older checkpoints did not have.
-_LATER = {"symbols", "best_perplexity", "best_batch", "longest"}
+_LATER = {"symbols", "best_perplexity", "best_batch", "longest", "all_lengths"}
 
 
 @dataclass
@@ -26,6 +26,7 @@ class LoopState:
         solved_in_a_row, converged_in_a_row: counts of the stop rules.
         best_perplexity, best_batch: the lowest training perplexity reported, and when.
         longest: the longest length that a doubling curriculum has come to, None before the first.
+        all_lengths: whether the last report was of all lengths that the curriculum comes to.
         elapsed_s: wall-clock seconds of training over all sessions.
         metrics_lines: lines of metrics.jsonl that belong to this state.
         finished: why the run is over, None while it is not.
@@ -44,6 +45,7 @@ class LoopState:
     best_perplexity: float | None = None
     best_batch: int = 0
     longest: int | None = None
+    all_lengths: bool = True
     elapsed_s: float = 0.0
     metrics_lines: int = 0
     finished: str | None = None

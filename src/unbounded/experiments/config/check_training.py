@@ -124,11 +124,6 @@ def training_faults(training: TrainingConfig) -> list[str]:
         found.append(
             "training.deal: a doubling curriculum changes lengths at any batch; leave it at 1"
         )
-    if training.curriculum == "doubling" and training.stop == "converged":
-        found.append(
-            "training.stop: a low perplexity of short words doubles a doubling curriculum, and "
-            "converged would end it; use solved or budget"
-        )
     return found + _plateau_faults(training)
 
 
