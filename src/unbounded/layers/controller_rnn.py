@@ -18,7 +18,7 @@ from unbounded.layers.controllers import (
     input_width,
 )
 from unbounded.layers.fused import has_hooks
-from unbounded.layers.memory_rnn import ControllerFactory, make_controller
+from unbounded.layers.named_controller import ControllerFactory, make_controller
 
 
 class ControllerRNN(nn.Module):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, Literal, overload
 
 import torch
@@ -21,29 +20,22 @@ from unbounded.layers.call import (
     is_traced,
     new_call,
 )
-from unbounded.layers.controllers import (
-    CONTROLLERS,
-    Controller,
-    WeightedController,
-    input_width,
-)
+from unbounded.layers.controllers import WeightedController, input_width
 from unbounded.layers.deep import Depth, run_deep
 from unbounded.layers.first_write import FirstWrite
 from unbounded.layers.fused import run_fused, why_not_fused
 from unbounded.layers.half import is_half, run_in_float32
 from unbounded.layers.heads import Heads
 from unbounded.layers.initial_memory import InitialMemory
+from unbounded.layers.named_controller import ControllerFactory, make_controller
 from unbounded.layers.recurrence import LoopState, Recorder, run_recurrence
 from unbounded.layers.state import MemoryRNNState, batched, check_batched, joined, parted, unbatched
 from unbounded.layers.trace import Trace
+from unbounded.layers.trimming import trimmed
 from unbounded.memories import Memory
 from unbounded.memories.base import check_backend, choose_backend
 
-ControllerFactory = Callable[..., Controller]
 Output = Tensor | PackedSequence
-
-#: How many more rows a memory has before those are looked for that never come back.
-_TRIM_ROWS = 64
 
 
 class MemoryRNN(nn.Module):
@@ -320,7 +312,8 @@ class MemoryRNN(nn.Module):
             size = self.controller.state_size
             parts = parted(state, len(layers), size, self.memory.State)
             states = [
-                layer.trimmed(part, len(x)) for layer, part in zip(layers, parts, strict=True)
+                trimmed(layer.memory, part, len(x), like)
+                for layer, part in zip(layers, parts, strict=True)
             ]
         if len(layers) > 1:
             if return_trace:
@@ -341,22 +334,6 @@ class MemoryRNN(nn.Module):
         if lengths is None:
             lengths = torch.full((batch_size,), steps, dtype=torch.int64)
         return output, joined([last]), Trace(type(self.memory).__name__, recorder.arrays(), lengths)
-
-    def trimmed(self, state: LoopState, steps: int) -> LoopState:
-        """The state with a memory that holds no rows that never come back.
-
-        Looked for once in _TRIM_ROWS rows, if calls are of so many steps; not in a state that has
-        a gradient, where N may matter to the caller, nor while a graph is captured.
-        """
-        if torch.compiler.is_compiling() or any(part.requires_grad for part in state.memory):
-            return state
-        for field, part in zip(self.memory.state_fields, state.memory, strict=False):
-            rows = field.rows_of(part) if field.grows and part.dim() > 1 else 0
-            added = steps * sum(field.growth)
-            if rows // _TRIM_ROWS > max(0, rows - added) // _TRIM_ROWS:
-                self.memory.check_state(state.memory, state.reading.shape[0], self.heads.weight)
-                return state._replace(memory=self.memory.trim(state.memory))
-        return state
 
     def run_loop(
         self,
@@ -431,37 +408,3 @@ def _check_memory(memory: object) -> None:
         )
     if not isinstance(memory, Memory):
         raise ChoiceError("memory", memory, ["a Memory, for example NeuralStack(width=64)"])
-
-
-def make_controller(
-    controller: str | ControllerFactory,
-    input_size: int,
-    hidden_size: int,
-    device: torch.device | str | None,
-    dtype: torch.dtype | None,
-    bias: bool = True,
-) -> Controller:
-    """Make a controller by its name or with a callable of the user's.
-
-    Raises:
-        ChoiceError: no controller has such a name. DTypeError: the callable made something else,
-            or has options of its own for biases.
-    """
-    if not isinstance(controller, str):
-        if not bias:
-            raise DTypeError(
-                "bias: expected True beside a controller of your own; give it there, for example "
-                "functools.partial(ElmanController, bias=False)."
-            )
-        module = isinstance(controller, nn.Module)
-        made = None if module else controller(input_size, hidden_size, device=device, dtype=dtype)
-        if not isinstance(made, Controller):
-            raise DTypeError(
-                f"controller: expected a callable that makes an unbounded.layers.Controller, got "
-                f"a {type(controller if module else made).__name__}. "
-                f"By name: {', '.join(CONTROLLERS)}."
-            )
-        return made
-    if controller not in CONTROLLERS:
-        raise ChoiceError("controller", controller, CONTROLLERS)
-    return CONTROLLERS[controller](input_size, hidden_size, bias=bias, device=device, dtype=dtype)

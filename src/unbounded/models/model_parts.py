@@ -15,7 +15,7 @@ from torch import nn
 
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.layers import CONTROLLERS, SRCN, Controller, ControllerRNN, DeepLSTM, MemoryRNN
-from unbounded.layers.memory_rnn import ControllerFactory
+from unbounded.layers.named_controller import ControllerFactory
 from unbounded.memories import MEMORIES, Memory
 from unbounded.own_parts import find_part, options_of, unknown_options
 

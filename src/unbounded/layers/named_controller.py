@@ -1,0 +1,48 @@
+"""A controller by its name, or as a callable of the user's makes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+from unbounded.errors import ChoiceError, DTypeError
+from unbounded.layers.controllers import CONTROLLERS, Controller
+
+#: (input_size, hidden_size, device=, dtype=) -> Controller.
+ControllerFactory = Callable[..., Controller]
+
+
+def make_controller(
+    controller: str | ControllerFactory,
+    input_size: int,
+    hidden_size: int,
+    device: torch.device | str | None,
+    dtype: torch.dtype | None,
+    bias: bool = True,
+) -> Controller:
+    """Make a controller by its name or with a callable of the user's.
+
+    Raises:
+        ChoiceError: no controller has such a name. DTypeError: the callable made something else,
+            or has options of its own for biases.
+    """
+    if not isinstance(controller, str):
+        if not bias:
+            raise DTypeError(
+                "bias: expected True beside a controller of your own; give it there, for example "
+                "functools.partial(ElmanController, bias=False)."
+            )
+        module = isinstance(controller, nn.Module)
+        made = None if module else controller(input_size, hidden_size, device=device, dtype=dtype)
+        if not isinstance(made, Controller):
+            raise DTypeError(
+                f"controller: expected a callable that makes an unbounded.layers.Controller, got "
+                f"a {type(controller if module else made).__name__}. "
+                f"By name: {', '.join(CONTROLLERS)}."
+            )
+        return made
+    if controller not in CONTROLLERS:
+        raise ChoiceError("controller", controller, CONTROLLERS)
+    return CONTROLLERS[controller](input_size, hidden_size, bias=bias, device=device, dtype=dtype)
