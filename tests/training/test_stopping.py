@@ -2,8 +2,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import pytest
-
 from unbounded.tasks import LengthRange
 from unbounded.training import LoopState, WhenConverged, WhenSolved, never
 from unbounded.training.stopping import StopRule, WhenStalled
@@ -73,22 +71,44 @@ def test_converged_counts_reports_in_a_row_and_looks_at_no_accuracy() -> None:
     assert assess.asked == []
 
 
-@pytest.mark.parametrize(
-    ("rule", "want"),
-    [
-        (WhenConverged(every=5, bound=1.01, times=2), "converged: training perplexity at most"),
-        (WhenStalled(every=5, patience=10), "stalled: training perplexity was not below the 1.0"),
-    ],
-)
-def test_reports_of_short_words_alone_end_no_run(rule: StopRule, want: str) -> None:
+def endings(rule: StopRule, reports: list[tuple[int | None, float]]) -> list[str | None]:
+    """What a rule says at each report of (stage, perplexity), five batches apart."""
     state, reasons = LoopState(), []
-    for batch in range(5, 45, 5):
-        state.batch, state.all_lengths = batch, batch > 20
-        state.perplexity = 1.005 if state.all_lengths else 1.0
+    for place, (stage, perplexity) in enumerate(reports, 1):
+        state.batch, state.perplexity = 5 * place, perplexity
+        state.begin_stage(stage)
         reasons.append(rule(state, Assessor(), print))
-    first = next(place for place, reason in enumerate(reasons) if reason)
-    assert first == (5 if isinstance(rule, WhenConverged) else 6)
-    assert reasons[first].startswith(want)
+    return reasons
+
+
+def test_reports_of_short_words_alone_converge_nowhere() -> None:
+    rule = WhenConverged(every=5, bound=1.01, times=2)
+    short, whole = [(2, 1.0), (2, 1.0), (4, 1.0), (4, 1.0)], [(None, 1.005)] * 2
+    (*before, last) = endings(rule, short + whole)
+    assert before == [None] * 5
+    assert last is not None
+    assert last.startswith("converged: training perplexity at most 1.01")
+
+
+def test_a_stage_is_compared_with_itself_and_can_stall() -> None:
+    rule = WhenStalled(every=5, patience=10)
+    # Longer words are harder, which is no standing still.
+    assert endings(rule, [(2, 1.1), (2, 1.0), (4, 1.6), (4, 1.5), (None, 2.0)]) == [None] * 5
+    (*before, last) = endings(rule, [(2, 1.0), (4, 1.5), (4, 1.6), (4, 1.6)])
+    assert before == [None] * 3
+    assert last == (
+        "stalled: training perplexity was not below the 1.5000 of batch 10 for 10 batches"
+    )
+
+
+def test_a_state_of_before_begins_a_stage_where_lengths_grow_and_nowhere_else() -> None:
+    of_before = LoopState(batch=40, best_perplexity=1.1, best_batch=40, converged_in_a_row=2)
+    data = of_before.to_json()
+    del data["stage"], data["longest"]
+    for stage, best, row in ((4, None, 0), (None, 1.1, 2)):
+        state = LoopState.from_json(data)
+        state.begin_stage(stage)
+        assert (state.best_perplexity, state.converged_in_a_row) == (best, row)
 
 
 def test_never() -> None:

@@ -23,6 +23,7 @@ from unbounded.training import (
     Growing,
     HalveOnPlateau,
     OneLength,
+    PhaseOptions,
     any_of,
     never,
 )
@@ -30,7 +31,7 @@ from unbounded.training.curricula import Curriculum
 from unbounded.training.metrics_log import read_metrics
 from unbounded.training.progress import describe
 from unbounded.training.state import LoopState
-from unbounded.training.stopping import Assess, Record, StopRule
+from unbounded.training.stopping import Assess, Record, StopRule, WhenConverged, WhenStalled
 
 CONTROLLER = functools.partial(
     ub.ElmanController, activation="sigmoid", recurrent=False, bias=False
@@ -275,30 +276,68 @@ def test_first_weights_are_sums_of_uniform_numbers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lengths", "whole_from"),
+    ("lengths", "deal", "stages"),
     [
-        (LengthRange(2, 6), 10),
-        (Growing(LengthRange(2, 6), every=8), 50),  # whole from batch 32 on, and reports of 10
-        (Doubling(LengthRange(2, 6), below=100.0), 30),  # 2, 4, 6
-        (OneLength(LengthRange(2, 6), 0), 10),
+        (LengthRange(2, 6), 1, [None] * 6),
+        (OneLength(LengthRange(2, 6), 0), 1, [None] * 6),
+        (Doubling(LengthRange(2, 6), below=100.0), 1, [2, 4, None, None, None, None]),
+        # A report of 10 batches begins with the shortest words: whole from batch 32 on.
+        (Growing(LengthRange(2, 6), every=8), 1, [2, 3, 4, 5, None, None]),
+        # Dealt by 12, of which the first says the lengths: whole from batch 36 on, 36 to 47 too.
+        (Growing(LengthRange(2, 6), every=8), 12, [2, 2, 3, 5, None, None]),
+        (Growing(LengthRange(2, 6), every=10), 12, [2, 2, 3, 4, 5, None]),
     ],
 )
-def test_a_report_knows_whether_its_batches_had_all_lengths(
-    lengths: LengthRange | Curriculum | Doubling, whole_from: int, tmp_path: Path
+def test_a_report_knows_the_longest_length_while_longer_ones_are_to_come(
+    lengths: LengthRange | Curriculum | Doubling,
+    deal: int,
+    stages: list[int | None],
+    tmp_path: Path,
 ) -> None:
-    seen = {}
+    seen = []
 
     def rule(state: LoopState, assess: Assess, record: Record) -> None:
         if state.batch % 10 == 0:
-            seen[state.batch] = state.all_lengths
+            seen.append(state.stage)
 
     run = StreamRun(
         *(tmp_path, make_task("anbn", sequences=4), stack_rnn(2)),
         **{"batches": 60, "batch_size": 2, "lengths": lengths, "report_every": 10},
+        deal=deal,
         stop_rule=rule,
     )
     run.train()
-    assert seen == {batch: batch >= whole_from for batch in range(10, 61, 10)}
+    assert seen == stages
+
+
+@pytest.mark.parametrize(
+    ("rule", "below", "batch", "why"),
+    [
+        # 2, 4, 6: whole from the third report on.
+        (WhenConverged(every=10, bound=1e9, times=2), 100.0, 40, "converged"),
+        # Never doubled.
+        (WhenStalled(every=10, patience=20), 1e-9, 30, "stalled"),
+    ],
+)
+def test_stop_rules_where_lengths_double(
+    rule: StopRule, below: float, batch: int, why: str, tmp_path: Path
+) -> None:
+    run = StreamRun(
+        *(tmp_path, make_task("anbn", sequences=4), stack_rnn(2)),
+        **{"batches": 90, "batch_size": 2, "report_every": 10, "learning_rate": 0.0},
+        lengths=Doubling(LengthRange(2, 6), below=below),
+        stop_rule=rule,
+    )
+    state = run.train()
+    assert state.finished is not None
+    assert (state.batch, state.finished.partition(":")[0]) == (batch, why)
+
+
+def test_a_doubling_curriculum_is_not_dealt() -> None:
+    with pytest.raises(ConfigError, match="deal: a doubling curriculum changes lengths"):
+        PhaseOptions(
+            seed=0, lengths=Doubling(LengthRange(2, 6), 1.0), batch_size=2, batches=3, deal=3
+        )
 
 
 def learn(folder: Path, batches: int) -> list[float]:

@@ -93,19 +93,23 @@ class Doubling:
         return min(2 * now, self.lengths.maximum) if nats < self.below else now
 
 
-def has_all_lengths(
+def stage(
     lengths: LengthRange | Curriculum | Doubling, batch: int, longest: int | None
-) -> bool:
-    """Whether batch number `batch` is drawn from every length that its curriculum comes to.
+) -> int | None:
+    """The longest length that batch number `batch` may have, while longer ones are to come.
 
     Args:
         lengths: a curriculum, or the range of all batches.
         batch: counted from 0.
         longest: of a doubling curriculum, when the batch is drawn.
+    Returns:
+        None where there are no longer ones to come, or the curriculum does not grow: it is neither
+        Growing nor Doubling.
     """
-    if isinstance(lengths, Doubling):
-        return lengths.range_of(longest) == lengths.lengths
-    return not isinstance(lengths, Growing) or lengths(batch) == lengths.lengths
+    if not isinstance(lengths, Growing | Doubling):
+        return None
+    now = lengths(batch) if isinstance(lengths, Growing) else lengths.range_of(longest)
+    return None if now == lengths.lengths else now.maximum
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from unbounded.training import finite
 from unbounded.training.carry import Carry
 from unbounded.training.checkpoint import Checkpoints
 from unbounded.training.clock import Clock
-from unbounded.training.curricula import Doubling, has_all_lengths
+from unbounded.training.curricula import Doubling, stage
 from unbounded.training.dealing import Dealer
 from unbounded.training.metrics_log import MetricsLog
 from unbounded.training.objective import perplexity
@@ -207,7 +207,7 @@ class Phase:
         grows, curriculum = {}, self._options.lengths
         first = max(state.batch - self._options.report_every, 0)
         first -= first % self._options.deal
-        state.all_lengths = has_all_lengths(curriculum, first, state.longest)
+        state.begin_stage(stage(curriculum, first, state.longest))
         if isinstance(curriculum, Doubling):
             grows = {"longest": curriculum.range_of(state.longest).maximum}
             state.longest = curriculum.longer(state.longest, loss)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from unbounded.errors import ConfigError
 from unbounded.tasks import LengthRange
 from unbounded.training.curricula import Curriculum, Doubling
 
@@ -59,6 +60,15 @@ class PhaseOptions:
     checkpoint_every: int = 500
     keep_checkpoints: int = 2
     checkpoint_minutes: float = 5.0
+
+    def __post_init__(self) -> None:
+        if isinstance(self.lengths, Doubling) and self.deal != 1:
+            raise ConfigError(
+                [
+                    "deal: a doubling curriculum changes lengths at any batch; expected 1, got "
+                    f"{self.deal}"
+                ]
+            )
 
     def lengths_of(self, batch: int, longest: int | None = None) -> LengthRange:
         """The range of lengths of a batch by its number.

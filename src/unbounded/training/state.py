@@ -8,7 +8,7 @@ from typing import Any
 from unbounded.errors import CheckpointError
 
 #: Fields that older checkpoints did not have.
-_LATER = {"symbols", "best_perplexity", "best_batch", "longest", "all_lengths"}
+_LATER = {"symbols", "best_perplexity", "best_batch", "longest", "stage"}
 
 
 @dataclass
@@ -24,9 +24,10 @@ class LoopState:
         perplexity: the last training perplexity reported, None before the first.
         drawn: validation examples used up so far; each look takes fresh ones.
         solved_in_a_row, converged_in_a_row: counts of the stop rules.
-        best_perplexity, best_batch: the lowest training perplexity reported, and when.
+        best_perplexity, best_batch: the lowest training perplexity reported, of this stage.
         longest: the longest length that a doubling curriculum has come to, None before the first.
-        all_lengths: whether the last report was of all lengths that the curriculum comes to.
+        stage: longest length of the last report's batches while longer ones are to come, None when
+            there are none.
         elapsed_s: wall-clock seconds of training over all sessions.
         metrics_lines: lines of metrics.jsonl that belong to this state.
         finished: why the run is over, None while it is not.
@@ -45,10 +46,16 @@ class LoopState:
     best_perplexity: float | None = None
     best_batch: int = 0
     longest: int | None = None
-    all_lengths: bool = True
+    stage: int | None = None
     elapsed_s: float = 0.0
     metrics_lines: int = 0
     finished: str | None = None
+
+    def begin_stage(self, stage: int | None) -> None:
+        """Let the stop rules begin anew where lengths are others than in the report before."""
+        if stage != self.stage:
+            self.best_perplexity, self.converged_in_a_row = None, 0
+        self.stage = stage
 
     def to_json(self) -> dict[str, Any]:
         """The fields by name."""

@@ -116,7 +116,7 @@ class WhenConverged:
 
     def __call__(self, state: LoopState, assess: Assess, record: Record) -> str | None:
         """Count the reports at or below the bound."""
-        if state.batch % self._every or state.perplexity is None or not state.all_lengths:
+        if state.batch % self._every or state.perplexity is None or state.stage is not None:
             return None
         low = state.perplexity <= self._bound
         state.converged_in_a_row = state.converged_in_a_row + 1 if low else 0
@@ -128,7 +128,7 @@ class WhenConverged:
 class WhenStalled:
     """Stop when training perplexity has not been lower than ever for some batches.
 
-    Reports of a curriculum that has not come to all lengths are not compared with later ones.
+    Where lengths grow, reports are compared with those of the same lengths alone.
 
     Args:
         every: batches between reports of training perplexity.
@@ -140,7 +140,7 @@ class WhenStalled:
 
     def __call__(self, state: LoopState, assess: Assess, record: Record) -> str | None:
         """Compare the report that came now with the best one."""
-        if state.batch % self._every or state.perplexity is None or not state.all_lengths:
+        if state.batch % self._every or state.perplexity is None:
             return None
         if state.best_perplexity is None or state.perplexity < state.best_perplexity:
             state.best_perplexity, state.best_batch = state.perplexity, state.batch

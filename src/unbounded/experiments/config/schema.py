@@ -74,10 +74,11 @@ class TrainingConfig:
         clip: bound on the gradient.
         clip_by: what is bounded: its norm, or the value of each element.
         precision: 32 bit throughout (no), or bf16 or fp16 mixed.
-        stop: solved (validation sequences all right), converged (training perplexity low), or
-            budget.
-        patience: batches without a lower training perplexity after which progress has stopped and
-            the run is over, 0 for never; a multiple of report_every.
+        stop: solved (validation sequences all right), converged (training perplexity low, once a
+            curriculum has come to all lengths), or budget.
+        patience: batches without a lower training perplexity, on lengths to the same longest one,
+            after which progress has stopped and the run is over, 0 for never; a multiple of
+            report_every.
         lengths: training range such as 8:64, null for the task's own.
         validation_lengths: range of the stop rule, null for the task's test range, or on streams
             for the training range.
@@ -92,7 +93,8 @@ class TrainingConfig:
         converged_reports: reports in a row at or below that bound.
         give_up_after: batches after which a run that got nowhere is ended and reported as failed, 0
             for never; a multiple of report_every.
-        give_up_perplexity: training perplexity above which it got nowhere.
+        give_up_perplexity: training perplexity above which it got nowhere, on the lengths that it
+            has come to.
         prediction_clip: in the loss, chances that yes is said are cut to this and 1 less this; 0
             for no cut. For tasks of yes and no, or of bits.
         piece_steps: steps of a piece of a stream, the reach of truncated BPTT; null for the whole.
