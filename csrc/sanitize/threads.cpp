@@ -141,7 +141,7 @@ Sum run(const Choice& choice) {
     }
     c.heads[k++] = head(1, width, Activation::tanh);
     c.heads[k++] = head(1, 1, Activation::sigmoid);
-    if (is_sphere) c.heads[k++] = head(1, 1, Activation::one_plus_softplus);
+    if (is_sphere) c.heads[k++] = head(1, 1, Activation::softplus);
     c.head_count = k;
     const int64_t rows = N0 + T, held = capacity ? capacity : rows;
     const int64_t sizes[] = {key, width, 1};

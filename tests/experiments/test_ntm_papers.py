@@ -35,11 +35,14 @@ def test_the_laptop_tier_of_dyck_words_is_what_is_asked_for():
     assert [trial.config.seed for trial in growing] == list(range(1, 11))
     assert {trial.config.training.curriculum for trial in growing} == {"growing"}
     assert {trial.config.model == tapes[0].config.model for trial in growing} == {True}
+    moving = [trial.config for trial in trials if trial.model == "ntm-moving"]
+    assert [config.seed for config in moving] == list(range(1, 11))
+    assert {config.model.memory["shift_bias"] for config in moving} == {2}
+    assert {config.training.batches for config in moving} == {40_000}
     sizes = {(t.config.model.hidden_size, t.config.seed) for t in trials if t.model == "lstm"}
     assert sizes == {(n, seed) for n in (2, 5, 10, 20, 50, 100, 200, 500) for seed in (1, 2, 3)}
     others = {trial.config.model.memory["name"] for trial in trials} - {"none", "turing_tape"}
-    # The Lie-access memory came after these runs, and has tables of its own.
-    assert others == set(MEMORIES) - {"turing_tape", "lie_access"}
+    assert others == set(MEMORIES) - {"turing_tape"}
     beside = [t for t in trials if t.config.model.memory["name"] in others]
     assert all(t.config.model.controller == tapes[0].config.model.controller for t in beside)
     assert len(beside) == 3 * len(others)
@@ -47,10 +50,20 @@ def test_the_laptop_tier_of_dyck_words_is_what_is_asked_for():
 
 def test_the_laptop_tier_of_graves_has_both_models_and_three_seeds():
     trials = load_tier("graves2014", "laptop").trials
-    cells = {(t.task, t.model, t.config.seed) for t in trials if t.model in ("ntm", "lstm")}
-    assert len(cells) == 3 * 2 * 3
-    # Beside them heads that begin on the move, and nothing else that is not the paper's.
-    assert {t.model for t in trials} == {"ntm", "lstm", "ntm-moving", "ntm-feed-forward-moving"}
+    tasks = ("ntm_copy", "repeat_copy", "associative_recall")
+    cells = {(task, model) for task in tasks for model in ("ntm", "lstm")}
+    moving = {("ntm_copy", "ntm-moving"), ("associative_recall", "ntm-moving")}
+    forward = {(task, "ntm-feed-forward-moving") for task in ("ntm_copy", "repeat_copy")}
+    seeds = [(trial.task, trial.model, trial.config.seed) for trial in trials]
+    wanted = {(*cell, seed) for cell in cells | moving | forward for seed in (1, 2, 3)}
+    assert sorted(seeds) == sorted(wanted)
+    for trial in trials:
+        on_the_move = (trial.task, trial.model) in moving | forward
+        assert trial.config.model.memory.get("shift_bias", 0) == (2 if on_the_move else 0)
+        assert trial.config.training.batch_size == (8 if on_the_move else 32)
+        longer = trial.task == "repeat_copy" and on_the_move
+        samples = trial.config.training.batch_size * trial.config.training.batches
+        assert samples == (320_000 if longer else 160_000)
     sizes = {trial.config.model.hidden_size for trial in trials}
     assert sizes == {100}
 
