@@ -290,7 +290,9 @@ def test_actions_of_a_run(capsys: Capture, tmp_path: Path) -> None:
     assert "expected at least two" in failing(capsys, "actions", str(folder), "a")
     copy = train_run(tiny(batches=1, accuracy_every=0), root=tmp_path, quiet=True).folder
     for text in ("1 2 1", "aab"):
-        assert "superposition stacks or lists" in failing(capsys, "actions", str(copy), text)
+        said = failing(capsys, "actions", str(copy), text)
+        assert "superposition stacks or lists" in said
+        assert "unbounded explore RUN" in said
 
 
 def test_the_task_may_stand_anywhere(capsys: Capture) -> None:
