@@ -74,8 +74,8 @@ class TrainingConfig:
         clip: bound on the gradient.
         clip_by: what is bounded: its norm, or the value of each element.
         precision: 32 bit throughout (no), or bf16 or fp16 mixed.
-        stop: solved (validation sequences all right), converged (training perplexity low, once a
-            curriculum has come to all lengths), or budget.
+        stop: solved (validation sequences all right), converged (training perplexity low on all
+            lengths), or budget.
         patience: batches without a lower training perplexity, on lengths to the same longest one,
             after which progress has stopped and the run is over, 0 for never; a multiple of
             report_every.
