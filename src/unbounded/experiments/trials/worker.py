@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
@@ -45,6 +46,9 @@ def main(arguments: list[str]) -> int:
     for module in options:
         if not module.startswith("--"):
             importlib.import_module(module)
+    # What is loaded by now stays: looking through it for garbage again and again, as the tensors of
+    # each step make Python do, was 6 % of a small training.
+    gc.freeze()
 
     try:
         result = train_run(config, root=Path(runs), resume=not overwrite, overwrite=overwrite)
