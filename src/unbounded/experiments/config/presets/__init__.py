@@ -7,7 +7,7 @@ from typing import Final
 
 from unbounded.experiments.config import plain_yaml
 
-#: Each task with its preset. A task of your own has the general defaults.
+#: Each task with its preset, which tasks may share. A task of your own has the general defaults.
 PRESETS: Final[dict[str, str]] = {
     "copy": "copy.yaml",
     "reversal": "reversal.yaml",
@@ -15,16 +15,16 @@ PRESETS: Final[dict[str, str]] = {
     "svo_sov": "svo_sov.yaml",
     "gender": "gender.yaml",
     "pairs": "pairs.yaml",
-    "answer_copy": "answer_copy.yaml",
-    "answer_reverse": "answer_reverse.yaml",
-    "answer_bigram_flip": "answer_bigram_flip.yaml",
-    "answer_odd_first": "answer_odd_first.yaml",
-    "answer_double": "answer_double.yaml",
-    "answer_addition": "answer_addition.yaml",
-    "answer_repeat_copy": "answer_repeat_copy.yaml",
-    "answer_priority_sort": "answer_priority_sort.yaml",
+    "answer_copy": "answers.yaml",
+    "answer_reverse": "answers.yaml",
+    "answer_bigram_flip": "answers.yaml",
+    "answer_odd_first": "answers.yaml",
+    "answer_double": "answers.yaml",
+    "answer_addition": "answers.yaml",
+    "answer_repeat_copy": "answers.yaml",
+    "answer_priority_sort": "answers.yaml",
     "programs": "programs.yaml",
-    "small_loops": "small_loops.yaml",
+    "small_loops": "programs.yaml",
     "anbn": "anbn.yaml",
     "anbncn": "anbncn.yaml",
     "anbncndn": "anbncndn.yaml",
