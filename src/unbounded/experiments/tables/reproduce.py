@@ -177,7 +177,7 @@ def _draw_matrix(tier: Tier, cells: Cells, values: Published, out: Path) -> list
         return []
     tasks = {task: values.tasks.get(task, task) for task, _ in numbers}
     models = {model: values.models[model].title for _, model in numbers}
-    return draw_matrix(numbers, tasks, models, out / "figures", title=f"Tier {tier.name}")
+    return draw_matrix(numbers, tasks, models, out / "figures", title="Right to the end")
 
 
 def _failure(outcome: Outcome) -> str:
