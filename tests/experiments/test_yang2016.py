@@ -49,6 +49,7 @@ def test_the_laptop_tier_is_what_is_asked_for():
     lstms = [t.config for t in trials if t.model == "lstm" and t.task in FIVE]
     assert {c.model.controller["num_layers"] for c in lstms} == {4}
     assert {(c.model.hidden_size, c.training.learning_rate) for c in lstms} == {(256, 2e-4)}
+    assert all(c.training.optimizer_options == {"momentum": 0.95} for c in lstms)
 
 
 def parameters(config, inputs: int, outputs: int) -> int:
@@ -102,12 +103,15 @@ def test_the_presets_are_the_papers_networks(task: str):
     assert (model.memory["width"], model.answer_writes) == (20, None)
     assert model.hidden_size in (50, 100)
     assert training.optimizer == "rmsprop"
-    assert training.optimizer_options == {"momentum": 0.95}
+    assert (training.optimizer_options, training.learning_rate) == ({}, 1e-2)
     assert (training.batch_size, training.curriculum) == (32, "one_length")
-    # Epochs of 10 batches: looked at every 10, held for 100, halved after 30 without a better one.
+    # Epochs of 10 batches: looked at every 10, held for 600, halved after 30 without a better one.
     assert training.plateau_every == 100
-    assert (training.plateau_hold, training.plateau_patience) == (1000, 3)
+    assert (training.plateau_hold, training.plateau_patience) == (6000, 3)
     assert training.plateau_factor == 0.5
+    first = from_dict(preset_of(task, "paper")).training
+    assert first.optimizer_options == {"momentum": 0.95}
+    assert (first.plateau_hold, first.plateau_patience) == (1000, 3)
     other = from_dict(merged(preset_of(task), {"model": {"memory": "none"}}))
     assert faults(other) == []
 
