@@ -112,8 +112,17 @@ def test_the_presets_are_the_papers_networks(task: str):
     first = from_dict(preset_of(task, "paper")).training
     assert first.optimizer_options == {"momentum": 0.95}
     assert (first.plateau_hold, first.plateau_patience) == (1000, 3)
+    assert (first.learning_rate, first.epsilon) == (1e-3, training.epsilon)
     other = from_dict(merged(preset_of(task), {"model": {"memory": "none"}}))
     assert faults(other) == []
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "adafactor"])
+def test_another_optimizer_has_none_of_the_old_ones_options(optimizer: str):
+    base = preset_of("answer_copy", "paper")
+    config = from_dict(merged(base, {"training": {"optimizer": optimizer}}))
+    assert faults(config) == []
+    assert (config.training.optimizer_options, config.training.epsilon) == ({}, None)
 
 
 @pytest.mark.parametrize("task", ["programs", "small_loops"])

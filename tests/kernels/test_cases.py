@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
-from _cases import assert_equal_up_to_rounding
+from _cases import (
+    assert_equal_up_to_rounding,
+    fused,
+    make_case,
+    reference,
+    results_and_gradients,
+    truth_of,
+)
+
+from unbounded.memories import LieAccessMemory
 
 NAN = float("nan")
 
@@ -46,3 +57,28 @@ def test_what_rounding_can_do_passes():
     assert_equal_up_to_rounding([got], [wanted], again)
     with pytest.raises(AssertionError):
         assert_equal_up_to_rounding([got.double()], [wanted.double()], again)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("wrong", [0.0, -1.0, 2.0], ids=["none", "negated", "doubled"])
+def test_the_gradient_of_what_is_near_0_is_compared(dtype, wrong):
+    """Cancelling terms excuse what rounding leaves of nothing, and no gradient that there is."""
+    memory = LieAccessMemory(17, "scaling_rotation", "softmax", initial="learned")
+    case = make_case(memory, steps=7, rows=0, dtype=dtype, seed=3)
+    got, wanted = (results_and_gradients(call, case) for call in (fused, reference))
+    strengths = len(got) - len(case.initial) + 1 + 2 + memory.State._fields.index("strengths")
+    assert 0 < case.initial[strengths - len(got)].max() < 1e-3
+    assert wanted[strengths].abs().max() > 0.1
+    again = partial(truth_of, case)
+    assert_equal_up_to_rounding(got, wanted, again, case.tensors())
+    got[strengths] = wrong * got[strengths]
+    with pytest.raises(AssertionError):
+        assert_equal_up_to_rounding(got, wanted, again, case.tensors())
+
+
+def test_results_are_not_excused():
+    case = make_case("lie_access", batch=4, dtype=torch.float32)
+    got, wanted = (results_and_gradients(call, case) for call in (fused, reference))
+    got[0] = got[0] + 5e-3
+    with pytest.raises(AssertionError):
+        assert_equal_up_to_rounding(got, wanted, partial(truth_of, case), case.tensors())

@@ -16,6 +16,7 @@ PARTS: Final = ("task_options", "model", "training", "rounding", "evaluation")
 
 #: Choices of the training, and the options that go with one of them.
 OPTIONS_OF: Final = {
+    "optimizer": ("optimizer_options", "epsilon"),
     "schedule": ("tail_batches",),
     "curriculum": ("curriculum_every", "curriculum_below", "curriculum_first"),
 }
@@ -49,8 +50,8 @@ def merged(base: Mapping[str, Any], *changes: Mapping[str, Any]) -> dict[str, An
     memory not the hardening that was meant for it. Embeddings that
     are asked for take the place of bits. Without a
     memory there is no readout, and an Elman controller is recurrent. A memory that grows does not
-    go on from one length to the next in scoring, if nobody asked for that. Another schedule or
-    curriculum than before has none of the options of the old one.
+    go on from one length to the next in scoring, if nobody asked for that. Another optimizer,
+    schedule or curriculum than before has none of the options of the old one.
     """
     result = copy.deepcopy(dict(base))
     for change in changes:
@@ -71,7 +72,7 @@ def part_data(value: Any) -> dict[str, Any]:
 def _without_others(
     config: Mapping[str, Any], part: str, change: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Defaults for the options of a schedule or a curriculum that is another now."""
+    """Defaults for the options of an optimizer, schedule or curriculum that is another now."""
     if part != "training":
         return {}
     plain, before = asdict(TrainingConfig()), config[part]
