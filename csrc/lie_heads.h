@@ -12,7 +12,7 @@ namespace unbounded {
 
 // In the order of GROUPS and STEPS in kernels/structures/lie_access.py.
 enum class LieGroup : int64_t { translation, scaling_rotation, rotation, sphere };
-enum class LieStep : int64_t { free, normalised, bounded };
+enum class LieStep : int64_t { free, normalised, bounded, normalised_candidate };
 
 // Sizes, and where the parts of an instruction lie among its values; head 0 reads, head 1 writes.
 template <class T>
@@ -40,6 +40,11 @@ struct LieSizes {
         head_told(place + has_key_gates + has_action_gates),
         told(2 * head_told + width + 1 + is_softmax) {}
 
+  bool has_length() const {
+    return group == LieGroup::translation || group == LieGroup::scaling_rotation;
+  }
+  // Whether actions are brought to a length after they were interpolated.
+  bool shortens() const { return step == LieStep::normalised || step == LieStep::bounded; }
   int64_t key(int64_t head) const { return head * head_told; }
   int64_t key_gate(int64_t head) const { return key(head) + key_size; }
   int64_t action(int64_t head) const { return key_gate(head) + has_key_gates; }
@@ -119,11 +124,11 @@ class LieHeads {
     for (int64_t j = 0; j < A; ++j) a[j] = new_action[j];
     switch (s.group) {
       case LieGroup::translation:
-        if (s.step != LieStep::free) shorten(A, a, floor());
+        if (s.shortens()) shorten(A, a, floor());
         for (int64_t j = 0; j < n; ++j) after[j] += a[j];
         break;
       case LieGroup::scaling_rotation:
-        if (s.step != LieStep::free) shorten(A, a, floor());
+        if (s.shortens()) shorten(A, a, floor());
         multiply(a, after);
         break;
       case LieGroup::rotation:
@@ -151,7 +156,7 @@ class LieHeads {
     switch (s.group) {
       case LieGroup::translation:
         for (int64_t j = 0; j < n; ++j) of_action[j] += grad[j];
-        if (s.step != LieStep::free)
+        if (s.shortens())
           shorten_backward(A, a, old_action.shortening(A, floor()), of_action);
         break;
       case LieGroup::scaling_rotation:
@@ -162,7 +167,7 @@ class LieHeads {
         grad[0] = a[0] * of_x + a[1] * of_y;
         grad[1] = a[0] * of_y - a[1] * of_x;
         const bool turns = s.group == LieGroup::rotation;
-        if (turns || s.step != LieStep::free)
+        if (turns || s.shortens())
           shorten_backward(A, a, old_action.shortening(A, turns ? length_floor<T> : floor()),
                            of_action);
         break;
@@ -188,14 +193,17 @@ class LieHeads {
   }
 
  private:
-  // gate x fresh + (1 - gate) x before, or the fresh one alone.
+  // gate x scale x fresh + (1 - gate) x before, or the fresh one alone. The scale is 1, or what
+  // brings the fresh one to length 1.
   struct Mixture {
     const T *fresh, *before;
     bool has_gate;
     T gate;
+    bool is_scaled = false;
+    T scale = T(1);
 
     T operator[](int64_t j) const {
-      return has_gate ? gate * fresh[j] + (1 - gate) * before[j] : fresh[j];
+      return has_gate ? gate * (scale * fresh[j]) + (1 - gate) * before[j] : scale * fresh[j];
     }
     T shortening(int64_t size, T floor) const {
       T square = floor;
@@ -204,12 +212,16 @@ class LieHeads {
     }
     // `grad` of the mixture becomes that of what was before.
     void backward(int64_t size, T* grad, T* of_fresh, T* of_gate) const {
-      T sum = 0;
+      T sum = 0, along = 0;
       for (int64_t j = 0; j < size; ++j) {
         of_fresh[j] = has_gate ? gate * grad[j] : grad[j];
-        if (has_gate) sum += (fresh[j] - before[j]) * grad[j];
+        along += scale * fresh[j] * of_fresh[j];
+        if (has_gate) sum += (scale * fresh[j] - before[j]) * grad[j];
         grad[j] = has_gate ? (1 - gate) * grad[j] : T(0);
       }
+      if (is_scaled)
+        for (int64_t j = 0; j < size; ++j)
+          of_fresh[j] = scale * (of_fresh[j] - scale * fresh[j] * along);
       if (has_gate) *of_gate = sum;
     }
   };
@@ -223,8 +235,14 @@ class LieHeads {
   }
   Mixture action(int64_t head, const T* told, const T* before) const {
     const bool gated = s.has_action_gates;
-    return {told + s.action(head), before + s.key_size, gated,
-            gated ? told[s.action_gate(head)] : T(1)};
+    const T* fresh = told + s.action(head);
+    const bool scaled = s.step == LieStep::normalised_candidate && s.has_length();
+    return {fresh,
+            before + s.key_size,
+            gated,
+            gated ? told[s.action_gate(head)] : T(1),
+            scaled,
+            scaled ? shortening(s.action_size, fresh, length_floor<T>) : T(1)};
   }
   static void multiply(const T* a, T* key) {
     const T x = key[0], y = key[1];

@@ -58,6 +58,9 @@ MEMORIES: Final[dict[str, dict[str, Any]]] = {
         "name": "lie_access", "width": 2, "weighting": "softmax", "group": "scaling_rotation",
         "step": "bounded",
     },
+    "keys with a first step": {
+        "name": "lie_access", "width": 2, "step": "normalised_candidate", "initial": "learned",
+    },
     "keys on a circle": {"name": "lie_access", "width": 2, "group": "rotation", "step": "free"},
     "keys on a sphere": {
         "name": "lie_access", "width": 2, "group": "sphere", "variant": "2017",

@@ -116,7 +116,7 @@ def some_memory(data):
                     data.draw(st.sampled_from(["translation", "rotation", "sphere"])),
                     data.draw(st.sampled_from(["inverse_square", "softmax"])),
                     # An action of length 1 has no gradient from a gate that makes it longer.
-                    data.draw(st.sampled_from(["free", "bounded"])),
+                    data.draw(st.sampled_from(["free", "bounded", "normalised_candidate"])),
                     key_gate=noop,
                     action_gate=depth > 3,
                     capacity=capacity,

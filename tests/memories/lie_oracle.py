@@ -33,6 +33,8 @@ def move(group, step, head, key, key_gate, action, action_gate):
     mixed_key = [
         key_gate * new + (1 - key_gate) * old for new, old in zip(key, head[0], strict=True)
     ]
+    if step == "normalised_candidate" and group in ("translation", "scaling_rotation"):
+        action = unit(action)
     mixed = [
         action_gate * new + (1 - action_gate) * old
         for new, old in zip(action, head[1], strict=True)

@@ -19,7 +19,7 @@ from unbounded.memories.lie_rows import Rows, appended
 from unbounded.memories.lie_weights import WEIGHTINGS, inverse_square, softmax
 
 DOUBLE = torch.float64
-STEPS = ("free", "normalised", "bounded")
+STEPS = ("free", "normalised", "bounded", "normalised_candidate")
 every_kind = pytest.mark.parametrize(
     ("group", "weighting"), list(itertools.product(GROUPS, WEIGHTINGS))
 )
@@ -331,13 +331,36 @@ def test_ten_thousand_steps_of_the_kernel(group, weighting, capacity):
 
 
 @pytest.mark.parametrize("backend", ["reference", "auto"])
-def test_keys_that_grow_without_bound_are_an_error(backend):
-    memory = ub.LieAccessMemory(3, "scaling_rotation", step="free")
+@pytest.mark.parametrize("step", ["free", "normalised_candidate"])
+def test_keys_that_grow_without_bound_are_an_error(backend, step):
+    memory = ub.LieAccessMemory(3, "scaling_rotation", step=step)
     orders = told(memory, 2, 200, 0, torch.float32)
-    orders = orders._replace(read_action=orders.read_action + 9, read_key_gate=orders.strength / 9)
-    message = r"expected coordinates up to 1e\+18, got larger .* step='normalised' or 'bounded'"
+    gates = {"read_key_gate": orders.strength / 9}
+    state = memory.initial_state(2, torch.float32)
+    if step == "free":
+        gates["read_action"] = orders.read_action + 9
+    else:  # the first action keeps its length, where it is kept
+        gates["read_action_gate"] = torch.zeros_like(orders.strength)
+        state = state._replace(read_action=torch.full((2, 2), 9.0))
+    message = rf"expected .* up to 1e\+18, got larger .* step='{step}' .* step='normalised' or"
     with pytest.raises(NonFiniteError, match=message):
-        memory.unroll(orders, None, backend)
+        memory.unroll(orders._replace(**gates), state, backend)
+
+
+def test_a_first_action_keeps_its_length_where_only_candidates_are_normalised():
+    """The write head goes on by a half, the read head by the 1 that it is told: twice as fast."""
+    memory = ub.LieAccessMemory(3, step="normalised_candidate")
+    state = memory.initial_state(1, DOUBLE)
+    state = state._replace(write_action=torch.tensor([[0.5, 0.0]], dtype=DOUBLE))
+    orders, one, zero = told(memory, 1, 4, 0), torch.ones(1, 4), torch.zeros(1, 4)
+    orders = orders._replace(
+        read_action=torch.tensor([7.0, 0.0]).expand(1, 4, 2), read_action_gate=one,
+        read_key_gate=zero, write_key_gate=zero, write_action_gate=zero,
+    )  # fmt: skip
+    orders = memory.Instruction(*(field.to(DOUBLE) for field in orders))
+    after = memory.unroll(orders, state, "reference")[1]
+    assert after.keys[0, :, 0].tolist() == pytest.approx([0.5, 1.0, 1.5, 2.0])
+    assert after.read_key[0].tolist() == pytest.approx([4.0, 0.0])
 
 
 def test_a_straight_line_is_read_back_in_the_order_it_was_written():
@@ -460,6 +483,10 @@ def test_variants_choose_steps_and_gates_and_each_can_be_chosen():
     biases = {head.name: head.bias for head in first.heads}
     assert biases["write_key_gate"] == biases["write_action_gate"] == -10
     assert biases["read_key_gate"] is biases["read_action_gate"] is biases["strength"] is None
+    walking = ub.LieAccessMemory(3, write_gate_bias=None, read_key_gate_bias=-3).heads
+    assert {head.name: head.bias for head in walking if head.bias is not None} == {
+        "read_key_gate": -3
+    }
     drawn = {head.bias for head in ub.LieAccessMemory(3, write_gate_bias=None).heads}
     assert drawn == {None}
 
@@ -485,6 +512,7 @@ def test_variants_choose_steps_and_gates_and_each_can_be_chosen():
         ({"step": "normal"}, ChoiceError, "unknown step 'normal'. Did you mean 'normalised'"),
         ({"variant": "2018"}, ChoiceError, "unknown variant '2018'"),
         ({"initial": "learnt"}, ChoiceError, "unknown initial 'learnt'. Did you mean 'learned'"),
+        ({"read_key_gate_bias": "x"}, ConfigError, "read_key_gate_bias: expected a finite number"),
         ({"write_gate_bias": "x"}, ConfigError, "write_gate_bias: expected a finite number, got"),
     ],
 )

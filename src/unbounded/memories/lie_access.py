@@ -13,7 +13,7 @@ from unbounded import kernels
 from unbounded.checks import check_number, check_positive
 from unbounded.errors import ChoiceError, ConfigError, NonFiniteError
 from unbounded.kernels.structures.lie_access import GROUPS as KERNEL_GROUPS
-from unbounded.kernels.structures.lie_access import MOST, growth_message
+from unbounded.kernels.structures.lie_access import LONG_STEPS, MOST, growth_message
 from unbounded.kernels.structures.lie_access import STEPS as KERNEL_STEPS
 from unbounded.memories.base import Memory
 from unbounded.memories.beginnings import Beginning, Constant, Fixed, Learned
@@ -26,8 +26,27 @@ from unbounded.memories.state_field import StateField
 from unbounded.memories.strengths import read_rows
 from unbounded.memories.trimming import live_rows
 
-#: What is added to the square of an action's length before it is divided by the length.
-STEPS: Final[dict[str, float | None]] = {"free": None, "normalised": 1e-12, "bounded": 1.0}
+
+class Step(NamedTuple):
+    """What is done to the length of actions.
+
+    Fields:
+        floor: what is added to the square of a length before something is divided by the length;
+            None leaves lengths as they are.
+        candidate: whether the candidate is divided before it is interpolated, and not the action
+            after; then the first action, and what is kept of it, has any length.
+    """
+
+    floor: float | None
+    candidate: bool = False
+
+
+STEPS: Final[dict[str, Step]] = {
+    "free": Step(None),
+    "normalised": Step(1e-12),
+    "bounded": Step(1.0),
+    "normalised_candidate": Step(1e-12, candidate=True),
+}
 INITIAL: Final = ("constant", "learned")
 
 
@@ -68,14 +87,18 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         weighting: how a row is weighed by its distance from the read head: "inverse_square"
             (InvNorm) or "softmax", with a temperature in each step.
         step: what is done to the length of actions: nothing ("free"), brought to 1 ("normalised")
-            or below 1 ("bounded"); None for the variant's. Actions of rotation and sphere have no
-            length, and are the same with each.
+            or below 1 ("bounded"), or to 1 before they are interpolated, so that a first action
+            that is learned keeps its own length ("normalised_candidate"); None for the variant's.
+            Actions of rotation and sphere have no length, and are the same with each.
         variant: "2016" or "2017", whose choices are taken for `step` and `action_gate`.
         key_size: n of a translation, 2 unless given; the other groups have their own.
         key_gate: whether the candidate key is interpolated with the key before.
         action_gate: whether the candidate action is interpolated with the action before; None for
             the variant's.
         write_gate_bias: first bias of the write head's gates; None draws it like the others.
+        read_key_gate_bias: likewise of the read head's key gate alone (not in the papers). Below 0
+            the head begins by going on from where it is, not by taking keys that the controller
+            has counted out, which hold at the lengths of training alone.
         initial: "constant" begins without a row, keys at the group's origin and actions at its
             identity; "learned" with one row, heads and first reading that are parameters.
         capacity: most rows; None for no limit.
@@ -104,6 +127,7 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         key_gate: bool = True,
         action_gate: bool | None = None,
         write_gate_bias: float | None = -10.0,
+        read_key_gate_bias: float | None = None,
         initial: str = "constant",
         capacity: int | None = None,
         drop: int | None = None,
@@ -118,15 +142,20 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         ):
             if not isinstance(name, str) or name not in valid:
                 raise ChoiceError(kind, name, valid)
-        if write_gate_bias is not None:
-            check_number("write_gate_bias", write_gate_bias)
+        for name, bias in (
+            ("write_gate_bias", write_gate_bias),
+            ("read_key_gate_bias", read_key_gate_bias),
+        ):
+            if bias is not None:
+                check_number(name, bias)
         _check_cap(capacity, drop)
         chosen = VARIANTS[variant]
         self.width, self.group, self.weighting = width, chosen_group(group, key_size), weighting
         self.step_length = chosen.step if step is None else step
         self.variant, self.key_gate = variant, bool(key_gate)
         self.action_gate = chosen.action_gate if action_gate is None else bool(action_gate)
-        self.write_gate_bias, self.initial = write_gate_bias, initial
+        self.write_gate_bias, self.read_key_gate_bias = write_gate_bias, read_key_gate_bias
+        self.initial = initial
         self.capacity, self.drop = capacity, 1 if drop is None else drop
         self.Instruction = INSTRUCTIONS[self.key_gate, self.action_gate, weighting == "softmax"]
 
@@ -169,12 +198,15 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         """Key, key gate, action and action gate of reader and writer; value, strength; T."""
         key, action = (self.group.key_size,), (self.group.action_size,)
         heads = []
-        for who, bias in (("read", None), ("write", self.write_gate_bias)):
+        for who, key_bias, action_bias in (
+            ("read", self.read_key_gate_bias, None),
+            ("write", self.write_gate_bias, self.write_gate_bias),
+        ):
             heads += [
                 Head(f"{who}_key", key, "identity"),
-                Head(f"{who}_key_gate", (), "sigmoid", bias, decision=True),
+                Head(f"{who}_key_gate", (), "sigmoid", key_bias, decision=True),
                 Head(f"{who}_action", action, "identity"),
-                Head(f"{who}_action_gate", (), "sigmoid", bias, decision=True),
+                Head(f"{who}_action_gate", (), "sigmoid", action_bias, decision=True),
             ]
         heads += [
             Head("value", (self.width,), "tanh"),
@@ -241,7 +273,7 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         """Move the heads, read what was there, then append.
 
         k' = g k~ + (1 - g) k_{t-1};  a_t = h a~ + (1 - h) a_{t-1};  k_t = a_t . k'
-        a_t is brought to length 1 or below before it is applied, as `step` says.
+        a_t, or a~, is brought to length 1 or below before it is applied, as `step` says.
         r_t = sum_i w_i v_i,  w_i by |q_t - k_i|^2 and s_i, of the rows of the steps before t
 
         Args:
@@ -276,20 +308,23 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         self, who: str, told: Any, key_before: Tensor, action_before: Tensor
     ) -> tuple[Tensor, Tensor]:
         """The head's next key [B, n] and action [B, A]."""
-        group, floor = self.group, STEPS[self.step_length]
+        group, (floor, candidate) = self.group, STEPS[self.step_length]
         key, action = getattr(told, f"{who}_key"), getattr(told, f"{who}_action")
         if self.key_gate:
             gate = getattr(told, f"{who}_key_gate").unsqueeze(-1)
             key = gate * key + (1 - gate) * key_before
+        if floor is not None and group.has_length and candidate:
+            action = shortened(action, floor)
         if self.action_gate:
             gate = getattr(told, f"{who}_action_gate").unsqueeze(-1)
             action = group.mix(gate, action, action_before)
-        if floor is not None and group.has_length:
+        if floor is not None and group.has_length and not candidate:
             action = shortened(action, floor)
         action = group.normalise(action)
         key = group.act(action, group.place(key))
-        if group.can_grow and self.step_length == "free" and not torch.compiler.is_compiling():
-            _check_growth(f"{who}_key", key, group)
+        can_grow = group.can_grow and self.step_length in LONG_STEPS
+        if can_grow and not torch.compiler.is_compiling() and bool((key.abs() > MOST).any()):
+            raise NonFiniteError(growth_message(f"{who}_key", group.name, self.step_length))
         return key, action
 
 
@@ -305,8 +340,3 @@ def _check_cap(capacity: int | None, drop: int | None) -> None:
         raise ConfigError(
             [f"drop: expected at most the capacity {capacity}, which is all there is, got {drop}"]
         )
-
-
-def _check_growth(name: str, key: Tensor, group: Group) -> None:
-    if bool((key.abs() > MOST).any()):
-        raise NonFiniteError(growth_message(name, group.name))

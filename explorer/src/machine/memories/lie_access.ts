@@ -12,7 +12,9 @@ const DISTANCE_FLOOR = 1e-10
 const TEMPERATURE_FLOOR = 1e-6
 const TOTAL_FLOOR = 1e-37
 /** What is added to the square of an action's length; null leaves the length as it is. */
-const STEPS: Record<string, number | null> = { free: null, normalised: 1e-12, bounded: 1 }
+const STEPS: Record<string, number | null> = {
+  free: null, normalised: 1e-12, bounded: 1, normalised_candidate: 1e-12,
+}
 
 export const lieAccess: MemoryMaker = (data) => {
   const width = optionOf(data, 'width')
@@ -20,6 +22,8 @@ export const lieAccess: MemoryMaker = (data) => {
   const group = GROUPS[String(data.options.group)]
   if (!group) throw new Error(`This page does not know the group ${String(data.options.group)}.`)
   const floor = STEPS[String(data.options.step)]
+  /** Whether the candidate is brought to a length before it is mixed, and not the action after. */
+  const candidateFirst = data.options.step === 'normalised_candidate'
   const capacity = data.options.capacity as number | null
   const drop = Number(data.options.drop ?? 1)
   const isSoftmax = data.options.weighting === 'softmax'
@@ -29,8 +33,11 @@ export const lieAccess: MemoryMaker = (data) => {
 
   const moved = (who: string, told: Instruction, state: MemoryState): [Vector, Vector] => {
     const key = mixed(told[`${who}_key_gate`], told[`${who}_key`], state.fields[`${who}_key`])
-    let action = mixed(told[`${who}_action_gate`], told[`${who}_action`], state.fields[`${who}_action`])
-    if (floor !== null && group.hasLength) action = shortened(action, floor)
+    const bounded = (action: Vector): Vector =>
+      floor !== null && group.hasLength ? shortened(action, floor) : action
+    const candidate = candidateFirst ? bounded(told[`${who}_action`]) : told[`${who}_action`]
+    let action = mixed(told[`${who}_action_gate`], candidate, state.fields[`${who}_action`])
+    if (!candidateFirst) action = bounded(action)
     action = group.normalise(action)
     return [group.act(action, group.place(key)), action]
   }

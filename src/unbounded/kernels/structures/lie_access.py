@@ -21,7 +21,9 @@ from unbounded.kernels.structures.structure import (
 #: In the order of `LieGroup` in csrc/lie_heads.h.
 GROUPS: Final = ("translation", "scaling_rotation", "rotation", "sphere")
 #: In the order of `LieStep` in csrc/lie_heads.h.
-STEPS: Final = ("free", "normalised", "bounded")
+STEPS: Final = ("free", "normalised", "bounded", "normalised_candidate")
+#: Those with which an action may be longer than 1.
+LONG_STEPS: Final = ("free", "normalised_candidate")
 #: A coordinate beyond which its square is no number of 32 bits.
 MOST: Final = 1e18
 # Sizes of keys and actions; those of a translation are as one likes.
@@ -127,20 +129,20 @@ class LieAccess(Structure):
 
     def can_fail(self, rows: int, steps: int) -> bool:
         """Whether keys can grow without bound."""
-        return GROUPS[self.group] == "scaling_rotation" and STEPS[self.step] == "free"
+        return GROUPS[self.group] == "scaling_rotation" and STEPS[self.step] in LONG_STEPS
 
     def check_faults(self, faults: Tensor | None) -> None:
         """Raise NonFiniteError if a key grew too large."""
         if faults is None or not bool(faults.any()):
             return
         name = "read_key" if bool((faults & 1).any()) else "write_key"
-        raise NonFiniteError(growth_message(name, GROUPS[self.group]))
+        raise NonFiniteError(growth_message(name, GROUPS[self.group], STEPS[self.step]))
 
 
-def growth_message(name: str, group: str) -> str:
+def growth_message(name: str, group: str, step: str) -> str:
     """What is said of a key that grew too large."""
     return (
         f"{name}: expected coordinates up to {MOST:g}, got larger ones: with group={group!r} and "
-        "step='free' a head multiplies its key by the scale of its action in each step, without "
+        f"step={step!r} a head multiplies its key by the scale of its action in each step, without "
         "bound. Give step='normalised' or 'bounded', or group='translation'."
     )
