@@ -321,7 +321,8 @@ ANSWER_FAULTS = [
 def answering() -> RunConfig:
     task = {"symbols": 4, "train_lengths": "2:4", "test_lengths": "5:6"}
     model = {"memory": "stack", "answer_writes": False}
-    training = {"curriculum": "one_length", "plateau_every": 2, "plateau_measure": "errors"}
+    training = {"curriculum": "one_length", "schedule": "constant"}
+    training |= {"plateau_every": 2, "plateau_measure": "errors"}
     own = {"task_options": task, "model": model, "training": training}
     return from_dict(merged(preset_of("answer_copy"), own))
 

@@ -483,10 +483,9 @@ def test_variants_choose_steps_and_gates_and_each_can_be_chosen():
     biases = {head.name: head.bias for head in first.heads}
     assert biases["write_key_gate"] == biases["write_action_gate"] == -10
     assert biases["read_key_gate"] is biases["read_action_gate"] is biases["strength"] is None
-    walking = ub.LieAccessMemory(3, write_gate_bias=None, read_key_gate_bias=-3).heads
-    assert {head.name: head.bias for head in walking if head.bias is not None} == {
-        "read_key_gate": -3
-    }
+    walking = ub.LieAccessMemory(3, write_gate_bias=None, read_key_gate_bias=-3, strength_bias=2)
+    biases = {head.name: head.bias for head in walking.heads if head.bias is not None}
+    assert biases == {"read_key_gate": -3, "strength": 2}
     drawn = {head.bias for head in ub.LieAccessMemory(3, write_gate_bias=None).heads}
     assert drawn == {None}
 
@@ -512,6 +511,7 @@ def test_variants_choose_steps_and_gates_and_each_can_be_chosen():
         ({"step": "normal"}, ChoiceError, "unknown step 'normal'. Did you mean 'normalised'"),
         ({"variant": "2018"}, ChoiceError, "unknown variant '2018'"),
         ({"initial": "learnt"}, ChoiceError, "unknown initial 'learnt'. Did you mean 'learned'"),
+        ({"strength_bias": "x"}, ConfigError, "strength_bias: expected a finite number"),
         ({"read_key_gate_bias": "x"}, ConfigError, "read_key_gate_bias: expected a finite number"),
         ({"write_gate_bias": "x"}, ConfigError, "write_gate_bias: expected a finite number, got"),
     ],

@@ -99,6 +99,8 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         read_key_gate_bias: likewise of the read head's key gate alone (not in the papers). Below 0
             the head begins by going on from where it is, not by taking keys that the controller
             has counted out, which hold at the lengths of training alone.
+        strength_bias: likewise of the strengths (not in the papers). Above 0 all rows begin alike, and
+            none drowns the others from afar.
         initial: "constant" begins without a row, keys at the group's origin and actions at its
             identity; "learned" with one row, heads and first reading that are parameters.
         capacity: most rows; None for no limit.
@@ -128,6 +130,7 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         action_gate: bool | None = None,
         write_gate_bias: float | None = -10.0,
         read_key_gate_bias: float | None = None,
+        strength_bias: float | None = None,
         initial: str = "constant",
         capacity: int | None = None,
         drop: int | None = None,
@@ -145,6 +148,7 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         for name, bias in (
             ("write_gate_bias", write_gate_bias),
             ("read_key_gate_bias", read_key_gate_bias),
+            ("strength_bias", strength_bias),
         ):
             if bias is not None:
                 check_number(name, bias)
@@ -155,7 +159,7 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         self.variant, self.key_gate = variant, bool(key_gate)
         self.action_gate = chosen.action_gate if action_gate is None else bool(action_gate)
         self.write_gate_bias, self.read_key_gate_bias = write_gate_bias, read_key_gate_bias
-        self.initial = initial
+        self.strength_bias, self.initial = strength_bias, initial
         self.capacity, self.drop = capacity, 1 if drop is None else drop
         self.Instruction = INSTRUCTIONS[self.key_gate, self.action_gate, weighting == "softmax"]
 
@@ -210,7 +214,7 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
             ]
         heads += [
             Head("value", (self.width,), "tanh"),
-            Head("strength", (), "sigmoid", decision=True),
+            Head("strength", (), "sigmoid", self.strength_bias, decision=True),
             Head("temperature", (), "softplus"),
         ]
         return tuple(head for head in heads if head.name in self.Instruction._fields)

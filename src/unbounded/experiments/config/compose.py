@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from unbounded.experiments.config import plain_yaml
-from unbounded.experiments.config.presets import preset_path, protocol_path
+from unbounded.experiments.config.presets import preset_paths
 from unbounded.experiments.config.schema import RoundingConfig, RunConfig, TrainingConfig, to_dict
 
 #: The parts of a config that a preset, a tier or a model of a paper may set.
@@ -36,10 +36,8 @@ def preset_of(task: str, protocol: str | None = None) -> dict[str, Any]:
         protocol: one of PROTOCOLS, whose file changes the preset.
     """
     base = to_dict(RunConfig(task=task))
-    paths = [preset_path(task), None if protocol is None else protocol_path(protocol, task)]
-    for path in paths:
-        if path is not None:
-            base = merged(base, plain_yaml.load(path.read_text(encoding="utf-8")))
+    for path in preset_paths(task, protocol):
+        base = merged(base, plain_yaml.load(path.read_text(encoding="utf-8")))
     return base
 
 

@@ -59,7 +59,7 @@ class TrainingConfig:
         optimizer: rmsprop, adam, sgd or another (see `unbounded list`).
         optimizer_options: --training.optimizer_options.OPTION VALUE for the optimizer's own
             (momentum, weight_decay, betas), by its signature.
-        learning_rate: above 0; the paper's grid is 5e-3, 1e-3, 5e-4, 1e-4, 5e-5.
+        learning_rate: above 0.
         epsilon: added to the denominator of a step; null for 1e-4 (rmsprop) or torch's own.
         schedule: constant; linear to fall to 0 at the end of the budget; or tail to stay until the
             run would be over (learned, stalled, or the budget all but used up), and then fall to 0.

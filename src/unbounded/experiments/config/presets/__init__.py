@@ -7,8 +7,9 @@ from typing import Final
 
 from unbounded.experiments.config import plain_yaml
 
-#: Each task with its preset, which tasks may share. A task of your own has the general defaults.
-PRESETS: Final[dict[str, str]] = {
+#: Each task with its preset, which tasks may share; of several files each changes those before it. A
+#: task of your own has the general defaults.
+PRESETS: Final[dict[str, str | tuple[str, ...]]] = {
     "copy": "copy.yaml",
     "reversal": "reversal.yaml",
     "bigram_flip": "bigram_flip.yaml",
@@ -16,11 +17,11 @@ PRESETS: Final[dict[str, str]] = {
     "gender": "gender.yaml",
     "pairs": "pairs.yaml",
     "answer_copy": "answers.yaml",
-    "answer_reverse": "answers.yaml",
-    "answer_bigram_flip": "answers.yaml",
+    "answer_reverse": ("answers.yaml", "answer_reverse.yaml"),
+    "answer_bigram_flip": ("answers.yaml", "answer_bigram_flip.yaml"),
     "answer_odd_first": "answers.yaml",
     "answer_double": "answers.yaml",
-    "answer_addition": "answers.yaml",
+    "answer_addition": ("answers.yaml", "answer_addition.yaml"),
     "answer_repeat_copy": "answers.yaml",
     "answer_priority_sort": "answers.yaml",
     "programs": "programs.yaml",
@@ -47,20 +48,13 @@ PRESETS: Final[dict[str, str]] = {
 PROTOCOLS: Final = ("paper",)
 
 
-def protocol_path(protocol: str, task: str) -> Path | None:
-    """The file with what a protocol changes in a task's preset; None where it changes nothing."""
-    path = Path(__file__).parent / protocol / PRESETS.get(task, "none")
-    return path if path.is_file() else None
+def preset_paths(task: str, protocol: str | None = None) -> list[Path]:
+    """The files of a task's preset, and behind them those with what a protocol changes.
 
-
-def preset_path(task: str) -> Path | None:
-    """The file of a task's preset; None for a task of your own."""
-    return Path(__file__).parent / PRESETS[task] if task in PRESETS else None
-
-
-def summary(task: str) -> str:
-    """The model and budget of a task's preset in one line."""
-    path = preset_path(task)
-    data = plain_yaml.load(path.read_text(encoding="utf-8")) if path else {}
-    memory = data.get("model", {}).get("memory", {"name": "queue"})["name"]
-    return f"{memory} memory, at most {data['training']['batches']} batches"
+    Of a task of your own there are none.
+    """
+    names = PRESETS.get(task, ())
+    names = (names,) if isinstance(names, str) else names
+    here = Path(__file__).parent
+    changes = [] if protocol is None else [here / protocol / name for name in names]
+    return [*(here / name for name in names), *(path for path in changes if path.is_file())]
