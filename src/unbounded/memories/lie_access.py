@@ -99,8 +99,8 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         read_key_gate_bias: likewise of the read head's key gate alone (not in the papers). Below 0
             the head begins by going on from where it is, not by taking keys that the controller
             has counted out, which hold at the lengths of training alone.
-        strength_bias: likewise of the strengths (not in the papers). Above 0 all rows begin alike, and
-            none drowns the others from afar.
+        strength_bias: likewise of the strengths (not in the papers). Above 0 all rows begin alike,
+            and none drowns the others from afar.
         initial: "constant" begins without a row, keys at the group's origin and actions at its
             identity; "learned" with one row, heads and first reading that are parameters.
         capacity: most rows; None for no limit.

@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from unbounded.experiments.config import plain_yaml
-
-#: Each task with its preset, which tasks may share; of several files each changes those before it. A
-#: task of your own has the general defaults.
+#: Each task with its preset, which tasks may share; of several files each changes those before it.
+#: A task of your own has the general defaults.
 PRESETS: Final[dict[str, str | tuple[str, ...]]] = {
     "copy": "copy.yaml",
     "reversal": "reversal.yaml",
