@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from unbounded.experiments.config import plain_yaml
+
 #: Each task with its preset, which tasks may share; of several files each changes those before it.
 #: A task of your own has the general defaults.
 PRESETS: Final[dict[str, str | tuple[str, ...]]] = {
@@ -56,3 +58,13 @@ def preset_paths(task: str, protocol: str | None = None) -> list[Path]:
     here = Path(__file__).parent
     changes = [] if protocol is None else [here / protocol / name for name in names]
     return [*(here / name for name in names), *(path for path in changes if path.is_file())]
+
+
+def summary(task: str) -> str:
+    """The memory and budget of a task's preset in one line."""
+    memory, batches = "queue", 0
+    for path in preset_paths(task):
+        data = plain_yaml.load(path.read_text(encoding="utf-8"))
+        memory = data.get("model", {}).get("memory", {}).get("name", memory)
+        batches = data.get("training", {}).get("batches", batches)
+    return f"{memory} memory, at most {batches} batches"
