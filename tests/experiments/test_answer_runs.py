@@ -28,8 +28,9 @@ def config(task: str, model: dict[str, Any], **changes: Any) -> RunConfig:
         "training": {
             "batches": 2, "batch_size": 3, "validation_count": 4, "report_every": 1,
             "checkpoint_every": 1, "keep_checkpoints": 9, "accuracy_every": 0, "plateau_every": 1,
-            "plateau_hold": 0,
+            "plateau_hold": 0, "schedule": "constant",
         },
+        "rounding": {"batches": 0, "every": 5, "settle": 0, "validation_count": None},
         "task_options": {"train_lengths": "2:3", "test_lengths": "4:5"},
         "evaluation": {"count": 5},
     }  # fmt: skip
