@@ -60,7 +60,7 @@ VARIANTS = [
     TuringTape(33, 20),
     LieAccessMemory(20, weighting="softmax"),
     LieAccessMemory(5, variant="2017"),
-    LieAccessMemory(9, step="normalised_candidate", initial="learned"),
+    LieAccessMemory(9, step="normalised_candidate", gates="hard_sigmoid", initial="learned"),
     LieAccessMemory(37, weighting="softmax", step="free", key_size=5, initial="learned"),
     LieAccessMemory(17, "scaling_rotation"),
     LieAccessMemory(65, "rotation", "softmax", key_gate=False, action_gate=False),

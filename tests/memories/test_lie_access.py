@@ -486,6 +486,10 @@ def test_variants_choose_steps_and_gates_and_each_can_be_chosen():
     walking = ub.LieAccessMemory(3, write_gate_bias=None, read_key_gate_bias=-3, strength_bias=2)
     biases = {head.name: head.bias for head in walking.heads if head.bias is not None}
     assert biases == {"read_key_gate": -3, "strength": 2}
+    hard = {
+        h.name for h in ub.LieAccessMemory(3, gates="hard_sigmoid").heads if "hard" in h.activation
+    }
+    assert hard == {f"{who}_{what}_gate" for who in ("read", "write") for what in ("key", "action")}
     drawn = {head.bias for head in ub.LieAccessMemory(3, write_gate_bias=None).heads}
     assert drawn == {None}
 
@@ -511,6 +515,7 @@ def test_variants_choose_steps_and_gates_and_each_can_be_chosen():
         ({"step": "normal"}, ChoiceError, "unknown step 'normal'. Did you mean 'normalised'"),
         ({"variant": "2018"}, ChoiceError, "unknown variant '2018'"),
         ({"initial": "learnt"}, ChoiceError, "unknown initial 'learnt'. Did you mean 'learned'"),
+        ({"gates": "hard"}, ChoiceError, "unknown gates 'hard'. Did you mean 'hard_sigmoid'"),
         ({"strength_bias": "x"}, ConfigError, "strength_bias: expected a finite number"),
         ({"read_key_gate_bias": "x"}, ConfigError, "read_key_gate_bias: expected a finite number"),
         ({"write_gate_bias": "x"}, ConfigError, "write_gate_bias: expected a finite number, got"),

@@ -48,6 +48,7 @@ STEPS: Final[dict[str, Step]] = {
     "normalised_candidate": Step(1e-12, candidate=True),
 }
 INITIAL: Final = ("constant", "learned")
+GATES: Final = ("sigmoid", "hard_sigmoid")
 
 
 class LieVariant(NamedTuple):
@@ -101,6 +102,8 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
             has counted out, which hold at the lengths of training alone.
         strength_bias: likewise of the strengths (not in the papers). Above 0 all rows begin alike,
             and none drowns the others from afar.
+        gates: "sigmoid", or "hard_sigmoid" (not in the papers), which is exactly 0 up to -2.5 and 1
+            from 2.5 on: a gate that is shut leaks nothing, and a way is straight at any length.
         initial: "constant" begins without a row, keys at the group's origin and actions at its
             identity; "learned" with one row, heads and first reading that are parameters.
         capacity: most rows; None for no limit.
@@ -131,6 +134,7 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         write_gate_bias: float | None = -10.0,
         read_key_gate_bias: float | None = None,
         strength_bias: float | None = None,
+        gates: str = "sigmoid",
         initial: str = "constant",
         capacity: int | None = None,
         drop: int | None = None,
@@ -142,6 +146,7 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
             ("variant", variant, VARIANTS),
             ("step", step if step is not None else "free", STEPS),
             ("initial", initial, INITIAL),
+            ("gates", gates, GATES),
         ):
             if not isinstance(name, str) or name not in valid:
                 raise ChoiceError(kind, name, valid)
@@ -159,7 +164,7 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         self.variant, self.key_gate = variant, bool(key_gate)
         self.action_gate = chosen.action_gate if action_gate is None else bool(action_gate)
         self.write_gate_bias, self.read_key_gate_bias = write_gate_bias, read_key_gate_bias
-        self.strength_bias, self.initial = strength_bias, initial
+        self.strength_bias, self.gates, self.initial = strength_bias, gates, initial
         self.capacity, self.drop = capacity, 1 if drop is None else drop
         self.Instruction = INSTRUCTIONS[self.key_gate, self.action_gate, weighting == "softmax"]
 
@@ -208,9 +213,9 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         ):
             heads += [
                 Head(f"{who}_key", key, "identity"),
-                Head(f"{who}_key_gate", (), "sigmoid", key_bias, decision=True),
+                Head(f"{who}_key_gate", (), self.gates, key_bias, decision=True),
                 Head(f"{who}_action", action, "identity"),
-                Head(f"{who}_action_gate", (), "sigmoid", action_bias, decision=True),
+                Head(f"{who}_action_gate", (), self.gates, action_bias, decision=True),
             ]
         heads += [
             Head("value", (self.width,), "tanh"),
