@@ -19,12 +19,13 @@ from unbounded.tasks import TASKS
 FIVE = ["answer_copy", "answer_reverse", "answer_bigram_flip", "answer_double", "answer_addition"]
 EIGHT = [*FIVE, "answer_odd_first", "answer_repeat_copy", "answer_priority_sort"]
 WORDS = 10_000
+HARDENED = "invnorm-hardened"
 
 
 @pytest.mark.parametrize("name", ["laptop", "paper"])
 def test_no_cell_has_a_fault(name: str):
     tier = load_tier("yang2016", name)
-    own = [trial for trial in tier.trials if trial.model != "invnorm-hardened"]
+    own = [trial for trial in tier.trials if trial.model != HARDENED]
     assert len({trial.name for trial in own}) == len(own)
     assert {t.name for t in tier.trials} == {t.name for t in own}  # hardened runs are the same runs
     for trial in select(tier, None):
@@ -108,8 +109,37 @@ def test_the_presets_are_the_papers_networks(task: str):
     assert model.memory["read_key_gate_bias"] < 0
     assert (training.optimizer, training.schedule) == ("adam", "tail")
     assert training.batch_size * training.batches == 320_000
+    rate = {"answer_bigram_flip": 5e-3, "answer_addition": 3e-3}.get(task, 1e-2)
+    gate = {"answer_reverse": -10, "answer_bigram_flip": -10, "answer_addition": -3}.get(task, -5)
+    assert (training.learning_rate, training.optimizer_options) == (rate, {})
+    assert model.memory["read_key_gate_bias"] == gate
+    two = task == "answer_addition"
+    assert model.memory["strength_bias"] == (None if two else 3)
+    assert model.memory.get("step") == ("normalised_candidate" if two else None)
     assert training.curriculum == "one_length"
     assert config.rounding.batches > 0
+
+
+@pytest.mark.parametrize("name", ["laptop", "paper"])
+def test_each_row_of_memories_is_what_its_title_says(name: str):
+    for trial in load_tier("yang2016", name).trials:
+        training, memory = trial.config.training, trial.config.model.memory
+        if not trial.task.startswith("answer_"):
+            continue
+        if trial.model == "lstm":
+            assert training.batch_size == 32
+            assert training.batches <= 10_000
+            continue
+        assert training.batch_size * training.batches == 320_000
+        assert bool(trial.config.rounding.batches) == (trial.model in ("invnorm", HARDENED))
+        assert ("gates" in memory) == (trial.model == "invnorm-shut")
+        if trial.model == "lantm-2017":
+            assert (memory["variant"], memory["step"]) == ("2017", "bounded")
+        if trial.model == "invnorm-published":
+            assert memory["step"] == "normalised_candidate"
+            assert memory["read_key_gate_bias"] is memory["strength_bias"] is None
+            assert (training.optimizer, training.learning_rate) == ("rmsprop", 1e-2)
+            assert (training.plateau_hold, training.plateau_patience) == (6000, 3)
 
 
 @pytest.mark.parametrize("task", EIGHT)
@@ -117,7 +147,7 @@ def test_the_papers_own_training(task: str):
     config = from_dict(preset_of(task, "paper"))
     assert faults(config) == []
     memory, training = config.model.memory, config.training
-    assert memory["read_key_gate_bias"] is memory["strength_bias"] is None
+    assert memory["read_key_gate_bias"] is memory["strength_bias"] is memory.get("step") is None
     assert training.optimizer == "rmsprop"
     assert training.optimizer_options == {"momentum": 0.95}
     assert (training.learning_rate, training.epsilon) == (1e-3, 1e-8)

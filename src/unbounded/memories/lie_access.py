@@ -34,7 +34,8 @@ class Step(NamedTuple):
         floor: what is added to the square of a length before something is divided by the length;
             None leaves lengths as they are.
         candidate: whether the candidate is divided before it is interpolated, and not the action
-            after; then the first action, and what is kept of it, has any length.
+            after; then the first action, and what a gate keeps of it, has any length. Without an
+            action gate it is the same.
     """
 
     floor: float | None
@@ -97,11 +98,11 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         action_gate: whether the candidate action is interpolated with the action before; None for
             the variant's.
         write_gate_bias: first bias of the write head's gates; None draws it like the others.
-        read_key_gate_bias: likewise of the read head's key gate alone (not in the papers). Below 0
-            the head begins by going on from where it is, not by taking keys that the controller
-            has counted out, which hold at the lengths of training alone.
-        strength_bias: likewise of the strengths (not in the papers). Above 0 all rows begin alike,
-            and none drowns the others from afar.
+        read_key_gate_bias: likewise of the read head's key gate alone, any finite number (not in
+            the papers; without effect where there is no such gate). Below 0 the head begins by
+            going on from where it is, not by taking keys that the controller has counted out,
+            which hold at the lengths of training alone.
+        strength_bias: likewise of the strengths (not in the papers). Above 0 rows begin alike.
         gates: "sigmoid", or "hard_sigmoid" (not in the papers), which is exactly 0 up to -2.5 and 1
             from 2.5 on: a gate that is shut leaks nothing, and a way is straight at any length.
         initial: "constant" begins without a row, keys at the group's origin and actions at its
