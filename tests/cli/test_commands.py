@@ -462,6 +462,19 @@ def test_a_diverging_run_ends_with_code_3(
     assert "the first bad tensor: loss (" in err
 
 
+def test_a_gradient_whose_norm_alone_is_infinite_is_called_so(
+    capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each number of it is finite in 32 bits, its square is not."""
+    sound = OBJECTIVES["cross_entropy"]
+    steep = sound._replace(loss=lambda logits, *rest: logits.mean() * 1e25)
+    monkeypatch.setitem(OBJECTIVES, "cross_entropy", steep)
+    assert main([*tiny_arguments(tmp_path), "--quiet"]) == 3
+    err = capsys.readouterr().err
+    assert "the first bad tensor: none, but the gradient's norm is" in err
+    assert "a lower training.learning_rate" in err
+
+
 def test_quiet_shows_only_the_result(capsys: Capture, tmp_path: Path) -> None:
     assert main([*tiny_arguments(tmp_path, batches=20), "--quiet"]) == 0
     out = capsys.readouterr().out

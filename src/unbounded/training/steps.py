@@ -168,9 +168,17 @@ class BatchTrainer:
             or finite.first_bad_output(self._model, share.inputs)
             or finite.first_bad([("logits", logits), ("loss", loss)])
             or finite.first_bad(finite.gradients(self._model))
-            or "none of this process's; look at the others"
+            or self._of_no_tensor()
         )
         raise NonFiniteError(
             f"training stopped in step {number + 1}: the loss or its gradient is not finite; "
             f"the first bad tensor: {fault}"
+        )
+
+    def _of_no_tensor(self) -> str:
+        if self._accelerator.num_processes > 1:
+            return "none of this process's; look at the others"
+        return (
+            "none, but the gradient's norm is, because the squares of its numbers are too large; a "
+            "lower training.learning_rate or another seed may help"
         )
