@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
@@ -21,53 +21,14 @@ from unbounded.memories.head import Head
 from unbounded.memories.lie_groups import GROUPS, Group, chosen_group, shortened
 from unbounded.memories.lie_instructions import INSTRUCTIONS, LieAccessState
 from unbounded.memories.lie_rows import Rows, appended
+from unbounded.memories.lie_steps import STEPS, VARIANTS
 from unbounded.memories.lie_weights import WEIGHTINGS, squared_distances
 from unbounded.memories.state_field import StateField
 from unbounded.memories.strengths import read_rows
 from unbounded.memories.trimming import live_rows
 
-
-class Step(NamedTuple):
-    """What is done to the length of actions.
-
-    Fields:
-        floor: what is added to the square of a length before something is divided by the length;
-            None leaves lengths as they are.
-        candidate: whether the candidate is divided before it is interpolated, and not the action
-            after; then the first action, and what a gate keeps of it, has any length. Without an
-            action gate it is the same.
-    """
-
-    floor: float | None
-    candidate: bool = False
-
-
-STEPS: Final[dict[str, Step]] = {
-    "free": Step(None),
-    "normalised": Step(1e-12),
-    "bounded": Step(1.0),
-    "normalised_candidate": Step(1e-12, candidate=True),
-}
 INITIAL: Final = ("constant", "learned")
 GATES: Final = ("sigmoid", "hard_sigmoid")
-
-
-class LieVariant(NamedTuple):
-    """What a paper chooses.
-
-    Fields:
-        step: one of STEPS. action_gate: whether actions are interpolated.
-    """
-
-    step: str
-    action_gate: bool
-
-
-#: Yang 2016, and what the tables of Yang & Rush 2017 were made with.
-VARIANTS: Final[dict[str, LieVariant]] = {
-    "2016": LieVariant("normalised", action_gate=True),
-    "2017": LieVariant("bounded", action_gate=False),
-}
 
 _DRAWN: Final = partial(nn.init.uniform_, a=-1.0, b=1.0)
 
