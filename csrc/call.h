@@ -51,7 +51,7 @@ struct UnboundedCall {
   void* outputs;       // [T, B, H]
   void* cells;         // [T or 2, B, H], for an LSTM
   void* tanh_cells;    // [T, B, H]
-  void* readings;      // [T or 2, B, R]; unroll: [B, T, R]
+  void* readings;      // [T, B, R], 0 beyond a length; unroll: [B, T, R]
   void* hidden_last;   // [B, H]
   void* cell_last;     // [B, H]
   void* reading_last;  // [B, R]
@@ -60,7 +60,8 @@ struct UnboundedCall {
   void* saved[most_saved];  // when saving
   int32_t* fault;      // [B]: what the memory's header says, 0 where all is well; or null
 
-  const void* grad_outputs;  // [T, B, H] or null; unroll: of the readings [B, T, R]
+  const void* grad_outputs;   // [T, B, H] or null
+  const void* grad_readings;  // [T, B, R] or null; unroll: [B, T, R]
   const void* grad_hidden_last;
   const void* grad_cell_last;
   const void* grad_reading_last;

@@ -60,7 +60,7 @@ struct Frame {
     return c.lengths ? std::min(std::max<int64_t>(c.lengths[b], 0), c.steps) : c.steps;
   }
 
-  // Without a backward pass to come, two steps' cells and readings are enough.
+  // Without a backward pass to come, two steps' cells are enough.
   int64_t ring(int64_t t) const { return c.saves ? t : t & 1; }
 
   // Rows of all batch entries; step -1 is the state that came in.
@@ -70,7 +70,7 @@ struct Frame {
   const T* cell_at(int64_t t) const { return t < 0 ? as<T>(c.cell0) : cell_out(t); }
   const T* reading_at(int64_t t) const { return t < 0 ? as<T>(c.reading0) : reading_out(t); }
   T* cell_out(int64_t t) const { return as<T>(c.cells) + ring(t) * c.batch * c.hidden; }
-  T* reading_out(int64_t t) const { return as<T>(c.readings) + ring(t) * c.batch * c.reading; }
+  T* reading_out(int64_t t) const { return as<T>(c.readings) + t * c.batch * c.reading; }
   T* gates_at(int64_t t) const { return as<T>(c.gates) + t * c.batch * inner(); }
   T* tanh_cells_at(int64_t t) const {
     return as<T>(c.tanh_cells) + (c.saves ? t * c.batch * c.hidden : 0);

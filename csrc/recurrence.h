@@ -275,6 +275,8 @@ class RecurrenceBackward {
     T* grad_reading = controller_.grad_reading(b);
     if (t + 1 == f.length_of(b) && f.c.grad_reading_last)
       axpy<T>(R, 1, as<T>(f.c.grad_reading_last) + b * R, grad_reading);
+    if (f.c.grad_readings)
+      axpy<T>(R, 1, as<T>(f.c.grad_readings) + (t * f.c.batch + b) * R, grad_reading);
     memory_.step(t, b, grad_reading);
     memory_.give(t, b, {f, grad, 0});
   }

@@ -30,7 +30,7 @@ class Unroll {
       memory.begin(b);
       for (int64_t t = f.c.steps - 1; t >= 0; --t) {
         const int64_t at = b * f.c.steps + t;
-        memory.step(t, b, as<T>(f.c.grad_outputs) + at * f.c.reading);
+        memory.step(t, b, as<T>(f.c.grad_readings) + at * f.c.reading);
         memory.give(t, b, {f, nullptr, at});
       }
       memory.end(b);

@@ -87,7 +87,7 @@ Sum run(const Choice& choice) {
   c.gates = real(T * B * lanes * H), c.outputs = real(T * B * H), c.cells = real(T * B * H);
   c.tanh_cells = real(T * B * H), c.readings = real(T * B * R);
   c.hidden_last = real(B * H), c.cell_last = real(B * H), c.reading_last = real(B * R);
-  c.grad_outputs = real(T * B * H);
+  c.grad_outputs = real(T * B * H), c.grad_readings = real(T * B * R);
   c.grad_hidden0 = real(B * H), c.grad_cell0 = real(B * H), c.grad_reading0 = real(B * R);
   if (mixes) {
     const int64_t options[] = {S, actions, depth, 0, 0};

@@ -34,6 +34,7 @@ export interface ModelData {
   input: 'embedding' | 'one_hot' | 'bits'
   input_bits: number
   read_only_token: number | null
+  output_reading: boolean
   controller: ControllerData
   memory: MemoryData | null
 }

@@ -171,7 +171,7 @@ def make_state(
 
 
 def reference(case: Case) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """The case in the readable loop."""
+    """The case in the readable loop: h of every step, and the final state, and r of every step."""
     *of_controller, head_weight, head_bias = case.weights
     weights = ControllerWeights(*of_controller)
 
@@ -186,7 +186,7 @@ def reference(case: Case) -> tuple[Tensor, tuple[Tensor, ...]]:
     state = LoopState(
         case.initial[:size], case.initial[size], case.memory.State(*case.initial[size + 1 :])
     )
-    outputs, final = run_recurrence(
+    outputs, readings, final = run_recurrence(
         cell,
         lambda hidden: apply_heads(case.memory.heads, hidden, head_weight, head_bias),
         case.memory,
@@ -194,18 +194,19 @@ def reference(case: Case) -> tuple[Tensor, tuple[Tensor, ...]]:
         state,
         case.lengths,
     )
-    return outputs, (*final.controller, final.reading, *final.memory)
+    return outputs, (*final.controller, final.reading, *final.memory, readings)
 
 
 def fused(case: Case) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """The case in the kernels."""
-    return recurrence(*case.arguments())
+    """The case in the kernels, as `reference`."""
+    outputs, readings, final = recurrence(*case.arguments())
+    return outputs, (*final, readings)
 
 
 def run_and_differentiate(
     function: Any, case: Case, seed: int = 1, chosen: slice = slice(None)
 ) -> tuple[list[Tensor], ...]:
-    """Outputs and final state, and the gradients of a random weighting of those that are chosen."""
+    """All results, and the gradients of a random weighting of those that are chosen."""
     outputs, final = function(case)
     results = [outputs, *final]
     return results, gradients(results[chosen], case.tensors(), seed)

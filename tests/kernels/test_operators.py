@@ -109,11 +109,11 @@ def test_double_backward_takes_the_reference(memory, controller):
 
     def plain(lengths, x, weights, initial):
         changed = case._replace(lengths=lengths, x=x, weights=weights, initial=tuple(initial))
-        outputs, final = reference(changed)
-        return outputs, *final
+        outputs, (*final, readings) = reference(changed)
+        return outputs, readings, *final
 
     say_once.cache_clear()
-    outputs, _ = recurrence(*case.arguments(), reference=plain)
+    outputs, *_ = recurrence(*case.arguments(), reference=plain)
     with pytest.warns(RuntimeWarning, match="reference path"):
         (first,) = torch.autograd.grad(outputs.square().sum(), case.x, create_graph=True)
     ours = torch.autograd.grad(first.square().sum(), case.weights.head_weight)
@@ -158,7 +158,8 @@ def test_stepping_equals_a_whole_sequence(memory, controller, lengths):
         left = None if given is None else (given - begin).clamp(0, size)
         chunks.append(session.run(case.x[begin : begin + size], left))
         begin += size
-    for got, state in (fused(case), (torch.cat(chunks), session.state())):
+    stepped, readings = (torch.cat(parts) for parts in zip(*chunks, strict=True))
+    for got, state in (fused(case), (stepped, (*session.state(), readings))):
         assert relative_error(got, outputs) <= 1e-12
         for one, other in zip(state, final, strict=True):
             assert one.shape == other.shape
@@ -180,8 +181,9 @@ def test_no_steps(memory):
     case = case._replace(x=case.x[:0])
     for grad in (True, False):
         with torch.set_grad_enabled(grad):
-            outputs, final = fused(case)
+            outputs, (*final, readings) = fused(case)
         assert outputs.shape == (0, 3, 5)
+        assert readings.shape[:2] == (0, 3)
         for one, other in zip(final, case.initial, strict=True):
             assert torch.equal(one, other)
 
@@ -343,7 +345,7 @@ def test_every_activation_of_a_head(activation, dtype, bias):
         case.weights.head_weight[19:] = 0
         case.weights.head_bias[19:] = 1e4
     structure, _, *rest = case.arguments()
-    outputs, final = recurrence(structure, (activation, "sigmoid"), *rest)
+    outputs, _, final = recurrence(structure, (activation, "sigmoid"), *rest)
     head_weight, head_bias = case.weights.head_weight, case.weights.head_bias
     wanted = ACTIVATIONS[activation](outputs.detach()[0] @ head_weight[:19].T + head_bias[:19])
     # An exponential passes on half a unit of what it is of, which grows with that.

@@ -41,7 +41,7 @@ def by_hand(layer, x, first):
                         told[place] = torch.zeros_like(told[place])
                 return tuple(told)
 
-            output, state = run_recurrence(
+            output, _, state = run_recurrence(
                 layer.controller, heads, layer.memory, vector.view(1, 1, -1), state
             )
             own.append(output[0, 0])

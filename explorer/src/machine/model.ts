@@ -75,12 +75,13 @@ export class Model {
       for (const [place, value] of Object.entries(places)) told[name][Number(place)] = value
     }
     const { reading, state: memory } = this.memory.step(state.memory, told, state.step)
-    return { state: { ...next, reading, memory }, logits: this.logits(hidden), told }
+    const seen = this.data.output_reading ? joined(hidden, reading) : hidden
+    return { state: { ...next, reading, memory }, logits: this.logits(seen), told }
   }
 
-  private logits(hidden: Vector): Vector {
+  private logits(seen: Vector): Vector {
     const readout = this.tensors['readout.weight']
-    const output = readout ? linear(readout, this.tensors['readout.bias'], hidden).map(Math.tanh) : hidden
+    const output = readout ? linear(readout, this.tensors['readout.bias'], seen).map(Math.tanh) : seen
     return linear(this.tensors['output.weight'], this.tensors['output.bias'], output)
   }
 

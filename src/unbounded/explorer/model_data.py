@@ -37,6 +37,7 @@ def model_data(model: MemoryModel) -> dict[str, Any]:
         "input": kind if sequence.input_bits is None else "bits",
         "input_bits": sequence.input_bits or 0,
         "read_only_token": sequence.read_only_token,
+        "output_reading": isinstance(layer, MemoryRNN) and layer.output_reading,
         "controller": _controller_data(layer),
         "memory": memory_data(layer.memory) if isinstance(layer, MemoryRNN) else None,
     }

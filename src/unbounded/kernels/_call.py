@@ -50,6 +50,7 @@ _POINTERS: Final[tuple[str | tuple[str, int], ...]] = (
     ("saved", _SAVED),
     "fault",
     "grad_outputs",
+    "grad_readings",
     "grad_hidden_last",
     "grad_cell_last",
     "grad_reading_last",

@@ -20,9 +20,6 @@ from unbounded.kernels._registry import SESSIONS, Session, apply
 from unbounded.kernels._unroll import UNROLL
 from unbounded.kernels.structures import Structure
 
-Results = tuple[Tensor, tuple[Tensor, ...]]
-
-
 def recurrence(
     structure: Structure,
     activations: Sequence[str],
@@ -33,7 +30,7 @@ def recurrence(
     initial: Sequence[Tensor],
     *,
     reference: Reference | None = None,
-) -> Results:
+) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
     """Controller, heads and memory over a whole sequence, fused.
 
     Args:
@@ -41,15 +38,16 @@ def recurrence(
         activations: of the heads, in the order of the memory's instruction.
         controller: "lstm", "gru", "elman_tanh", "elman_sigmoid" or "elman_relu".
         x: [T, B, I].
-        lengths: int64 [B] in 0..T, or None; beyond its length a row keeps its state and puts out 0.
+        lengths: int64 [B] in 0..T, or None; beyond its length a row keeps its state, and its h and r are 0.
         weights: of the controller, whose input is concat(x_t, r_{t-1}), and of the heads.
         initial: hidden [B, H], (cell [B, H]), reading [B, R] and the fields of the memory's state;
             what the structure names as not negative is not.
-        reference: maps (lengths, x, weights, initial) to outputs and the final state in plain
-            torch; used where gradients must themselves be differentiable.
+        reference: maps (lengths, x, weights, initial) to outputs, readings and the final state in
+            plain torch; used where gradients must themselves be differentiable.
 
     Returns:
-        hidden [T, B, H] and the final state laid out as `initial`.
+        hidden [T, B, H] and readings [T, B, R] of every step, and the final state laid out as
+        `initial`.
 
     Raises:
         ChoiceError: no such controller or activation.
@@ -60,12 +58,12 @@ def recurrence(
     lengths = None if lengths is None else lengths.contiguous()
     call = (structure.name, structure.options, tuple(activations), controller)
     if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors.flat):
-        outputs, *final = apply(RecurrenceFunction, reference, *call, lengths, *tensors.flat)
+        outputs, readings, *final = apply(RecurrenceFunction, reference, *call, lengths, *tensors.flat)
     else:
-        (outputs, *final), _ = RECURRENCE(
+        (outputs, readings, *final), _ = RECURRENCE(
             *call, tensors.x, lengths, tensors.weights, tensors.state, saves=False
         )
-    return outputs, tuple(final)
+    return outputs, readings, tuple(final)
 
 
 def open_session(
@@ -99,7 +97,7 @@ def unroll(
     initial: Sequence[Tensor],
     *,
     reference: Reference | None = None,
-) -> Results:
+) -> tuple[Tensor, tuple[Tensor, ...]]:
     """Run a memory over a sequence of instructions, fused.
 
     Args:

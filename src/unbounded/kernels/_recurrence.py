@@ -109,8 +109,7 @@ def _forward(*call: Any, saves: bool) -> tuple[list[Tensor], list[Tensor]]:
         session = CpuSession(
             structure, op.activations, op.controller, op.named_weights, op.state, sizes.steps
         )
-        outputs = session.run(op.x, op.lengths)
-        return [outputs, *session.state()], []
+        return [*session.run(op.x, op.lengths), *session.state()], []
     results, kept = new_results(sizes, op.x), new_kept(sizes, op.x)
     faults = structure.new_faults(op.x, sizes.batch, sizes.rows, sizes.steps)
     call_of_all = _call_with(sizes, op, {**tensors, **results, **kept, "fault": faults})

@@ -38,12 +38,12 @@ SESSIONS: Final[dict[str, Callable[..., Session]]] = {}
 class Session(Protocol):
     """A recurrence that is run a few steps at a time, without gradients."""
 
-    def run(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """Run over x [T, B, I], T may be 1; return h of every step [T, B, H].
+    def run(self, x: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Run over x [T, B, I], T may be 1; return h [T, B, H] and r [T, B, R] of every step.
 
         Args:
             x: the next steps.
-            lengths: int64 [B] in 0..T: beyond it a row keeps its state, and its h is 0.
+            lengths: int64 [B] in 0..T: beyond it a row keeps its state, and its h and r are 0.
         """
 
     def state(self) -> tuple[Tensor, ...]:

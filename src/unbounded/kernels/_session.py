@@ -19,7 +19,6 @@ from unbounded.kernels.structures import Structure
 
 #: Steps of one call, whose gates need room: what a long sequence needs does not grow with it.
 _CHUNK_STEPS: Final = 256
-_RINGS: Final = ("cells", "readings")
 
 
 class CpuSession:
@@ -82,7 +81,7 @@ class CpuSession:
         return call
 
     @torch.no_grad()
-    def run(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
+    def run(self, x: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """As `Session.run`."""
         x = x.contiguous()
         lengths = None if lengths is None else lengths.contiguous()
@@ -93,11 +92,10 @@ class CpuSession:
         if self._done + steps > self._room:
             self._open(self._state(), max(2 * self._room, 2 * steps))
         outputs = x.new_empty(steps, sizes.batch, sizes.hidden)
-        # Two steps of what a pass that keeps nothing goes between, and the gates of a chunk.
+        readings = x.new_empty(steps, sizes.batch, sizes.structure.reading)
+        # Two steps of the cells that a pass which keeps nothing goes between, and the gates of a chunk.
         kept, chunk_steps = self._sizes_of(2).kept, min(steps, _CHUNK_STEPS)
-        rings: dict[str, Tensor | None] = {
-            name: x.new_empty(kept[name].shape) for name in _RINGS if name in kept
-        }
+        cells = x.new_empty(kept["cells"].shape) if "cells" in kept else None
         gates = x.new_empty(chunk_steps, *kept["gates"].shape[1:])
         structure = sizes.structure
         faults = structure.new_faults(x, sizes.batch, sizes.rows, self._done + steps)
@@ -106,14 +104,14 @@ class CpuSession:
             left = None if lengths is None else (lengths - begin).clamp(0, len(chunk))
             last = {name: torch.empty_like(tensor) for name, tensor in self._carried.items()}
             call = self._call(len(chunk))
-            point(call, {"x": chunk, "lengths": left, "gates": gates, "fault": faults, **rings})
-            point(call, {"outputs": outputs[begin:]})
+            point(call, {"x": chunk, "lengths": left, "gates": gates, "fault": faults})
+            point(call, {"cells": cells, "outputs": outputs[begin:], "readings": readings[begin:]})
             point(call, {f"{name}_last": tensor for name, tensor in last.items()})
             self._handle.run(call)
             self._carried = last
             self._done += len(chunk)
         structure.check_faults(faults)
-        return outputs
+        return outputs, readings
 
     @torch.no_grad()
     def state(self) -> tuple[Tensor, ...]:

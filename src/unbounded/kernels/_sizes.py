@@ -120,11 +120,13 @@ class Sizes:
 
     @cached_property
     def results(self) -> dict[str, Shape]:
-        """Shapes of what a call returns: outputs, or a memory's readings alone, and the state."""
+        """Shapes of what a call returns: outputs and readings, or a memory's alone, and the state."""
         last = {f"{name}_last": shape for name, shape in self.state_after(self.steps).items()}
         if self.controller is None:
             return {"readings": (self.batch, self.steps, self.structure.reading), **last}
-        return {"outputs": (self.steps, self.batch, self.hidden), **last}
+        leading = (self.steps, self.batch)
+        of_steps = {"outputs": (*leading, self.hidden), "readings": (*leading, self.structure.reading)}
+        return {**of_steps, **last}
 
     @cached_property
     def saved(self) -> dict[str, Buffer]:
@@ -142,7 +144,6 @@ class Sizes:
             widths["gates"] = self.controller.lanes * self.hidden
             if self.controller.has_cell:
                 widths |= {"cells": self.hidden, "tanh_cells": self.hidden}
-            widths["readings"] = self.structure.reading
         of_controller = {
             name: Buffer((self.steps, self.batch, width)) for name, width in widths.items()
         }

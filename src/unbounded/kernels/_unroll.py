@@ -95,7 +95,7 @@ def _backward(
     of_instruction = [torch.empty_like(tensor) for tensor in op.instruction]
     of_state = [torch.empty_like(tensor) for tensor in op.state]
     call_of_all = op.call(sizes, of_forward)
-    point(call_of_all, {"grad_outputs": of_results["readings"]})
+    point(call_of_all, {"grad_readings": of_results["readings"]})
     point_array(call_of_all, "grad_state_last", [of_results[name] for name in last])
     point_array(call_of_all, "grad_instruction", of_instruction)
     point_array(call_of_all, "grad_state0", of_state)

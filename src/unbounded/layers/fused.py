@@ -57,13 +57,13 @@ def run_fused(
     x: Tensor,
     state: LoopState,
     lengths: Tensor | None,
-) -> tuple[Tensor, LoopState]:
+) -> tuple[Tensor, Tensor, LoopState]:
     """Run the loop of `run_recurrence` as one fused call per direction."""
     # A graph that is being captured holds no second derivatives, and breaks at a callable.
     reference = None
     if not torch.compiler.is_compiling():
         reference = functools.partial(_reference, controller, memory)
-    hidden, final = kernels.recurrence(
+    hidden, readings, final = kernels.recurrence(
         *kernel_arguments(controller, memory),
         x,
         lengths,
@@ -71,7 +71,7 @@ def run_fused(
         flatten_state(state),
         reference=reference,
     )
-    return hidden, _unflatten(final, controller.state_size, memory)
+    return hidden, readings, _unflatten(final, controller.state_size, memory)
 
 
 def kernel_arguments(
@@ -104,7 +104,7 @@ def _reference(
 ) -> tuple[Tensor, ...]:
     """Compute what the kernel computes, in differentiable steps, for gradients of gradients."""
     *of_controller, head_weight, head_bias = weights
-    hidden, state = run_recurrence(
+    hidden, readings, state = run_recurrence(
         lambda inputs, before: module.cell(inputs, before, ControllerWeights._make(of_controller)),
         lambda h: apply_heads(memory.heads, h, head_weight, head_bias),
         memory,
@@ -112,7 +112,7 @@ def _reference(
         _unflatten(initial, module.state_size, memory),
         lengths,
     )
-    return hidden, *flatten_state(state)
+    return hidden, readings, *flatten_state(state)
 
 
 def flatten_state(state: LoopState) -> tuple[Tensor, ...]:

@@ -42,7 +42,8 @@ class MemoryRNN(nn.Module):
     """A recurrent layer whose controller works on an external memory.
 
     o_t = h_t, or tanh(W_o h_t + b_o) with `output_size`; the memory's heads are one linear map of
-    h_t, and the reading r_t joins the input of the next step.
+    h_t, and the reading r_t joins the input of the next step, and with `output_reading` o_t: then
+    concat(h_t, r_t) stands in the place of h_t.
 
     Args:
         input_size: I, size of x_t.
@@ -50,7 +51,8 @@ class MemoryRNN(nn.Module):
         memory: the data structure, for example `unbounded.NeuralStack(width=256)`.
         controller: "lstm", "gru", "elman", or a callable (input_size, hidden_size, device=, dtype=)
             that makes a Controller, such as functools.partial(ElmanController, recurrent=False).
-        output_size: O, size of o_t; None gives the controller's own output (O = H).
+        output_size: O, size of o_t; None gives the controller's own output (O = H, or H + R with
+            `output_reading`).
         batch_first: whether inputs and outputs are [B, T, ...] instead of [T, B, ...].
         backend: "auto" takes the fused kernel where one applies, "reference" the readable loop,
             "cpu" the fused CPU kernel or an error.
@@ -61,6 +63,8 @@ class MemoryRNN(nn.Module):
         bidirectional: whether each layer also runs from the end, with a memory of its own; then
             the output is [.., 2 O], forward first.
         bias: whether a controller given by name has biases.
+        output_reading: whether what is read at a step reaches the output of the same step, as in
+            the program of Yang & Rush 2017; the last layer's alone.
         device, dtype: of the parameters. In half precision the layer computes in float32, and
             memories and readings are float32.
     Source: Grefenstette et al. 2015, arXiv:1506.02516, section 3.4 and Appendix B.
@@ -83,6 +87,7 @@ class MemoryRNN(nn.Module):
         dropout: float = 0.0,
         bidirectional: bool = False,
         bias: bool = True,
+        output_reading: bool = False,
     ) -> None:
         super().__init__()
         check_positive("input_size", input_size)
@@ -97,6 +102,9 @@ class MemoryRNN(nn.Module):
         self.input_size, self.hidden_size, self.memory = input_size, hidden_size, memory
         self.output_size, self.batch_first, self.backend = output_size, batch_first, backend
         self.num_layers, self.dropout, self.bidirectional = num_layers, dropout, bidirectional
+        # The output and its readout are of the last layer: those below hand on h.
+        self.output_reading = bool(output_reading) and num_layers == 1
+        seen = hidden_size + memory.reading_size * self.output_reading
         self.controller = make_controller(
             controller, input_size + memory.reading_size, hidden_size, device=device, dtype=dtype,
             bias=bias,
@@ -104,11 +112,10 @@ class MemoryRNN(nn.Module):
         self.heads = Heads(
             hidden_size, memory.heads, device=device, dtype=dtype, bias=memory.head_bias
         )
-        # The readout is of the last layer: those below hand on what their controller puts out.
         self.readout = (
             None
             if output_size is None or num_layers > 1
-            else nn.Linear(hidden_size, output_size, device=device, dtype=dtype)
+            else nn.Linear(seen, output_size, device=device, dtype=dtype)
         )
         self.initial_controller = (
             nn.ParameterList(
@@ -133,6 +140,7 @@ class MemoryRNN(nn.Module):
                     memory, controller, output_size if layer == num_layers - 1 else None,
                     backend=backend, device=device, dtype=dtype,
                     learn_initial_state=learn_initial_state, bias=bias,
+                    output_reading=output_reading and layer == num_layers - 1,
                 )
                 for name, layer in depth.others()
             }
@@ -355,13 +363,15 @@ class MemoryRNN(nn.Module):
             self.controller, WeightedController
         ):
             # The operator looks at lengths itself.
-            hidden, last = run_fused(self.controller, self.heads, self.memory, x, state, lengths)
+            hidden, readings, last = run_fused(
+                self.controller, self.heads, self.memory, x, state, lengths
+            )
         else:
             check_sequences(x, lengths)
-            hidden, last = run_recurrence(
+            hidden, readings, last = run_recurrence(
                 self.controller, self.heads, self.memory, x, state, lengths, recorder
             )
-        return self.read_out(hidden, lengths), last
+        return self.read_out(self.seen(hidden, readings), lengths), last
 
     def _takes_kernel(self, x: Tensor, state: LoopState, recorder: Recorder | None) -> bool:
         if recorder is not None and self.backend != "cpu":
@@ -371,14 +381,18 @@ class MemoryRNN(nn.Module):
             reason = why_not_fused(self.controller, self.heads, self.memory, x, state)
         return choose_backend(self.backend, type(self).__name__, reason)
 
-    def read_out(self, hidden: Tensor, lengths: Tensor | None) -> Tensor:
-        """Map h [T, B, H] to o [T, B, O]; 0 beyond `lengths`."""
+    def seen(self, hidden: Tensor, readings: Tensor) -> Tensor:
+        """What o_t is made of: h [T, B, H], with `output_reading` concat(h, r) [T, B, H + R]."""
+        return torch.cat([hidden, readings], dim=-1) if self.output_reading else hidden
+
+    def read_out(self, seen: Tensor, lengths: Tensor | None) -> Tensor:
+        """Map what o_t is made of, [T, B, H or H + R], to o [T, B, O]; 0 beyond `lengths`."""
         if self.readout is None:
-            return hidden
-        output = torch.tanh(self.readout(hidden).to(hidden.dtype))
+            return seen
+        output = torch.tanh(self.readout(seen).to(seen.dtype))
         if lengths is None:
             return output
-        steps = torch.arange(hidden.shape[0], device=hidden.device)
+        steps = torch.arange(seen.shape[0], device=seen.device)
         return output * (steps.unsqueeze(1) < lengths).unsqueeze(-1)
 
     def _check_state(self, state: LoopState, batch_size: int) -> None:
@@ -394,6 +408,7 @@ class MemoryRNN(nn.Module):
         """Sizes and choices, for print(module)."""
         depth = "" if self.num_layers == 1 else f"num_layers={self.num_layers}, "
         both = "bidirectional=True, " if self.bidirectional else ""
+        both += "output_reading=True, " if self.output_reading else ""
         return (
             f"{self.input_size}, {self.hidden_size}, memory={self.memory!r}, {depth}{both}"
             f"batch_first={self.batch_first}, backend={self.backend!r}"

@@ -86,7 +86,7 @@ def run_recurrence(
     state: LoopState,
     lengths: Tensor | None = None,
     recorder: Recorder | None = None,
-) -> tuple[Tensor, LoopState]:
+) -> tuple[Tensor, Tensor, LoopState]:
     """Run the loop over time.
 
     Args:
@@ -94,12 +94,12 @@ def run_recurrence(
         heads: maps h [B, H] to the fields of an instruction.
         inputs: [T, B, I].
         state: where to begin.
-        lengths: int64 [B]; beyond them a sequence's state stays and its output is 0.
+        lengths: int64 [B]; beyond them a sequence's state stays, and h and r are 0.
         recorder: receives every step, for a trace.
     Returns:
-        h of every step, [T, B, H], and the state after the last one.
+        h [T, B, H] and r [T, B, R] of every step, and the state after the last one.
     """
-    outputs = []
+    outputs, readings = [], []
     controller_state, reading, memory_state = state
     for t, x in enumerate(inputs.unbind(0)):
         active = None if lengths is None else lengths > t
@@ -109,6 +109,7 @@ def run_recurrence(
         with without_autocast(x.device):
             new_reading, new_memory_state = memory.step(memory_state, instruction)
         outputs.append(_where(active, hidden, torch.zeros_like(hidden)))
+        readings.append(_where(active, new_reading, torch.zeros_like(new_reading)))
         reading = _where(active, new_reading, reading)
         if active is None:
             memory_state = new_memory_state
@@ -120,4 +121,5 @@ def run_recurrence(
         )
         if recorder is not None:
             recorder.record(instruction, reading, memory_state)
-    return torch.stack(outputs), LoopState(controller_state, reading, memory_state)
+    last = LoopState(controller_state, reading, memory_state)
+    return torch.stack(outputs), torch.stack(readings), last

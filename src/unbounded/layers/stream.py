@@ -59,8 +59,9 @@ class _FusedStream:
 
     @torch.no_grad()
     def run(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
-        hidden = self._session.run(x.transpose(0, 1), lengths)
-        return self._layer.read_out(hidden, lengths).transpose(0, 1)
+        hidden, readings = self._session.run(x.transpose(0, 1), lengths)
+        seen = self._layer.seen(hidden, readings)
+        return self._layer.read_out(seen, lengths).transpose(0, 1)
 
 
 def open_stream(layer: nn.Module, batch_size: int, like: Tensor) -> Stream:

@@ -53,6 +53,7 @@ def weights_of(layer: nn.Module, output: Any) -> Weights:
         and layer.controller.activation == "sigmoid"
         and layer.controller.bias_ih is None
         and layer.readout is None
+        and not layer.output_reading
         and layer.memory.capacity is not None
         and output.bias is None
         and output.weight.device.type == "cpu"

@@ -72,7 +72,8 @@ def certainties(
         for piece in pieces(batch, piece_steps):
             inputs, lengths = piece.inputs.to(device), piece.lengths.to(device)
             ragged = bool((lengths != inputs.shape[1]).any())
-            hidden, state = controller_outputs(sequence, inputs, state, lengths if ragged else None)
+            seen, state = controller_outputs(sequence, inputs, state, lengths if ragged else None)
+            hidden = seen[..., : layer.hidden_size]
             there = torch.arange(inputs.shape[1], device=device) < lengths.unsqueeze(1)
             if sequence.read_only_token is not None:
                 asked = (inputs == sequence.read_only_token).cummax(dim=1).values
@@ -101,7 +102,10 @@ def certainties(
 def controller_outputs(
     sequence: SequenceModel, inputs: Tensor, state: Any = None, lengths: Tensor | None = None
 ) -> tuple[Tensor, Any]:
-    """What the heads of a model are computed from, [B, T, H], and the layer's state.
+    """What heads and output of a model are computed from, and the layer's state.
+
+    Of a layer with `output_reading` that is concat(h, r) [B, T, H + R], whose first H the heads see;
+    otherwise h alone.
 
     Args and errors as for `SequenceModel.forward`.
     """
@@ -111,7 +115,7 @@ def controller_outputs(
 
 
 def _without_readout(layer: nn.Module) -> nn.Module:
-    """The same layer, weights shared, whose outputs are the controller's own."""
+    """The same layer, weights shared, whose outputs are those that it reads out."""
     if not isinstance(layer, MemoryRNN) or layer.readout is None:
         return layer
     bare = copy.copy(layer)

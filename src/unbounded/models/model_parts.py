@@ -136,6 +136,7 @@ def make_layer(
     readout_size: int | None,
     *,
     learn_initial_state: bool,
+    output_reading: bool = False,
     backend: str,
 ) -> tuple[nn.Module, int]:
     """A batch-first layer: a controller with a memory, or a baseline without one.
@@ -152,6 +153,8 @@ def make_layer(
         faults += memory_faults(memory, hidden_size)
         if readout_size is not None:
             faults.append("readout_size: a layer without a memory has no readout; give null")
+        if output_reading:
+            faults.append("output_reading: a layer without a memory reads nothing; give false")
     _refuse(faults)
     common: dict[str, Any] = {"batch_first": True, "learn_initial_state": learn_initial_state}
     if without and name in BASELINES:
@@ -160,13 +163,15 @@ def make_layer(
     factory: ControllerFactory = partial(_controller(name, without), **options)
     if without:
         return ControllerRNN(input_size, hidden_size, factory, **common), hidden_size
-    size = hidden_size if readout_size is None else readout_size
+    made = make_memory(memory, hidden_size)
+    size = hidden_size + made.reading_size * output_reading if readout_size is None else readout_size
     layer_with_memory = MemoryRNN(
         input_size,
         hidden_size,
-        make_memory(memory, hidden_size),
+        made,
         factory,
         output_size=readout_size,
+        output_reading=output_reading,
         backend=backend,
         **common,
     )

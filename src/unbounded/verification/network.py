@@ -81,6 +81,7 @@ class Network:
         hidden, state = controller_outputs(self._sequence, inputs, state)
         output = hidden[:, said]
         if isinstance(layer, MemoryRNN):
+            hidden = hidden[..., : layer.hidden_size]
             output = layer.read_out(output.transpose(0, 1), None).transpose(0, 1)
         logits = self._sequence.output(output)
         if not isinstance(layer, MemoryRNN):

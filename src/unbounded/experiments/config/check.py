@@ -122,6 +122,8 @@ def model_faults(model: ModelConfig) -> list[str]:
             found.append(f"model.{part}{'.' if named else ': '}{line}")
     if memory == NO_MEMORY and model.readout_size is not None:
         found.append("model.readout_size: a layer without a memory has no readout; give null")
+    if memory == NO_MEMORY and model.output_reading:
+        found.append("model.output_reading: a layer without a memory reads nothing; give false")
     lines = initialization_faults(
         model.initialization,
         model.output_initialization,

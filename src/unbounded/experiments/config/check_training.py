@@ -154,6 +154,7 @@ def symbol_update_faults(config: RunConfig) -> list[str]:
         ("model.embedding_size", model.embedding_size, None),
         ("model.input_bits", model.input_bits, None),
         ("model.readout_size", model.readout_size, None),
+        ("model.output_reading", model.output_reading, False),
         ("model.output_bias", model.output_bias, False),
         ("training.batch_size", training.batch_size, 1),
         ("training.optimizer", training.optimizer, "sgd"),

@@ -121,6 +121,8 @@ def _without_idle(
     if name == NO_MEMORY:
         if "readout_size" not in change:
             model["readout_size"] = None
+        if "output_reading" not in change:
+            model["output_reading"] = False
         if "recurrent" not in controller:
             model["controller"] = {
                 key: value for key, value in model["controller"].items() if key != "recurrent"
