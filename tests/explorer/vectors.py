@@ -103,6 +103,10 @@ MODELS: Final[dict[str, dict[str, Any]]] = {
         "memory": {"name": "lie_access", "width": 3, "initial": "learned"},
         "learn_initial_state": True, "map_initial_state": True, "read_only_token": 1,
     },
+    "LSTM whose readings reach the output": {
+        "memory": {"name": "lie_access", "width": 3, "variant": "2017"}, "output_reading": True,
+        "readout_size": 4, "read_only_token": 1,
+    },
     "tanh network with a tape that is learned": {
         "memory": {
             "name": "turing_tape", "slots": 5, "width": 3, "initial_cells": "learned",

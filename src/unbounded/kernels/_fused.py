@@ -20,6 +20,7 @@ from unbounded.kernels._registry import SESSIONS, Session, apply
 from unbounded.kernels._unroll import UNROLL
 from unbounded.kernels.structures import Structure
 
+
 def recurrence(
     structure: Structure,
     activations: Sequence[str],
@@ -38,7 +39,8 @@ def recurrence(
         activations: of the heads, in the order of the memory's instruction.
         controller: "lstm", "gru", "elman_tanh", "elman_sigmoid" or "elman_relu".
         x: [T, B, I].
-        lengths: int64 [B] in 0..T, or None; beyond its length a row keeps its state, and its h and r are 0.
+        lengths: int64 [B] in 0..T, or None; beyond its length a row keeps its state, and its h and
+            r are 0.
         weights: of the controller, whose input is concat(x_t, r_{t-1}), and of the heads.
         initial: hidden [B, H], (cell [B, H]), reading [B, R] and the fields of the memory's state;
             what the structure names as not negative is not.
@@ -58,7 +60,9 @@ def recurrence(
     lengths = None if lengths is None else lengths.contiguous()
     call = (structure.name, structure.options, tuple(activations), controller)
     if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors.flat):
-        outputs, readings, *final = apply(RecurrenceFunction, reference, *call, lengths, *tensors.flat)
+        outputs, readings, *final = apply(
+            RecurrenceFunction, reference, *call, lengths, *tensors.flat
+        )
     else:
         (outputs, readings, *final), _ = RECURRENCE(
             *call, tensors.x, lengths, tensors.weights, tensors.state, saves=False

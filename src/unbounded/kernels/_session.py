@@ -93,7 +93,7 @@ class CpuSession:
             self._open(self._state(), max(2 * self._room, 2 * steps))
         outputs = x.new_empty(steps, sizes.batch, sizes.hidden)
         readings = x.new_empty(steps, sizes.batch, sizes.structure.reading)
-        # Two steps of the cells that a pass which keeps nothing goes between, and the gates of a chunk.
+        # Two steps' cells, between which a pass that keeps nothing goes, and the gates of a chunk.
         kept, chunk_steps = self._sizes_of(2).kept, min(steps, _CHUNK_STEPS)
         cells = x.new_empty(kept["cells"].shape) if "cells" in kept else None
         gates = x.new_empty(chunk_steps, *kept["gates"].shape[1:])

@@ -120,12 +120,15 @@ class Sizes:
 
     @cached_property
     def results(self) -> dict[str, Shape]:
-        """Shapes of what a call returns: outputs and readings, or a memory's alone, and the state."""
+        """Shapes of what a call returns: outputs but of a memory alone, readings, the state."""
         last = {f"{name}_last": shape for name, shape in self.state_after(self.steps).items()}
         if self.controller is None:
             return {"readings": (self.batch, self.steps, self.structure.reading), **last}
         leading = (self.steps, self.batch)
-        of_steps = {"outputs": (*leading, self.hidden), "readings": (*leading, self.structure.reading)}
+        of_steps = {
+            "outputs": (*leading, self.hidden),
+            "readings": (*leading, self.structure.reading),
+        }
         return {**of_steps, **last}
 
     @cached_property

@@ -104,7 +104,7 @@ def controller_outputs(
 ) -> tuple[Tensor, Any]:
     """What heads and output of a model are computed from, and the layer's state.
 
-    Of a layer with `output_reading` that is concat(h, r) [B, T, H + R], whose first H the heads see;
+    Of a layer with `output_reading` that is concat(h, r) [B, T, H + R], of which the heads see h;
     otherwise h alone.
 
     Args and errors as for `SequenceModel.forward`.

@@ -164,7 +164,9 @@ def make_layer(
     if without:
         return ControllerRNN(input_size, hidden_size, factory, **common), hidden_size
     made = make_memory(memory, hidden_size)
-    size = hidden_size + made.reading_size * output_reading if readout_size is None else readout_size
+    size = (
+        hidden_size + made.reading_size * output_reading if readout_size is None else readout_size
+    )
     layer_with_memory = MemoryRNN(
         input_size,
         hidden_size,

@@ -1,0 +1,125 @@
+"""What is read at a step in the output of the same step."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import unbounded as ub
+from tests.memories.common import MEMORIES
+from tests.tolerances import assert_close
+from unbounded.errors import ConfigError
+from unbounded.layers.parity import relative_error
+from unbounded.layers.read_only import run_phases, trace_phases
+from unbounded.layers.stream import open_stream
+from unbounded.models import MemoryModel
+from unbounded.verification.network import Network
+
+ALL = {**MEMORIES, "lie_access": ub.LieAccessMemory}
+
+
+def make(memory="stack", **options):
+    torch.manual_seed(0)
+    return ub.MemoryRNN(3, 5, ALL[memory](4), dtype=torch.float64, **options)
+
+
+def inputs(*shape):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+
+
+@pytest.mark.parametrize("memory", ALL)
+def test_the_output_is_what_the_controller_says_and_what_is_read(memory):
+    plain, layer = make(memory), make(memory, output_reading=True)
+    layer.load_state_dict(plain.state_dict())
+    output, state = layer(inputs(6, 2, 3))
+    hidden, wanted = plain(inputs(6, 2, 3))
+    _, _, trace = plain(inputs(6, 2, 3), return_trace=True)
+    assert_close(output[..., :5], hidden, "h")
+    assert_close(output[..., 5:], trace.arrays["reading"].transpose(0, 1), "r")
+    assert_close(output[-1, :, 5:], state.reading, "the last reading")
+    assert_close(state.reading, wanted.reading, "state")
+
+
+@pytest.mark.parametrize("memory", ALL)
+@pytest.mark.parametrize("size", [None, 7])
+def test_kernel_and_reference_agree_with_gradients(memory, size):
+    results = []
+    for backend in ("cpu", "reference"):
+        layer = make(memory, output_reading=True, output_size=size, backend=backend)
+        x = inputs(9, 3, 3).requires_grad_()
+        output, state = layer(x, lengths=[9, 0, 4])
+        assert output.shape == (9, 3, 5 + layer.memory.reading_size if size is None else size)
+        assert output[4:, 2].abs().sum() == output[:, 1].abs().sum() == 0
+        loss = (output * inputs(*output.shape)).sum() + state.reading.square().sum()
+        results.append([output, *torch.autograd.grad(loss, [x, *layer.parameters()])])
+    for ours, theirs in zip(*results, strict=True):
+        assert relative_error(ours, theirs) <= 1e-10
+
+
+def test_gradients_are_those_of_finite_differences():
+    layer = make("lie_access", output_reading=True)
+
+    def function(x):
+        return layer(x)[0]
+
+    assert torch.autograd.gradcheck(function, inputs(4, 2, 3).requires_grad_())
+
+
+def test_the_last_layer_alone_has_it():
+    layer = make(num_layers=2, bidirectional=True, output_reading=True, output_size=None)
+    output, _ = layer(inputs(6, 2, 3))
+    assert output.shape == (6, 2, 2 * (5 + 4))
+    assert [each.output_reading for each in layer.all_layers()] == [False, False, True, True]
+    assert "output_reading" in repr(layer.all_layers()[-1])
+    assert "output_reading" not in repr(make())
+
+
+@pytest.mark.parametrize("size", [None, 7])
+def test_pieces_and_phases_equal_the_whole(size):
+    layer = make("lie_access", output_reading=True, output_size=size, batch_first=True)
+    x = inputs(2, 8, 3)
+    whole, _ = layer(x)
+    stream = open_stream(layer, 2, x)
+    stepped = torch.cat([stream.run(piece) for piece in x.split([1, 3, 4], dim=1)], dim=1)
+    assert_close(stepped, whole, "stream")
+    answers = torch.arange(8).expand(2, 8) >= 5
+    told, _ = run_phases(layer, x, answers)
+    traced, _ = trace_phases(layer, x, answers)
+    assert_close(told, traced, "phases")
+    assert_close(told[:, :5], whole[:, :5], "what is told")
+
+
+def test_half_precision():
+    layer = make(output_reading=True)
+    output, state = layer.half()(inputs(4, 2, 3).half())
+    assert output.dtype == torch.float16
+    assert output.shape == (4, 2, 9)
+    torch.testing.assert_close(output[-1, :, 5:].float(), state.reading, atol=1e-3, rtol=0)
+
+
+def model_of(**options):
+    torch.manual_seed(0)
+    model = MemoryModel(
+        inputs=6, outputs=4, memory={"name": "stack", "width": 3}, hidden_size=5,
+        embedding_size=4, output_reading=True, **options,
+    )  # fmt: skip
+    return model.double()
+
+
+@pytest.mark.parametrize("readout", [None, 6])
+def test_a_model_has_it_for_its_logits(readout, tmp_path):
+    model = model_of(readout_size=readout)
+    tokens = torch.randint(6, (2, 7), generator=torch.Generator().manual_seed(3))
+    logits, _ = model(tokens)
+    assert model.sequence.output.in_features == (5 + 3 if readout is None else readout)
+    model.save_pretrained(tmp_path)
+    again = MemoryModel.from_pretrained(tmp_path).double()
+    assert torch.equal(again(tokens)[0], logits)
+    steps, _ = Network(model).run(tokens)
+    assert_close(steps.logits, logits.detach(), "the network that is verified")
+    assert steps.hidden.shape == (2, 7, 5)
+
+
+def test_without_a_memory_there_is_nothing_to_read():
+    with pytest.raises(ConfigError, match="output_reading: a layer without a memory reads nothing"):
+        MemoryModel(inputs=6, outputs=4, memory="none", output_reading=True)
