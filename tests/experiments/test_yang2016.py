@@ -135,6 +135,8 @@ def test_each_row_of_memories_is_what_its_title_says(name: str):
         assert ("gates" in memory) == (trial.model == "invnorm-shut")
         if trial.model == "lantm-2017":
             assert (memory["variant"], memory["step"]) == ("2017", "bounded")
+            assert memory["read_key_gate_bias"] is memory["strength_bias"] is None
+        assert trial.config.model.output_reading == (trial.model == "lantm-2017")
         if trial.model == "invnorm-published":
             assert memory["step"] == "normalised_candidate"
             assert memory["read_key_gate_bias"] is memory["strength_bias"] is None
