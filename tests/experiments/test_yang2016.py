@@ -19,13 +19,14 @@ from unbounded.tasks import TASKS
 FIVE = ["answer_copy", "answer_reverse", "answer_bigram_flip", "answer_double", "answer_addition"]
 EIGHT = [*FIVE, "answer_odd_first", "answer_repeat_copy", "answer_priority_sort"]
 WORDS = 10_000
-HARDENED = "invnorm-hardened"
+HARDENED = ("invnorm-hardened", "invnorm-path-hardened")
+PATH = ("invnorm-path", "invnorm-path-hardened", "lantm-2017")
 
 
 @pytest.mark.parametrize("name", ["laptop", "paper"])
 def test_no_cell_has_a_fault(name: str):
     tier = load_tier("yang2016", name)
-    own = [trial for trial in tier.trials if trial.model != HARDENED]
+    own = [trial for trial in tier.trials if trial.model not in HARDENED]
     assert len({trial.name for trial in own}) == len(own)
     assert {t.name for t in tier.trials} == {t.name for t in own}  # hardened runs are the same runs
     for trial in select(tier, None):
@@ -131,12 +132,13 @@ def test_each_row_of_memories_is_what_its_title_says(name: str):
             assert training.batches <= 10_000
             continue
         assert training.batch_size * training.batches == 320_000
-        assert bool(trial.config.rounding.batches) == (trial.model in ("invnorm", HARDENED))
+        hardens = trial.model in ("invnorm", "invnorm-path", *HARDENED)
+        assert bool(trial.config.rounding.batches) == hardens
         assert ("gates" in memory) == (trial.model == "invnorm-shut")
         if trial.model == "lantm-2017":
             assert (memory["variant"], memory["step"]) == ("2017", "bounded")
             assert memory["read_key_gate_bias"] is memory["strength_bias"] is None
-        assert trial.config.model.output_reading == (trial.model == "lantm-2017")
+        assert trial.config.model.output_reading == (trial.model in PATH)
         if trial.model == "invnorm-published":
             assert memory["step"] == "normalised_candidate"
             assert memory["read_key_gate_bias"] is memory["strength_bias"] is None
