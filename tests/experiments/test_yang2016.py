@@ -106,18 +106,23 @@ def test_the_presets_are_the_papers_networks(task: str):
     assert model.memory["name"] == "lie_access"
     assert (model.memory["width"], model.answer_writes) == (20, None)
     assert model.hidden_size in (50, 100)
-    # First biases of our own, and the 320 000 samples of the second paper's large regime.
-    assert model.memory["read_key_gate_bias"] < 0
+    assert model.output_reading
+    # The 320 000 samples of the second paper's large regime.
     assert (training.optimizer, training.schedule) == ("adam", "tail")
     assert training.batch_size * training.batches == 320_000
     rate = {"answer_bigram_flip": 5e-3, "answer_addition": 3e-3}.get(task, 1e-2)
     gate = {"answer_reverse": -10, "answer_bigram_flip": -10, "answer_addition": -3}.get(task, -5)
     assert (training.learning_rate, training.optimizer_options) == (rate, {})
+    assert training.curriculum == "one_length"
+    if task not in FIVE:
+        assert (model.memory["variant"], model.memory["step"]) == ("2017", "bounded")
+        assert model.memory["read_key_gate_bias"] is model.memory["strength_bias"] is None
+        return
+    # First biases of our own.
     assert model.memory["read_key_gate_bias"] == gate
     two = task == "answer_addition"
     assert model.memory["strength_bias"] == (None if two else 3)
     assert model.memory.get("step") == ("normalised_candidate" if two else None)
-    assert training.curriculum == "one_length"
     assert config.rounding.batches > 0
 
 
@@ -151,7 +156,9 @@ def test_the_papers_own_training(task: str):
     config = from_dict(preset_of(task, "paper"))
     assert faults(config) == []
     memory, training = config.model.memory, config.training
-    assert memory["read_key_gate_bias"] is memory["strength_bias"] is memory.get("step") is None
+    assert memory["read_key_gate_bias"] is memory["strength_bias"] is None
+    assert memory.get("step") == (None if task in FIVE else "bounded")
+    assert config.model.output_reading == (task not in FIVE)
     assert training.optimizer == "rmsprop"
     assert training.optimizer_options == {"momentum": 0.95}
     assert (training.learning_rate, training.epsilon) == (1e-3, 1e-8)
