@@ -368,6 +368,6 @@ def test_a_memory_reads_only_where_it_can_and_shall() -> None:
     assert planned(config).model().sequence.read_only_token == 1
     for memory in ({"name": "turing_tape", "slots": 3}, {"name": "none"}):
         config.model.memory = memory
-        config.model.readout_size = None
+        config.model.readout_size, config.model.output_reading = None, False
         assert faults(config) == []
         assert planned(config).model().sequence.read_only_token is None
