@@ -704,6 +704,19 @@ def test_public_names_are_imported_when_they_are_used() -> None:
     ]
 
 
+def test_list_says_what_options_mean(capsys: Capture) -> None:
+    assert main(["list", "lie_access"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    for text in (
+        '"translation" of R^n',
+        '"inverse_square" (InvNorm) or "softmax"',
+        "exactly 0 up to -2.5",
+    ):
+        assert text in shown
+    assert main(["list", "copy"]) == 0
+    assert "source lengths" in capsys.readouterr().out
+
+
 def test_the_names_that_are_listed_are_those_there_are() -> None:
     from unbounded.experiments.tables.published import PAPERS
     from unbounded.layers import CONTROLLERS, SRCN

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import json
+import shutil
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -69,12 +71,12 @@ def options(name: str) -> dict[str, dict[str, Any]]:
     return {_SET[kind]: _defaults(kind, name) for kind in kinds}
 
 
-def _defaults(kind: str, name: str) -> dict[str, Any]:
+def _factories(kind: str, name: str) -> list[Any]:
+    """What makes the things of that name, the more general first."""
     # torch is imported here, and not for the names alone.
     from unbounded.layers import CONTROLLERS
     from unbounded.memories import MEMORIES
-    from unbounded.models.model_parts import BASELINES, OF_LAYER
-    from unbounded.own_parts import options_of
+    from unbounded.models.model_parts import BASELINES
     from unbounded.tasks import TASKS
 
     registries: dict[str, list[Mapping[str, Any]]] = {
@@ -82,12 +84,31 @@ def _defaults(kind: str, name: str) -> dict[str, Any]:
         "memories": [MEMORIES],
         "controllers": [CONTROLLERS, BASELINES],
     }
+    return [registry[name] for registry in registries[kind] if name in registry]
+
+
+def _defaults(kind: str, name: str) -> dict[str, Any]:
+    from unbounded.models.model_parts import OF_LAYER
+    from unbounded.own_parts import options_of
+
     made: dict[str, Any] = {}
-    for registry in registries[kind]:
-        if name in registry:
-            made = {**options_of(registry[name], OF_LAYER), **made}
+    for factory in _factories(kind, name):
+        made = {**options_of(factory, OF_LAYER), **made}
     empty = inspect.Parameter.empty
     return {option: _LEFT_OUT.get(option) if v is empty else v for option, v in made.items()}
+
+
+def _explanations(kind: str, name: str) -> dict[str, str]:
+    """What the docstrings say of options, by name; of a class those of what it is made from too."""
+    from docstring_parser import parse as parse_docstring
+
+    found: dict[str, str] = {}
+    for factory in _factories(kind, name):
+        for part in inspect.getmro(factory) if isinstance(factory, type) else (factory,):
+            for argument in parse_docstring(part.__doc__ or "").params:
+                for option in argument.arg_name.split(","):
+                    found.setdefault(option.strip(), " ".join((argument.description or "").split()))
+    return found
 
 
 def _show_options(name: str, as_json: bool) -> int:
@@ -100,7 +121,10 @@ def _show_options(name: str, as_json: bool) -> int:
         print(f"{name}: {NAMES[kind][name]}")
         width = max(map(len, own), default=0)
         print(f"options, with --{where}.OPTION VALUE:" if own else "It has no options.")
+        said, columns = _explanations(kind, name), min(100, shutil.get_terminal_size().columns)
         for option, value in own.items():
             text = value if isinstance(value, str) else json.dumps(value)
             print(f"  {option:<{width}}  {text}")
+            lines = textwrap.wrap(said.get(option, ""), max(40, columns - 6))
+            print("".join(f"      {line}\n" for line in lines), end="")
     return 0
