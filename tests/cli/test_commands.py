@@ -713,8 +713,11 @@ def test_list_says_what_options_mean(capsys: Capture) -> None:
         "exactly 0 up to -2.5",
     ):
         assert text in shown
-    assert main(["list", "copy"]) == 0
-    assert "source lengths" in capsys.readouterr().out
+    for name in ("copy", "reversal", "answer_odd_first"):
+        assert main(["list", name]) == 0
+        shown = capsys.readouterr().out
+        assert "number of symbols, at least 1" in shown
+        assert ("lengths k are of 2k symbols." in shown) == (name == "answer_odd_first")
 
 
 def test_the_names_that_are_listed_are_those_there_are() -> None:

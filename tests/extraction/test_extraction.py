@@ -151,6 +151,14 @@ def test_a_program_names_an_input_that_it_does_not_have(tmp_path, word):
     assert f"no such input: {word}\ninputs are: <s> " in ran.stdout
 
 
+def test_what_is_said_as_it_is_read_is_refused():
+    model = MemoryModel(
+        inputs=8, outputs=4, memory={"name": "stack", "width": 3}, output_reading=True
+    )
+    with pytest.raises(ConfigError, match="with output_reading it says what it reads at the same"):
+        extract(model, make_task("copy", symbols=3), symbols=3, budget=100)
+
+
 def test_a_wrong_machine_is_refused():
     task, _, found = extracted("copy")
     words, _ = listed_words(task, 3, 2500)

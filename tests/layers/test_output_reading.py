@@ -69,8 +69,11 @@ def test_the_last_layer_alone_has_it():
     layer = make(num_layers=2, bidirectional=True, output_reading=True, output_size=None)
     output, _ = layer(inputs(6, 2, 3))
     assert output.shape == (6, 2, 2 * (5 + 4))
-    assert [each.output_reading for each in layer.all_layers()] == [False, False, True, True]
-    assert "output_reading" in repr(layer.all_layers()[-1])
+    assert [each.output_reading for each in layer.all_layers()] == [True, False, True, True]
+    assert [
+        each(inputs(6, 2, each.input_size))[0].shape[-1] for each in layer.all_layers()[1:]
+    ] == [5, 9, 9]
+    assert "output_reading" in repr(layer)
     assert "output_reading" not in repr(make())
 
 

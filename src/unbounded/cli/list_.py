@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import shutil
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,8 @@ examples:
 """
 #: Where the options of a part are set.
 _SET = {"tasks": "task_options", "memories": "model.memory", "controllers": "model.controller"}
+#: How a docstring leaves what options mean to another one's.
+_AS_FOR = re.compile(r"Args(?:,| and) errors(?: and source)? as for `(\w+)`([^.]*)\.")
 #: What a memory's option is where it is left out and has no default of its own.
 _LEFT_OUT = {"width": "as wide as the hidden layer", "count": "10"}
 
@@ -108,7 +111,16 @@ def _explanations(kind: str, name: str) -> dict[str, str]:
             for argument in parse_docstring(part.__doc__ or "").params:
                 for option in argument.arg_name.split(","):
                     found.setdefault(option.strip(), " ".join((argument.description or "").split()))
+        other = _AS_FOR.search(inspect.getdoc(factory) or "")
+        if other:
+            found = {**_explanations(kind, other[1]), **found}
     return found
+
+
+def _remark(kind: str, name: str) -> str:
+    """In what the options differ from those that a docstring leaves them to; mostly nothing."""
+    said = (_AS_FOR.search(inspect.getdoc(factory) or "") for factory in _factories(kind, name))
+    return " ".join(f"As for {m[1]}{m[2]}." for m in said if m and m[2])
 
 
 def _show_options(name: str, as_json: bool) -> int:
@@ -127,4 +139,6 @@ def _show_options(name: str, as_json: bool) -> int:
             print(f"  {option:<{width}}  {text}")
             lines = textwrap.wrap(said.get(option, ""), max(40, columns - 6))
             print("".join(f"      {line}\n" for line in lines), end="")
+        if remark := _remark(kind, name):
+            print(f"  {remark}")
     return 0

@@ -17,6 +17,7 @@ from unbounded.extraction.observation import observe
 from unbounded.extraction.program import Program
 from unbounded.extraction.refinement import refine
 from unbounded.extraction.words import check_has_rule, listed_words, long_words
+from unbounded.layers import MemoryRNN
 from unbounded.models.decisions import certainties
 from unbounded.tasks import Batch, Task
 from unbounded.verification.network import Network
@@ -79,11 +80,12 @@ def extract(
         seed: of these.
         look: told what is done, and which share.
     Raises:
-        ConfigError: the task has no rule, the memory is no machine over symbols, or a decision is
-            not made.
+        ConfigError: the task has no rule, the memory is no machine over symbols, a decision is
+            not made, or what is read is said at the same step.
     """
     check_has_rule(task)
     shape_of(Network(model).memory)
+    check_says_before_it_reads(model)
     words, longest = listed_words(task, symbols, budget)
     check_decided(model, words)
     look("running the words", 0.0)
@@ -160,6 +162,22 @@ def compare(
         if each.first is not None:
             return agreements, _text(program, batches[name], each.first)
     return agreements, None
+
+
+def check_says_before_it_reads(model: nn.Module) -> None:
+    """Check that what a network says follows from its state, its input and what was read before.
+
+    Raises:
+        ConfigError: what is read at a step reaches what is said at it.
+    """
+    if any(isinstance(part, MemoryRNN) and part.output_reading for part in model.modules()):
+        raise ConfigError(
+            [
+                "model: with output_reading it says what it reads at the same step, and a row of a "
+                "machine's table knows only what was read before; train one without it "
+                "(--model.output_reading false)"
+            ]
+        )
 
 
 def check_decided(model: nn.Module, words: Batch) -> None:

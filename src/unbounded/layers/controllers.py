@@ -188,8 +188,8 @@ class LSTMController(WeightedController):
         input_size: I + R. hidden_size: H.
         bias: whether there is a bias.
         forget_bias: initial bias of the forget gate; None draws it like the others.
-        second_bias: whether there is one more beside it, as in torch.nn.LSTM, which the parameter
-            counts of Yang 2016 need.
+        second_bias: whether there is one more beside `bias`, as in torch.nn.LSTM, which the
+            parameter counts of Yang 2016 need.
     Raises:
         ConfigError: a second bias without the first.
     Source: Grefenstette et al. 2015, arXiv:1506.02516, section 3.4.
@@ -240,7 +240,12 @@ class LSTMController(WeightedController):
 
 
 class GRUController(WeightedController):
-    """A GRU cell with the two biases of torch.nn.GRU."""
+    """A GRU cell with the two biases of torch.nn.GRU.
+
+    Args:
+        input_size: I + R. hidden_size: H.
+        bias: whether there are biases.
+    """
 
     kernel_name = "gru"
 
@@ -277,8 +282,8 @@ class ElmanController(WeightedController):
         activation: "tanh", "sigmoid" or "relu".
         recurrent: whether h_{t-1} is an input (the matrix R of Joulin & Mikolov 2015).
         bias: whether there is a bias; Joulin & Mikolov 2015 have none.
-        second_bias: whether there is one more beside it, as in torch.nn.RNN; the program of Deleu &
-            Dureau 2016 has one for x and one for what is read.
+        second_bias: whether there is one more beside `bias`, as in torch.nn.RNN; the program of
+            Deleu & Dureau 2016 has one for x and one for what is read.
     Raises:
         ChoiceError: no such activation. ConfigError: a second bias without the first.
     """

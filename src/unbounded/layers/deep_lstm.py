@@ -21,7 +21,9 @@ class DeepLSTM(nn.Module):
     """A stack of LSTM layers with the interface of MemoryRNN and no memory.
 
     Args:
-        input_size: I. hidden_size: H of every layer. num_layers: 1 or more.
+        input_size: I.
+        hidden_size: H of every layer.
+        num_layers: 1 or more.
         skip_input: whether layers beyond the first see the input beside the layer below (as in
             Graves 2013). This is the reading that fits the published parameter counts; without it
             the layers are plainly stacked.

@@ -103,8 +103,9 @@ class MemoryRNN(nn.Module):
         self.output_size, self.batch_first, self.backend = output_size, batch_first, backend
         self.num_layers, self.dropout, self.bidirectional = num_layers, dropout, bidirectional
         # The output and its readout are of the last layer: those below hand on h.
-        self.output_reading = bool(output_reading) and num_layers == 1
-        seen = hidden_size + memory.reading_size * self.output_reading
+        self.output_reading = bool(output_reading)
+        self._says_reading = self.output_reading and num_layers == 1
+        seen = hidden_size + memory.reading_size * self._says_reading
         self.controller = make_controller(
             controller, input_size + memory.reading_size, hidden_size, device=device, dtype=dtype,
             bias=bias,
@@ -382,8 +383,8 @@ class MemoryRNN(nn.Module):
         return choose_backend(self.backend, type(self).__name__, reason)
 
     def seen(self, hidden: Tensor, readings: Tensor) -> Tensor:
-        """What o_t is made of: h [T, B, H], with `output_reading` concat(h, r) [T, B, H + R]."""
-        return torch.cat([hidden, readings], dim=-1) if self.output_reading else hidden
+        """What o_t is made of: h [T, B, H]; concat(h, r) of a last layer with `output_reading`."""
+        return torch.cat([hidden, readings], dim=-1) if self._says_reading else hidden
 
     def read_out(self, seen: Tensor, lengths: Tensor | None) -> Tensor:
         """Map what o_t is made of, [T, B, H or H + R], to o [T, B, O]; 0 beyond `lengths`."""
