@@ -1,7 +1,8 @@
 """How a training step of the Lie-access memory grows with the length of a sequence.
 
-Layers take turns, one thread: InvNorm and softmax on the kernels, the same loop with a register as
-memory, and torch.nn.LSTM of the same hidden size; medians of the ratios within rounds.
+Layers take turns, one thread: InvNorm (with `output_reading` too) and softmax on the kernels, the
+same loop with a register as memory, and torch.nn.LSTM of the same hidden size; medians of the
+ratios within rounds.
 
     python benchmarks/lie_access.py --out benchmarks/lie_growth.json
 """
@@ -34,7 +35,14 @@ def layers(hidden: int) -> dict[str, torch.nn.Module]:
         name: ub.MemoryRNN(INPUT, hidden, memory, backend="cpu")
         for name, memory in memories.items()
     }
-    return {**fused, "nn.LSTM": torch.nn.LSTM(INPUT, hidden)}
+    says = ub.MemoryRNN(
+        INPUT, hidden, memories["inverse_square"], backend="cpu", output_reading=True
+    )
+    return {
+        **fused,
+        "inverse_square, output_reading": says,
+        "nn.LSTM": torch.nn.LSTM(INPUT, hidden),
+    }
 
 
 def milliseconds(layer: torch.nn.Module, x: torch.Tensor) -> float:
