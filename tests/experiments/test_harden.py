@@ -288,7 +288,7 @@ def test_the_usual_hardening_leaves_what_is_said() -> None:
 
 def test_a_machine_must_hold_far_beyond_training_where_that_is_asked_for(tmp_path: Path) -> None:
     config = tiny(batches=1)
-    config.rounding = RoundingConfig(batches=2, every=1, validation_count=20, far=7)
+    config.rounding = RoundingConfig(batches=2, every=1, validation_count=20, far=7, tolerance=1)
     planned = plan(config, checked(config))
     exam = planned.exam(MemoryModel(inputs=2, outputs=2), Place(torch.device("cpu")))
     (far,) = far_exams(planned, replace(exam, validation_count=20))
@@ -296,6 +296,20 @@ def test_a_machine_must_hold_far_beyond_training_where_that_is_asked_for(tmp_pat
     assert train_run(config, root=tmp_path, quiet=True).report["rounded"]["batches"] == 2
     config.rounding.far = 0
     assert far_exams(plan(config, checked(config)), exam) == []
+
+
+def test_a_model_that_is_right_on_nothing_is_not_hardened(tmp_path: Path) -> None:
+    config = tiny(batches=1)
+    config.rounding = RoundingConfig(batches=2, every=1, validation_count=20)
+    result = train_run(config, root=tmp_path, quiet=True)
+    part = result.report["rounded"]
+    assert (part["batches"], part["harm"], part["decided"]) == (0, True, False)
+    assert "right on no validation sequence" in part["stopped"]
+    assert hardened_text(part).startswith("not hardened, for the trained model is right on no")
+    assert not (result.folder / "rounding").exists()
+    files = [result.folder / each / "model.safetensors" for each in ("model", "model-rounded")]
+    left, right = (load_file(file) for file in files)
+    assert all(torch.equal(left[name], right[name]) for name in left)
 
 
 @pytest.mark.parametrize(

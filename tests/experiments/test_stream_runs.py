@@ -252,7 +252,7 @@ def fields(data: Any) -> set[str]:
 
 def test_a_rounding_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     config = tiny_streams(batches=1)
-    config.rounding = RoundingConfig(batches=1, every=1, remove=False)
+    config.rounding = RoundingConfig(batches=1, every=1, remove=False, tolerance=1)
     folder = train_run(config, root=tmp_path, quiet=True).folder
     (folder / "report.json").unlink()
     shutil.rmtree(folder / "rounding")
@@ -265,7 +265,7 @@ def test_an_interrupted_rounding_ends_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = tiny_streams(batches=1)
-    config.rounding = RoundingConfig(batches=4, every=2, factor=3.0, remove=False)
+    config.rounding = RoundingConfig(batches=4, every=2, factor=3.0, remove=False, tolerance=1)
     whole = train_run(config, root=tmp_path / "whole", quiet=True).folder
     step, count = BatchTrainer._step, 0
     one = len(list(pieces(tiny_batch(config), 7)))

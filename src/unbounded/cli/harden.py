@@ -107,6 +107,8 @@ def hardened_text(part: Mapping[str, Any]) -> str:
     """
     if part.get("decided", True):
         return f"hardened, a discrete machine (sharpness {part['sharpness']:.3g}):"
+    if part.get("harm") and not part.get("batches"):
+        return f"not hardened, for {part['stopped']}; it stays:"
     if part.get("harm"):
         return f"{part['stopped']}\nhardening did not make it better; the trained model stays:"
     few = ", ".join(

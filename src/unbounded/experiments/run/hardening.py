@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from unbounded.memories import SuperpositionMemory
 from unbounded.models.decisions import certainties, least_decided
 from unbounded.models.discrete import deciding_layers, discretized
 from unbounded.models.memory_model import MemoryModel
-from unbounded.tasks import LengthRange
+from unbounded.tasks import Batch, LengthRange
 from unbounded.training.backup import Backup
 from unbounded.training.hardening import Harden
 from unbounded.training.optimizers import make_optimizer, make_schedule
@@ -69,6 +70,11 @@ def harden_model(
         return [doubt(of, [each]) for each in exams + far]
 
     before, as_trained = doubts(model.eval()), Backup(model, [], "the trained weights")
+    # Of a model that is right on nothing any machine is as good, and none is asked for.
+    if min(before) >= 1 > rounding.tolerance:
+        around.progress.say("not hardened: the trained model is right on no validation sequence")
+        stopped = "the trained model is right on no validation sequence"
+        return model, _facts(planned, model, batch, around, stopped=stopped)
     as_trained.keep()
     model.train()
     name = rounding.optimizer or training.optimizer
@@ -124,16 +130,10 @@ def harden_model(
     around.progress.say(f"hardened after batch {state.batch}: {state.finished}")
     # Where all is whole already, model and machine are one, however far they are right.
     is_whole = least_decided(model, batch, device=accelerator.device) >= rounding.decided
-    # Of a model that is right on nothing any machine is as good, and none is asked for.
-    is_hopeless = min(before) >= 1 > rounding.tolerance
-    decided, harm = (rule.is_decided or is_whole) and not is_hopeless, False
+    decided, harm = rule.is_decided or is_whole, False
     machine, removed = discretized(model) if decided else model, []
     machine.eval()
-    if is_hopeless:
-        as_trained.restore()
-        harm = True
-        around.progress.say("the trained model is right on no validation sequence, and stays")
-    elif (not decided and as_trained.is_kept()) or _is_worse(
+    if (not decided and as_trained.is_kept()) or _is_worse(
         doubts(machine), before, rounding.tolerance if decided else None
     ):
         as_trained.restore()
@@ -155,20 +155,53 @@ def harden_model(
         found = remove_unused(machine, right, most=rounding.most_removals)
         machine, removed = found.model, list(found.removed)
         around.progress.say(f"removed {len(removed)} of {found.whole} stacks or lists")
-    sure = certainties(machine, batch, decided=rounding.decided, device=accelerator.device)
-    facts = {
-        "batches": state.batch,
-        "minutes": state.elapsed_s / 60,
-        "stopped": state.finished,
-        "sharpness": 1.0 if harm else rule.sharpness,
-        "steps_back": rule.steps_back,
+    facts = _facts(
+        planned,
+        machine,
+        batch,
+        around,
+        batches=state.batch,
+        minutes=state.elapsed_s / 60,
+        stopped=str(state.finished),
+        sharpness=1.0 if harm else rule.sharpness,
+        steps_back=rule.steps_back,
+        decided=decided,
+        harm=harm,
+        removed=removed,
+    )
+    return machine, facts
+
+
+def _facts(
+    planned: Plan,
+    machine: MemoryModel,
+    batch: Batch,
+    around: Surroundings,
+    *,
+    stopped: str,
+    batches: int = 0,
+    minutes: float = 0.0,
+    sharpness: float = 1.0,
+    steps_back: float = 0,
+    decided: bool = False,
+    harm: bool = True,
+    removed: Sequence[int] = (),
+) -> dict[str, Any]:
+    """What a report says of a hardening; by default, of one that was not begun."""
+    least, device = planned.config.rounding.decided, around.accelerator.device
+    sure = certainties(machine, batch, decided=least, device=device)
+    return {
+        "batches": batches,
+        "minutes": minutes,
+        "stopped": stopped,
+        "sharpness": sharpness,
+        "steps_back": steps_back,
         "decided": decided,
         "harm": harm,
         "decisions": {head: each._asdict() for head, each in sure.items()},
-        "removed": removed,
+        "removed": list(removed),
         "parameters": sum(parameter.numel() for parameter in machine.parameters()),
     }
-    return machine, facts
 
 
 def _is_worse(after: list[float], before: list[float], tolerance: float | None) -> bool:
