@@ -371,3 +371,13 @@ def test_a_memory_reads_only_where_it_can_and_shall() -> None:
         config.model.readout_size, config.model.output_reading = None, False
         assert faults(config) == []
         assert planned(config).model().sequence.read_only_token is None
+
+
+def test_null_takes_back_what_a_preset_says_of_an_option_that_cannot_be_null() -> None:
+    preset = preset_of("answer_bigram_flip")
+    assert preset["model"]["memory"]["gates"] == "hard_sigmoid"
+    nulls = {"model": {"memory": {"gates": None, "read_key_gate_bias": None}}}
+    memory = merged(preset, nulls)["model"]["memory"]
+    assert "gates" not in memory
+    assert memory["read_key_gate_bias"] is None
+    assert from_dict(merged(preset, nulls)).model.memory == memory

@@ -112,7 +112,7 @@ def test_the_presets_are_the_papers_networks(task: str):
     assert (training.optimizer, training.schedule) == ("adam", "tail")
     assert training.batch_size * training.batches == 320_000
     rate = {"answer_bigram_flip": 5e-3, "answer_addition": 3e-3}.get(task, 1e-2)
-    gate = {"answer_reverse": -10, "answer_bigram_flip": -10, "answer_addition": -3}.get(task, -5)
+    gate = {"answer_reverse": -10, "answer_bigram_flip": -2, "answer_addition": -3}.get(task, -5)
     assert (training.learning_rate, training.optimizer_options) == (rate, {})
     assert training.curriculum == "one_length"
     if task not in FIVE:
@@ -124,7 +124,9 @@ def test_the_presets_are_the_papers_networks(task: str):
     two = task == "answer_addition"
     assert model.memory["strength_bias"] == (None if two else 3)
     assert model.memory.get("step") == ("normalised_candidate" if two else None)
-    assert config.rounding.batches > 0
+    shuts = task == "answer_bigram_flip"
+    assert model.memory.get("gates") == ("hard_sigmoid" if shuts else None)
+    assert bool(config.rounding.batches) != shuts
 
 
 @pytest.mark.parametrize("name", ["laptop", "paper"])

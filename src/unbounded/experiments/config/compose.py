@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.presets import preset_paths
 from unbounded.experiments.config.schema import RoundingConfig, RunConfig, TrainingConfig, to_dict
+from unbounded.memories import MEMORIES
 
 #: The parts of a config that a preset, a tier or a model of a paper may set.
 PARTS: Final = ("task_options", "model", "training", "rounding", "evaluation")
@@ -45,8 +47,8 @@ def merged(base: Mapping[str, Any], *changes: Mapping[str, Any]) -> dict[str, An
     """A config with what `changes` set in it, the last one last.
 
     Another memory or controller than before has none of the options of the old one, and another
-    memory not the hardening that was meant for it. Embeddings that
-    are asked for take the place of bits. Without a
+    memory not the hardening that was meant for it. Null takes back what was said of an option of a
+    memory that cannot be null. Embeddings that are asked for take the place of bits. Without a
     memory there is no readout, and an Elman controller is recurrent. A memory that grows does not
     go on from one length to the next in scoring, if nobody asked for that. Another optimizer,
     schedule or curriculum than before has none of the options of the old one.
@@ -94,7 +96,7 @@ def _change_model(config: dict[str, Any], change: dict[str, Any]) -> None:
     if memory is not None:
         before, data = model["memory"], part_data(memory)
         bounds = _BOUNDED if config["training"]["piece_steps"] is not None else {}
-        model["memory"] = _changed(before, data, bounds)
+        model["memory"] = _without_nulls(_changed(before, data, bounds), data)
         if model["memory"]["name"] != before["name"]:
             config["rounding"] = asdict(RoundingConfig())
             _without_idle(model, config, change, part_data(controller or {"name": None}))
@@ -108,6 +110,22 @@ def _changed(
     if data.get("name", before["name"]) == before["name"]:
         return {**before, **data}
     return {"name": data["name"], **others.get(data["name"], {}), **data}
+
+
+def _without_nulls(memory: dict[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
+    """Without the options that are null in `data` and cannot be: they are the memory's own."""
+    factory = MEMORIES.get(memory["name"])
+    own = {} if factory is None else inspect.signature(factory, eval_str=True).parameters
+    taken_back = {
+        name
+        for name, value in data.items()
+        if value is None and name in own and not _takes_none(own[name].annotation)
+    }
+    return {name: value for name, value in memory.items() if name not in taken_back}
+
+
+def _takes_none(annotation: Any) -> bool:
+    return annotation is Any or type(None) in get_args(annotation)
 
 
 def _without_idle(
