@@ -381,3 +381,10 @@ def test_null_takes_back_what_a_preset_says_of_an_option_that_cannot_be_null() -
     assert "gates" not in memory
     assert memory["read_key_gate_bias"] is None
     assert from_dict(merged(preset, nulls)).model.memory == memory
+
+
+def test_a_faulty_memory_is_not_said_to_decide_nothing() -> None:
+    for option in ({"group": "rotation", "key_size": 3}, {"capacity": 10, "drop": 20}):
+        config = from_dict(merged(preset_of("answer_copy"), {"model": {"memory": option}}))
+        (fault,) = faults(config)
+        assert "decides nothing" not in fault
