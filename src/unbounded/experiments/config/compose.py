@@ -11,7 +11,6 @@ from typing import Any, Final, get_args
 from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.presets import preset_paths
 from unbounded.experiments.config.schema import RoundingConfig, RunConfig, TrainingConfig, to_dict
-from unbounded.memories import MEMORIES
 
 #: The parts of a config that a preset, a tier or a model of a paper may set.
 PARTS: Final = ("task_options", "model", "training", "rounding", "evaluation")
@@ -114,6 +113,10 @@ def _changed(
 
 def _without_nulls(memory: dict[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
     """Without the options that are null in `data` and cannot be: they are the memory's own."""
+    if None not in data.values():
+        return memory
+    from unbounded.memories import MEMORIES  # brings torch, which few presets need
+
     factory = MEMORIES.get(memory["name"])
     own = {} if factory is None else inspect.signature(factory, eval_str=True).parameters
     taken_back = {
