@@ -1,4 +1,4 @@
-"""Memories, controllers, tasks and scorings by name: the library's own, or a user's by import path.
+"""Memories, groups, controllers, tasks and scorings by name: the library's, or a user's by path.
 
 A part of the user's own is named as `package.module.Name`. Nothing here imports a module: what is
 named must have been imported by who runs the program, or the name came out of a file that somebody
@@ -31,7 +31,7 @@ def find_part(kind: str, name: object, registry: Mapping[str, T], base: type) ->
     """What a name stands for.
 
     Args:
-        kind: "memory", "controller", "task" or "scoring", for messages.
+        kind: "memory", "group", "controller", "task" or "scoring", for messages.
         name: one of `registry`, or the import path of a class of the user's.
         registry: the library's own by name.
         base: what a class of the user's must be a subclass of.

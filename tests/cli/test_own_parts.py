@@ -96,3 +96,31 @@ def test_a_memory_of_ones_own_on_a_task_of_the_library(folder: Path) -> None:
         done = unbounded(folder, "train", "anbn", "--model.memory", path)
         assert done.returncode == 2
         assert message in done.stderr
+
+
+def test_a_group_of_ones_own(folder: Path) -> None:
+    few = (
+        *("--model.hidden_size", "4", "--training.batches", "1", "--training.schedule", "constant"),
+        *("--evaluation.count", "4", "--training.validation_count", "4", "--quiet"),
+    )
+    group = "--model.memory.group"
+    done = unbounded(folder, "train", "answer_copy", group, "bucket.Shear", *few)
+    assert done.returncode == 0, done.stderr
+    assert "no kernel knows the group shear" in done.stderr
+    (run,) = (folder / "runs").glob("answer_copy-*")
+    report = json.loads((run / "report.json").read_text())
+    assert report["config"]["model"]["memory"]["group"] == "bucket.Shear"
+    done = unbounded(folder, "evaluate", str(run))
+    assert done.returncode == 2
+    assert "group 'bucket.Shear' is of a package of your own: bucket" in done.stderr
+    done = unbounded(folder, "evaluate", str(run), "--import", "bucket", "--lengths", "2:3")
+    assert done.returncode == 0, done.stderr
+    for path, message in (
+        ("bucket.Sheer", "Did you mean 'Shear'?"),
+        ("bucket.Bucket", "expected a subclass of unbounded.memories.lie_groups.Group"),
+        ("nowhere.Shear", "the package of nowhere cannot be imported"),
+        ("sheer", "translation"),
+    ):
+        done = unbounded(folder, "train", "answer_copy", group, path)
+        assert done.returncode == 2
+        assert message in done.stderr, done.stderr

@@ -15,6 +15,7 @@ from unbounded.experiments.config.compose import merged, preset_of
 from unbounded.experiments.config.identity import model_name, run_name
 from unbounded.experiments.config.presets import PRESETS, PROTOCOLS
 from unbounded.experiments.config.schema import RunConfig, from_dict, to_dict
+from unbounded.models.discrete import deciding_layers
 from unbounded.tasks import TASKS, LengthRange
 
 
@@ -381,6 +382,23 @@ def test_null_takes_back_what_a_preset_says_of_an_option_that_cannot_be_null() -
     assert "gates" not in memory
     assert memory["read_key_gate_bias"] is None
     assert from_dict(merged(preset, nulls)).model.memory == memory
+
+
+def test_another_variant_of_a_memory_makes_its_choices_anew() -> None:
+    for task, variant, step in (
+        ("answer_odd_first", "2016", "normalised"),
+        ("answer_addition", 2017, "bounded"),
+    ):
+        config = merged(preset_of(task), {"model": {"memory": {"variant": variant}}})
+        assert "step" not in config["model"]["memory"]
+        model = planned(from_dict(config)).model()
+        assert deciding_layers(model)[0].memory.step_length == step
+    same = merged(preset_of("answer_odd_first"), {"model": {"memory": {"variant": 2017}}})
+    assert same["model"]["memory"]["step"] == "bounded"
+    both = merged(
+        preset_of("answer_odd_first"), {"model": {"memory": {"variant": "2016", "step": "free"}}}
+    )
+    assert both["model"]["memory"]["step"] == "free"
 
 
 def test_a_faulty_memory_is_not_said_to_decide_nothing() -> None:

@@ -330,6 +330,36 @@ def test_ten_thousand_steps_of_the_kernel(group, weighting, capacity):
         assert_close(keys, torch.ones_like(keys), "keys")
 
 
+@pytest.mark.parametrize("capacity", [100, None])
+@every_kind
+def test_gradients_of_ten_thousand_steps(group, weighting, capacity):
+    memory = ub.LieAccessMemory(
+        3, group, weighting, capacity=capacity, drop=60 if capacity else None
+    )
+    told_once = told(memory, 1, 10_000, 0, torch.float32)
+    orders = type(told_once)(*(field.requires_grad_() for field in told_once))
+    readings, _ = memory.unroll(orders, None, "auto")
+    readings.square().sum().backward()
+    assert all(field.grad.isfinite().all() for field in orders)
+    if capacity is None and weighting == "inverse_square":  # what was written first still has one
+        assert float(orders.value.grad[0, 0].abs().max()) > 0
+
+
+@pytest.mark.parametrize("step", ["free", "normalised", "normalised_candidate"])
+@pytest.mark.parametrize("action", [(1.0, 0.0), (0.6, 0.8), (0.28, -0.96)])
+def test_a_way_is_straight_after_ten_thousand_steps_where_gates_are_shut(step, action):
+    memory = ub.LieAccessMemory(3, step=step, gates="hard_sigmoid")
+    orders = told(memory, 1, 10_000, 0, torch.float32)
+    shut = {name: torch.zeros_like(orders.strength) for name in orders._fields if "gate" in name}
+    first = torch.tensor([action])
+    state = memory.initial_state(1, torch.float32)._replace(read_action=first, write_action=first)
+    _, after = memory.unroll(orders._replace(**shut), state, "auto")
+    # Sums of float32 alone, the same for both heads: they part by nothing.
+    assert float((after.write_key - 10_000 * first).norm()) < 1
+    assert torch.equal(after.read_key, after.write_key)
+    assert torch.equal(after.write_action, first)
+
+
 @pytest.mark.parametrize("backend", ["reference", "auto"])
 @pytest.mark.parametrize("step", ["free", "normalised_candidate"])
 def test_keys_that_grow_without_bound_are_an_error(backend, step):

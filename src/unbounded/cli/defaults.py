@@ -91,7 +91,7 @@ def begin(arguments: Sequence[str], flags: Sequence[str]) -> Beginning:
     defaults = merged(base, {"model": own}, {"model": named}, *_choices(data, rest))
     words = [task] if task and from_file else []
     flat = [word for word in _flat("", {**data, "task": None}) if word]
-    paths = [*named.values(), *([] if from_file else [task])]
+    paths = [*named.values(), *_options_of_parts(rest), *([] if from_file else [task])]
     modules = [module_of(path) for path in paths if path and is_path(path)]
     modules += _values_of(rest, "--import")
     return Beginning(task, defaults, [*words, *flat, *rest], tuple(modules))
@@ -218,6 +218,18 @@ def _values_of(arguments: Sequence[str], name: str) -> list[str]:
             following = arguments[number + 1 : number + 2]
             values.append(value if equals else "".join(following))
     return values
+
+
+def _options_of_parts(arguments: Sequence[str]) -> list[str]:
+    """What the options of a memory or controller are given, each time: a group may be a path."""
+    names = {word.partition("=")[0] for word in arguments}
+    prefixes = tuple(f"--model.{part}." for part in _PARTS)
+    return [
+        value
+        for name in sorted(names)
+        if name.startswith(prefixes)
+        for value in _values_of(arguments, name)
+    ]
 
 
 def _value_of(arguments: Sequence[str], name: str) -> str | None:

@@ -46,7 +46,7 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
     Args:
         width: M, size of the stored values.
         group: what actions are: "translation" of R^n, "scaling_rotation" R* x SO(2), "rotation"
-            SO(2), "sphere" for SO(3) on the sphere, or a Group of your own.
+            SO(2), "sphere" for SO(3) on the sphere, or a Group of your own, also by import path.
         weighting: how a row is weighed by its distance from the read head: "inverse_square"
             (InvNorm) or "softmax", with a temperature in each step.
         step: what is done to the length of actions: nothing ("free"), brought to 1 ("normalised")
@@ -73,7 +73,8 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
     Raises:
         ChoiceError: a choice by name is not there.
         ShapeError: a size is no positive integer, or the group acts on keys of another.
-        ConfigError: more is dropped than there is room for, or the bias is no number.
+        ConfigError: more is dropped than there is room for, the bias is no number, or no group is
+            at the import path.
     Source: Yang 2016, arXiv:1602.08671; Yang & Rush 2017, arXiv:1611.02854. What they leave open
         or do differently is in docs/memories.md.
     """

@@ -9,13 +9,15 @@ Source: Yang 2016, arXiv:1602.08671; the sphere: Yang & Rush 2017, arXiv:1611.02
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Final
 
 import torch
 from torch import Tensor
 
 from unbounded.checks import check_positive
-from unbounded.errors import ChoiceError, ShapeError
+from unbounded.errors import ShapeError
+from unbounded.own_parts import find_part, options_of
 
 #: Added to the square of a length before something is divided by the length.
 LENGTH_FLOOR: Final = 1e-12
@@ -34,7 +36,7 @@ class Group(ABC):
     """A group, and how it acts on keys.
 
     A group of your own is a subclass with the class attributes below and `act`; give an instance
-    of it as the memory's `group`.
+    of it, or its import path ("mypackage.Shear"), as the memory's `group`.
 
     Attributes:
         name: for messages and repr.
@@ -158,24 +160,23 @@ GROUPS: Final[dict[str, type[Group]]] = {
 
 
 def chosen_group(group: str | Group, key_size: int | None) -> Group:
-    """The group of a name, or the one that is given.
+    """The group of a name or import path, or the one that is given.
 
     Args:
         key_size: n; None takes the group's own, which is 2 for "translation".
     Raises:
-        ChoiceError: no group has such a name. ShapeError: it does not act on keys of that size, or
-            its identity or origin is of another size than its actions or keys.
+        ChoiceError: no group has such a name. ConfigError: the package of a path was not imported,
+            or has no such group. ShapeError: it does not act on keys of that size, or its identity
+            or origin is of another size than its actions or keys.
     """
     if key_size is not None:
         check_positive("key_size", key_size)
     if isinstance(group, Group):
         chosen = group
-    elif not isinstance(group, str) or group not in GROUPS:
-        raise ChoiceError("group", group, GROUPS)
-    elif group == "translation" and key_size is not None:
-        chosen = Translation(key_size)
     else:
-        chosen = GROUPS[group]()
+        factory: Callable[..., Group] = find_part("group", group, GROUPS, Group)
+        sized = key_size is not None and "key_size" in options_of(factory)
+        chosen = factory(key_size) if sized else factory()
     if key_size not in (None, chosen.key_size):
         raise ShapeError(
             f"key_size: expected {chosen.key_size}, the size of the keys that the group "

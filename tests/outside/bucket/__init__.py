@@ -1,8 +1,9 @@
-"""A package of a user's own: a memory, a controller, a task and a scoring for `unbounded`."""
+"""A package of a user's own: memory, group, controller, task and scoring for `unbounded`."""
 
 from __future__ import annotations
 
 from bucket.learning import Parity, RightLabels
 from bucket.network import Bucket, Leaky
+from bucket.shear import Shear
 
-__all__ = ["Bucket", "Leaky", "Parity", "RightLabels"]
+__all__ = ["Bucket", "Leaky", "Parity", "RightLabels", "Shear"]

@@ -21,6 +21,8 @@ OPTIONS_OF: Final = {
     "schedule": ("tail_batches",),
     "curriculum": ("curriculum_every", "curriculum_below", "curriculum_first"),
 }
+#: The option of a memory that chooses for others, and those.
+CHOSEN_BY: Final = {"variant": ("step", "action_gate")}
 NO_MEMORY: Final = "none"
 # Streams go on for thousands of symbols: cells in superposition get the authors' capacity there.
 _BOUNDED: Final[dict[str, dict[str, Any]]] = {
@@ -46,7 +48,8 @@ def merged(base: Mapping[str, Any], *changes: Mapping[str, Any]) -> dict[str, An
     """A config with what `changes` set in it, the last one last.
 
     Another memory or controller than before has none of the options of the old one, and another
-    memory not the hardening that was meant for it. Null takes back what was said of an option of a
+    memory not the hardening that was meant for it. Another variant of a memory makes its choices
+    anew. Null takes back what was said of an option of a
     memory that cannot be null. Embeddings that are asked for take the place of bits. Without a
     memory there is no readout, and an Elman controller is recurrent. A memory that grows does not
     go on from one length to the next in scoring, if nobody asked for that. Another optimizer,
@@ -107,7 +110,13 @@ def _changed(
 ) -> dict[str, Any]:
     """A part with its options; `others` has what one gets that replaces another."""
     if data.get("name", before["name"]) == before["name"]:
-        return {**before, **data}
+        chosen = {
+            option
+            for choice, options in CHOSEN_BY.items()
+            if choice in data and str(data[choice]) != str(before.get(choice))
+            for option in options
+        }
+        return {**{name: before[name] for name in before if name not in chosen}, **data}
     return {"name": data["name"], **others.get(data["name"], {}), **data}
 
 
