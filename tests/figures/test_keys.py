@@ -49,6 +49,14 @@ def test_keys_are_read_and_drawn(numbers: int, tmp_path: Path):
     assert "write action" not in text
 
 
+def test_a_long_title_is_cut_at_a_word(tmp_path: Path):
+    title = " ".join(f"s{number}" for number in range(64))
+    _, svg = draw_keys(trace_of(2, tmp_path), tmp_path / "out", title=title)
+    assert "s0 s1 s2" in svg.read_text()
+    assert "s20 …" in svg.read_text()
+    assert "s63" not in svg.read_text()
+
+
 def test_all_frames_have_the_same_axes(tmp_path: Path):
     trace = read_keys(trace_of(2, tmp_path))
     far = type(trace)(trace.symbols, trace.read - 10, trace.write, trace.gates, trace.answers)

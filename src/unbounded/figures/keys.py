@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from unbounded.errors import CheckpointError
-from unbounded.figures.style import line_colour, new_figure, plain, save, style
+from unbounded.figures.style import head, line_colour, new_figure, plain, save, style
 from unbounded.figures.traces import Array, steps_and_symbols
 from unbounded.layers.trace import load_trace
 
@@ -101,8 +101,7 @@ def draw_keys(
     trace = read_keys(trace_file, example)
     with style():
         figure = key_figure(trace)
-        if title:
-            figure.suptitle(title, fontsize=11)
+        head(figure, title)
         return save(figure, folder, name)
 
 

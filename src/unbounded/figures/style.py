@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ STRENGTH_COLOURS = "Blues"
 READ_COLOURS = "Oranges"
 
 PNG_DOTS_PER_INCH = 150
+_HEADING_POINTS, _LETTERS_AN_INCH = 11, 11
 
 _SETTINGS: dict[str, object] = {
     "font.size": 10.0,
@@ -48,6 +50,22 @@ def style() -> Iterator[None]:
 def new_figure(width_inches: float, height_inches: float) -> Figure:
     """A figure that belongs to no window system and to no global state."""
     return Figure(figsize=(width_inches, height_inches), layout="constrained")
+
+
+def head(figure: Figure, title: str, behind: str = "") -> None:
+    """Give a figure a heading of one line, cut at a word where the title would not fit.
+
+    Args:
+        figure: as wide as it will be drawn.
+        title: may hold what a user typed; where it is cut, an ellipsis stands.
+        behind: follows the title, and is never cut.
+    """
+    room = max(int(figure.get_figwidth() * _LETTERS_AN_INCH) - len(behind), 1)
+    if len(title) > room:
+        title = textwrap.shorten(title, room, placeholder=" …")
+    text = f"{title} {behind}".strip()
+    if text:
+        figure.suptitle(plain(text), fontsize=_HEADING_POINTS)
 
 
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:

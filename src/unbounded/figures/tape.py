@@ -19,6 +19,7 @@ from unbounded.figures.path import plot_path
 from unbounded.figures.style import (
     READ_COLOURS,
     STRENGTH_COLOURS,
+    head,
     line_colour,
     new_figure,
     plain,
@@ -97,8 +98,7 @@ def draw_tape(
     trace = read_tape(trace_file, example)
     with style():
         figure = tape_figure(trace)
-        if title:
-            figure.suptitle(title, fontsize=11)
+        head(figure, title)
         return save(figure, folder, name)
 
 
