@@ -13,7 +13,7 @@ from matplotlib.transforms import Bbox
 
 from unbounded.errors import CheckpointError, ConfigError
 from unbounded.evaluation import ActionRow, action_cells
-from unbounded.figures.style import PALETTE, head, new_figure, plain, save, style
+from unbounded.figures.style import PALETTE, new_figure, plain, save, set_heading, style
 from unbounded.figures.traces import steps_and_symbols
 from unbounded.layers import Trace, load_trace
 from unbounded.memories import SuperpositionList, SuperpositionStack
@@ -72,7 +72,7 @@ def draw_actions(
     height = count * _INCHES_A_STACK
     with style():
         figure = new_figure(width + 1.6, max(2 * height, _LEAST_INCHES) + 1.9)
-        head(figure, title or "Actions over the input")
+        set_heading(figure, title or "Actions over the input")
         actions, tops = figure.subplots(2, 1, sharex=True)
         # A pixel of colour: white mixed in where the heaviest action has less than all the weight.
         colours = np.array(
@@ -164,7 +164,7 @@ def draw_action_table(
     ]
     with style():
         figure = new_figure(0.85 * len(headings), 0.25 * (len(rows) + 1) + 0.6)
-        head(figure, title or "Actions and tops")
+        set_heading(figure, title or "Actions and tops")
         axis = figure.subplots()
         axis.set_axis_off()
         table = axis.table(

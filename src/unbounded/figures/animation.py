@@ -10,7 +10,7 @@ from typing import TypeVar
 from matplotlib.figure import Figure
 
 from unbounded.errors import ConfigError
-from unbounded.figures.style import head, style
+from unbounded.figures.style import set_heading, style
 from unbounded.training.files import storage_faults
 
 FrameT = TypeVar("FrameT")
@@ -51,7 +51,7 @@ def draw_animation(
     with style():
         for batch, frame in sorted(frames.items()):
             figure = draw(frame)
-            head(figure, title, f"batch {batch}")
+            set_heading(figure, title, f"batch {batch}")
             buffer = io.BytesIO()
             figure.savefig(buffer, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": None})
             images.append(Image.open(buffer).convert("RGB"))

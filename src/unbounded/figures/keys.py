@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from unbounded.errors import CheckpointError
-from unbounded.figures.style import head, line_colour, new_figure, plain, save, style
+from unbounded.figures.style import line_colour, new_figure, plain, save, set_heading, style
 from unbounded.figures.traces import Array, steps_and_symbols
 from unbounded.layers.trace import load_trace
 
@@ -101,7 +101,7 @@ def draw_keys(
     trace = read_keys(trace_file, example)
     with style():
         figure = key_figure(trace)
-        head(figure, title)
+        set_heading(figure, title)
         return save(figure, folder, name)
 
 

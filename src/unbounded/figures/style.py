@@ -52,7 +52,7 @@ def new_figure(width_inches: float, height_inches: float) -> Figure:
     return Figure(figsize=(width_inches, height_inches), layout="constrained")
 
 
-def head(figure: Figure, title: str, behind: str = "") -> None:
+def set_heading(figure: Figure, title: str, behind: str = "") -> None:
     """Give a figure a heading of one line, cut at a word where the title would not fit.
 
     Args:

@@ -19,11 +19,11 @@ from unbounded.figures.path import plot_path
 from unbounded.figures.style import (
     READ_COLOURS,
     STRENGTH_COLOURS,
-    head,
     line_colour,
     new_figure,
     plain,
     save,
+    set_heading,
     style,
 )
 from unbounded.figures.traces import Array, steps_and_symbols
@@ -98,7 +98,7 @@ def draw_tape(
     trace = read_tape(trace_file, example)
     with style():
         figure = tape_figure(trace)
-        head(figure, title)
+        set_heading(figure, title)
         return save(figure, folder, name)
 
 
