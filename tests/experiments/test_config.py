@@ -401,6 +401,29 @@ def test_another_variant_of_a_memory_makes_its_choices_anew() -> None:
     assert both["model"]["memory"]["step"] == "free"
 
 
+def test_smoothed_labels_that_a_rule_would_wait_for_in_vain() -> None:
+    smoothed = {"training": {"label_smoothing": 0.1}}
+    assert faults(from_dict(merged(preset_of("copy"), smoothed))) == []
+    for training, message in (
+        ({"label_smoothing": 0.6}, "training.label_smoothing: expected a number at most 0.5"),
+        (
+            {"label_smoothing": 0.1, "stop": "converged"},
+            "training.label_smoothing: with 0.1 none comes below 1.05 in training, and "
+            "training.converged_perplexity is 1.001; give more, or 0 here",
+        ),
+        (
+            {"label_smoothing": 0.1, "curriculum": "doubling"},
+            "training.label_smoothing: with 0.1 none comes below 0.0513 in training, and "
+            "training.curriculum_below is 0.0001; give more, or 0 here",
+        ),
+    ):
+        found = faults(from_dict(merged(preset_of("copy"), {"training": training})))
+        assert any(line.startswith(message) for line in found), found
+    by_symbol = merged(preset_of("anbn", "paper"), smoothed, {"training": {"update": "symbol"}})
+    message = "training.label_smoothing: an update after every symbol needs 0.0, got 0.1"
+    assert message in faults(from_dict(by_symbol))
+
+
 def test_a_faulty_memory_is_not_said_to_decide_nothing() -> None:
     for option in ({"group": "rotation", "key_size": 3}, {"capacity": 10, "drop": 20}):
         config = from_dict(merged(preset_of("answer_copy"), {"model": {"memory": option}}))

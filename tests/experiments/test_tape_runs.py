@@ -22,7 +22,7 @@ from unbounded.figures import draw_run
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import LengthRange, make_task
 from unbounded.training import WhenHopeless
-from unbounded.training.objective import clipped_loss, masked_binary_cross_entropy
+from unbounded.training.objective import masked_binary_cross_entropy, training_loss
 from unbounded.training.state import LoopState
 
 
@@ -198,11 +198,11 @@ def test_hope_is_looked_at_once():
 def test_a_sure_prediction_beyond_the_clip_has_no_gradient():
     logits = torch.tensor([[[20.0], [3.0], [-30.0]]], requires_grad=True)
     targets, mask = torch.tensor([[1, 1, 1]]), torch.ones(1, 3, dtype=torch.bool)
-    loss = clipped_loss(masked_binary_cross_entropy, 1e-6)(logits, targets, mask)
+    loss = training_loss("binary", prediction_clip=1e-6)(logits, targets, mask)
     loss.backward()
     assert logits.grad.flatten().tolist() == [0.0, pytest.approx(-0.0474, abs=1e-3), 0.0]
     assert float(loss.detach()) == pytest.approx(13.8155 + 0.0486, abs=1e-3)
-    assert clipped_loss(masked_binary_cross_entropy, 0) is masked_binary_cross_entropy
+    assert training_loss("binary") is masked_binary_cross_entropy
 
 
 def test_faults_of_the_new_options():

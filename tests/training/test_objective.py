@@ -7,6 +7,7 @@ import torch
 
 from unbounded.errors import ShapeError
 from unbounded.training import masked_cross_entropy, perplexity
+from unbounded.training.objective import training_loss
 
 
 def test_sum_over_counted_steps_by_hand() -> None:
@@ -45,3 +46,40 @@ def test_shapes_that_disagree_are_named() -> None:
 def test_perplexity() -> None:
     assert perplexity(math.log(128)) == pytest.approx(128)
     assert perplexity(1e9) == math.inf
+
+
+def smoothed_by_hand(logits: torch.Tensor, target: int, share: float) -> float:
+    nats = -logits.log_softmax(-1)
+    return float((1 - share) * nats[target] + share * nats.mean())
+
+
+def test_smoothed_labels_by_hand() -> None:
+    logits = torch.tensor([[[2.0, -1.0, 0.5], [0.0, 3.0, 1.0]]])
+    targets, mask = torch.tensor([[0, 2]]), torch.tensor([[True, True]])
+    loss = training_loss("cross_entropy", label_smoothing=0.3)
+    wanted = smoothed_by_hand(logits[0, 0], 0, 0.3) + smoothed_by_hand(logits[0, 1], 2, 0.3)
+    assert float(loss(logits, targets, mask)) == pytest.approx(wanted, abs=1e-5)
+    assert training_loss("cross_entropy") is masked_cross_entropy
+
+
+@pytest.mark.parametrize("objective", ["cross_entropy", "binary", "bits"])
+def test_what_is_as_sure_as_its_smoothed_target_has_no_gradient(objective: str) -> None:
+    share = 0.2
+    loss = training_loss(objective, label_smoothing=share)
+    mask = torch.ones(1, 1, dtype=torch.bool)
+    if objective == "cross_entropy":
+        chances = torch.full((1, 1, 4), share / 4)
+        chances[0, 0, 2] += 1 - share
+        logits, target = chances.log(), 2
+    else:
+        sure = math.log((1 - share / 2) / (share / 2))
+        # Of bits: 2 is a 0 and then a 1, the lowest bit first.
+        numbers, target = ([-sure, sure], 2) if objective == "bits" else ([sure], 1)
+        logits = torch.tensor([[numbers]])
+    targets = torch.tensor([[target]])
+    for factor, sign in ((1.0, 0), (2.0, 1), (0.5, -1)):
+        given = (logits * factor).detach().requires_grad_()
+        loss(given, targets, mask).backward()
+        assert given.grad is not None
+        along = float((given.grad * logits).sum())
+        assert abs(along) < 1e-6 if sign == 0 else along * sign > 1e-3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Final, NamedTuple
@@ -16,7 +17,9 @@ from unbounded.errors import ShapeError
 _LEFT_OUT = -(2**62)
 
 
-def masked_cross_entropy(logits: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
+def masked_cross_entropy(
+    logits: Tensor, targets: Tensor, mask: Tensor, label_smoothing: float = 0.0
+) -> Tensor:
     """Cross entropy summed over the counted steps, in nats.
 
     The sum, not the mean: whoever shares a batch among processes divides by the tokens of all.
@@ -26,6 +29,7 @@ def masked_cross_entropy(logits: Tensor, targets: Tensor, mask: Tensor) -> Tenso
         targets: tokens, int64 [B, T].
         mask: steps that count, bool [B, T]. The logits of others cost nothing but must be finite
             for finite gradients.
+        label_smoothing: share of each target that is spread over all V tokens, in [0, 1].
     Returns:
         A scalar in the dtype of `logits`, at least float32.
     Raises:
@@ -41,16 +45,25 @@ def masked_cross_entropy(logits: Tensor, targets: Tensor, mask: Tensor) -> Tenso
         flat = flat.float()
     # Leaving steps out by their target copies no logits: of 10 000 words half the time is that.
     chosen = targets.masked_fill(~mask, _LEFT_OUT).flatten()
-    return functional.cross_entropy(flat, chosen, reduction="sum", ignore_index=_LEFT_OUT)
+    return functional.cross_entropy(
+        flat,
+        chosen,
+        reduction="sum",
+        ignore_index=_LEFT_OUT,
+        label_smoothing=label_smoothing,
+    )
 
 
-def masked_binary_cross_entropy(logits: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
+def masked_binary_cross_entropy(
+    logits: Tensor, targets: Tensor, mask: Tensor, label_smoothing: float = 0.0
+) -> Tensor:
     """Binary cross entropy summed over the counted steps, in nats.
 
     Args:
         logits: [B, T, 1]; above 0 says 1.
         targets: 0 or 1, int64 [B, T].
         mask: steps that count, bool [B, T].
+        label_smoothing: share of each target that is spread over 0 and 1, in [0, 1].
     Returns:
         A scalar in the dtype of `logits`, at least float32.
     Raises:
@@ -64,18 +77,19 @@ def masked_binary_cross_entropy(logits: Tensor, targets: Tensor, mask: Tensor) -
     counted = logits[..., 0][mask]
     if counted.element_size() < 4:
         counted = counted.float()
-    return functional.binary_cross_entropy_with_logits(
-        counted, targets[mask].to(counted.dtype), reduction="sum"
-    )
+    return _binary(counted, targets[mask], label_smoothing)
 
 
-def masked_bit_cross_entropy(logits: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
+def masked_bit_cross_entropy(
+    logits: Tensor, targets: Tensor, mask: Tensor, label_smoothing: float = 0.0
+) -> Tensor:
     """Binary cross entropy of the bits of a number, summed over bits and counted steps, in nats.
 
     Args:
         logits: [B, T, K]; above 0 says that a bit is 1, the lowest bit first.
         targets: numbers in 0..2**K - 1, int64 [B, T].
         mask: steps that count, bool [B, T].
+        label_smoothing: share of each bit that is spread over 0 and 1, in [0, 1].
     Returns:
         A scalar in the dtype of `logits`, at least float32.
     Raises:
@@ -91,9 +105,14 @@ def masked_bit_cross_entropy(logits: Tensor, targets: Tensor, mask: Tensor) -> T
         counted = counted.float()
     places = torch.arange(logits.shape[-1], device=targets.device)
     bits = (targets[mask].unsqueeze(-1) >> places) & 1
-    return functional.binary_cross_entropy_with_logits(
-        counted, bits.to(counted.dtype), reduction="sum"
-    )
+    return _binary(counted, bits, label_smoothing)
+
+
+def _binary(logits: Tensor, targets: Tensor, label_smoothing: float) -> Tensor:
+    wanted = targets.to(logits.dtype)
+    if label_smoothing:
+        wanted = wanted * (1 - label_smoothing) + label_smoothing / 2
+    return functional.binary_cross_entropy_with_logits(logits, wanted, reduction="sum")
 
 
 def _likelier_bits(logits: Tensor) -> Tensor:
@@ -105,11 +124,12 @@ class Objective(NamedTuple):
     """What a task's objective is to a model.
 
     Fields:
-        loss: of logits [B, T, V], targets and mask [B, T]: the sum over counted steps, in nats.
+        loss: of logits [B, T, V], targets and mask [B, T], and by name of label_smoothing: the sum
+            over counted steps, in nats.
         predict: the targets that logits [B, T, V] say, int64 [B, T].
     """
 
-    loss: Callable[[Tensor, Tensor, Tensor], Tensor]
+    loss: Callable[..., Tensor]
     predict: Callable[[Tensor], Tensor]
 
 
@@ -127,20 +147,26 @@ OBJECTIVES: Final[dict[str, Objective]] = {
 CLIPPED: Final = ("binary", "bits")
 
 
-def clipped_loss(
-    loss: Callable[[Tensor, Tensor, Tensor], Tensor], least: float
+def training_loss(
+    objective: str, *, prediction_clip: float = 0.0, label_smoothing: float = 0.0
 ) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
-    """A loss of yes or no whose chances are cut to `least` and 1 - `least`.
-
-    Beyond these a prediction has no gradient, and costs no more than -log(least).
+    """What a step of training minimises: the loss of an objective, or one that is changed.
 
     Args:
-        loss: of an objective in `CLIPPED`.
-        least: in (0, 0.5), or 0 for the loss itself.
+        objective: one of `OBJECTIVES`.
+        prediction_clip: chances of yes or no are cut to it and 1 less it, in (0, 0.5), or 0 for no
+            cut; of an objective in `CLIPPED`. Beyond them a prediction has no gradient, and costs
+            no more than -log(prediction_clip).
+        label_smoothing: share of each target that is spread over all that could be said, in [0, 1].
+            Above 0 a prediction that is right has a gradient still, until it is as sure as that.
+    Source: label smoothing: Szegedy et al. 2016, arXiv:1512.00567, section 7.
     """
-    if not least:
+    loss = OBJECTIVES[objective].loss
+    if label_smoothing:
+        loss = functools.partial(loss, label_smoothing=label_smoothing)
+    if not prediction_clip:
         return loss
-    bound = math.log((1 - least) / least)
+    bound = math.log((1 - prediction_clip) / prediction_clip)
     return lambda logits, targets, mask: loss(logits.clamp(-bound, bound), targets, mask)
 
 

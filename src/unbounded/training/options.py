@@ -30,6 +30,7 @@ class PhaseOptions:
         average: whether the loss of a step is the mean over what counts in it, or the sum.
         update: "piece" for a gradient step after each piece, "symbol" after each symbol.
         prediction_clip: what chances of yes or no are cut to in the loss, 0 for no cut.
+        label_smoothing: share of each target that is spread over all that could be said.
         report_every: batches between reports of training perplexity.
         accuracy_every: batches between the accuracies, 0 for none.
         accuracy_lengths: the ranges they are taken over.
@@ -53,6 +54,7 @@ class PhaseOptions:
     average: bool = True
     update: str = "piece"
     prediction_clip: float = 0.0
+    label_smoothing: float = 0.0
     report_every: int = 100
     accuracy_every: int = 0
     accuracy_lengths: tuple[LengthRange, ...] = ()

@@ -15,7 +15,7 @@ from unbounded.memories import detach_state
 from unbounded.tasks import Batch, pieces
 from unbounded.training import finite
 from unbounded.training.carry import Carry
-from unbounded.training.objective import OBJECTIVES, clipped_loss
+from unbounded.training.objective import training_loss
 from unbounded.training.optimizers import CLIPS
 from unbounded.training.options import PhaseOptions
 
@@ -24,7 +24,8 @@ class StepResult(NamedTuple):
     """What training a batch, or a piece of one, gave.
 
     Fields:
-        nats, tokens: summed loss and counted steps, over all processes.
+        nats, tokens: summed loss and counted steps, over all processes; without the smoothing of
+            labels, which only the gradient has.
         symbols: steps of all sequences, counted or not.
         gradient_norm: before clipping; None where nothing counted.
         stop: the signal that asked any process to stop, or 0.
@@ -51,7 +52,7 @@ class BatchTrainer:
         optimizer: prepared by `accelerator`.
         accelerator: device, precision and processes.
         totals: sums a loss over all processes; also says which signal asked to stop, or 0.
-        options: clip, clip_by, piece_steps, average and prediction_clip.
+        options: clip, clip_by, piece_steps, average, prediction_clip and label_smoothing.
         objective: of the task, one of `OBJECTIVES`.
         carry: holds the place in a batch; one that a checkpoint gave lets it be taken up there.
     Raises:
@@ -75,7 +76,13 @@ class BatchTrainer:
         self._optimizer = optimizer
         self._accelerator = accelerator
         self._totals = totals
-        self._loss = clipped_loss(OBJECTIVES[objective].loss, options.prediction_clip)
+        clip = options.prediction_clip
+        self._loss = training_loss(objective, prediction_clip=clip)
+        self._smoothed = None
+        if options.label_smoothing:
+            self._smoothed = training_loss(
+                objective, prediction_clip=clip, label_smoothing=options.label_smoothing
+            )
         self._clip, self._clip_by = options.clip, options.clip_by
         self._piece_steps = options.piece_steps
         self._carry = carry or Carry()
@@ -128,10 +135,13 @@ class BatchTrainer:
         # Models are causal: padding behind a sequence changes nothing that the mask counts.
         result = self._call(share, carry.state)
         logits = result[0]
-        nats = self._loss(logits, share.targets, share.mask)
+        counted = (logits, share.targets, share.mask)
+        with torch.set_grad_enabled(self._smoothed is None):
+            nats = self._loss(*counted)
+        minimised = nats if self._smoothed is None else self._smoothed(*counted)
         # Processes average their gradients; each sum divided by the tokens of all processes and
         # times their number makes that average the gradient of the piece's mean.
-        self._accelerator.backward(nats * (processes / (tokens if self._average else 1)))
+        self._accelerator.backward(minimised * (processes / (tokens if self._average else 1)))
         nats_of_all, stop = self._totals(nats)
         if not math.isfinite(nats_of_all):
             self._went_bad(number, share, logits, nats)

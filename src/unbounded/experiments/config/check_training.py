@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from functools import partial
 from typing import Any
 
@@ -87,6 +88,7 @@ def training_faults(training: TrainingConfig) -> list[str]:
     check_number(found, "training.give_up_after", training.give_up_after, 0)
     check_number(found, "training.give_up_perplexity", training.give_up_perplexity, 1, above=True)
     check_number(found, "training.prediction_clip", training.prediction_clip, 0, 0.1)
+    check_number(found, "training.label_smoothing", training.label_smoothing, 0, 0.5)
     if not training.give_up_after:
         check_idle(found, "training", training, ("give_up_perplexity",), "without give_up_after")
     check_number(found, "training.patience", training.patience, 0)
@@ -124,7 +126,7 @@ def training_faults(training: TrainingConfig) -> list[str]:
         found.append(
             "training.deal: a doubling curriculum changes lengths at any batch; leave it at 1"
         )
-    return found + _plateau_faults(training)
+    return found + _plateau_faults(training) + _smoothing_faults(training)
 
 
 def _plateau_faults(training: TrainingConfig) -> list[str]:
@@ -140,6 +142,25 @@ def _plateau_faults(training: TrainingConfig) -> list[str]:
     if training.plateau_window > 0:
         check_idle(found, "training", training, ("plateau_patience",), "with plateau_window")
     return found
+
+
+def _smoothing_faults(training: TrainingConfig) -> list[str]:
+    """Losses that a rule waits for, and that nothing trained on smoothed labels comes to."""
+    if not 0 < training.label_smoothing <= 0.5:
+        return []
+    # Of two tokens, and more of any other number: what is as sure as its target costs that.
+    least = -math.log(1 - training.label_smoothing / 2)
+    waits = {
+        "converged_perplexity": (training.stop == "converged", math.exp(least)),
+        "give_up_perplexity": (training.give_up_after > 0, math.exp(least)),
+        "curriculum_below": (training.curriculum == "doubling", least),
+    }
+    return [
+        f"training.label_smoothing: with {training.label_smoothing:g} none comes below {bound:.3g} "
+        f"in training, and training.{name} is {getattr(training, name):g}; give more, or 0 here"
+        for name, (is_awaited, bound) in waits.items()
+        if is_awaited and getattr(training, name) <= bound
+    ]
 
 
 def symbol_update_faults(config: RunConfig) -> list[str]:
@@ -159,6 +180,7 @@ def symbol_update_faults(config: RunConfig) -> list[str]:
         ("training.batch_size", training.batch_size, 1),
         ("training.optimizer", training.optimizer, "sgd"),
         ("training.clip_by", training.clip_by, "value"),
+        ("training.label_smoothing", training.label_smoothing, 0.0),
     ]
     if controller["name"] == "elman":
         needed += [

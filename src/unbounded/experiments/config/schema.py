@@ -99,6 +99,9 @@ class TrainingConfig:
             has come to.
         prediction_clip: in the loss, chances that yes is said are cut to this and 1 less this; 0
             for no cut. For tasks of yes and no, or of bits.
+        label_smoothing: share of each target that is spread over all that could be said, 0 for
+            none. What is right has a gradient still, which keeps a memory's way exact: right at
+            several times the length. Losses that are reported are without it.
         piece_steps: steps of a piece of a stream, the reach of truncated BPTT; null for the whole.
         update: piece for a gradient step after each piece, or symbol for one after each symbol,
             as in the authors' program of the Stack RNN.
@@ -151,6 +154,7 @@ class TrainingConfig:
     give_up_after: int = 0
     give_up_perplexity: float = 1.2
     prediction_clip: float = 0.0
+    label_smoothing: float = 0.0
     piece_steps: int | None = None
     update: str = "piece"
     average: bool = True

@@ -93,6 +93,7 @@ class Plan:
             average=training.average,
             update=training.update,
             prediction_clip=training.prediction_clip,
+            label_smoothing=training.label_smoothing,
             report_every=training.report_every,
             accuracy_every=training.accuracy_every,
             accuracy_lengths=tuple(dict.fromkeys((self.train_lengths, self.validation_lengths))),

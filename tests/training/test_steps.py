@@ -1,0 +1,49 @@
+"""What a step of training reports, and what it goes down."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from accelerate import Accelerator
+from torch import Tensor, nn
+
+from unbounded.tasks import Batch, LengthRange
+from unbounded.training import PhaseOptions
+from unbounded.training.objective import OBJECTIVES, training_loss
+from unbounded.training.steps import BatchTrainer
+
+
+class Table(nn.Module):
+    """Logits of the next token by the last one alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.logits = nn.Parameter(torch.tensor([[1.0, -1.0, 0.5], [0.0, 2.0, 0.0]]))
+
+    def forward(self, inputs: Tensor, state: None = None) -> tuple[Tensor, None]:
+        return self.logits[inputs], None
+
+
+@pytest.mark.parametrize("share", [0.0, 0.25])
+def test_losses_are_reported_without_the_smoothing_that_the_gradient_has(share: float) -> None:
+    model, before = Table(), Table()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    options = PhaseOptions(
+        seed=0, lengths=LengthRange(1, 2), batch_size=1, batches=1, clip=1e3, label_smoothing=share
+    )
+    inputs, targets = torch.tensor([[0, 1, 1]]), torch.tensor([[2, 1, 0]])
+    mask = torch.tensor([[True, True, False]])
+    batch = Batch(inputs, targets, mask, torch.tensor([3]))
+    trainer = BatchTrainer(
+        model, optimizer, Accelerator(cpu=True), lambda nats: (float(nats.detach()), 0), options
+    )
+    (result,) = trainer.train(batch, 0)
+    logits = before(inputs)[0]
+    wanted = OBJECTIVES["cross_entropy"].loss(logits, targets, mask)
+    assert result.nats == pytest.approx(wanted.item(), rel=1e-6)
+    loss = training_loss("cross_entropy", label_smoothing=share)(logits, targets, mask) / 2
+    loss.backward()
+    assert before.logits.grad is not None
+    moved = before.logits.detach() - 0.5 * before.logits.grad
+    assert torch.allclose(model.logits.detach(), moved, atol=1e-6)
+    assert result.gradient_norm == pytest.approx(float(before.logits.grad.norm()), rel=1e-5)
