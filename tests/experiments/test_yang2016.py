@@ -19,9 +19,10 @@ from unbounded.tasks import TASKS
 FIVE = ["answer_copy", "answer_reverse", "answer_bigram_flip", "answer_double", "answer_addition"]
 EIGHT = [*FIVE, "answer_odd_first", "answer_repeat_copy", "answer_priority_sort"]
 WORDS = 10_000
+SMOOTHED = "invnorm-path-shut-smoothed"
 HARDENED = ("invnorm-hardened", "invnorm-path-hardened")
-PATH = ("invnorm-path", "invnorm-path-hardened", "invnorm-path-shut", "lantm-2017")
-SHUT = ("invnorm-shut", "invnorm-path-shut")
+PATH = ("invnorm-path", "invnorm-path-hardened", "invnorm-path-shut", SMOOTHED, "lantm-2017")
+SHUT = ("invnorm-shut", "invnorm-path-shut", SMOOTHED)
 
 
 @pytest.mark.parametrize("name", ["laptop", "paper"])
