@@ -73,9 +73,10 @@ class LieReading {
     const T inverse = weigh(key, temperature);
     Vector<T> means{};
     for (int64_t i = rows.begin(); i < rows.end; i += lanes<T>) {
-      const Vector<T> product = product_with(columns + i, grad);
+      const Vector<T> weight = load(weights_ + i);
+      const Vector<T> product = product_with(columns + i, grad, weight, of_columns + i);
       store(products_ + i, product);
-      means += load(weights_ + i) * product;
+      means += weight * product;
     }
     const T mean = sum_of<T>(means), colder = is_softmax_ ? colder_of(temperature) : T(1);
     Vector<T> of_temperature{};
@@ -97,11 +98,6 @@ class LieReading {
         store(of_row + i, load(of_row + i) - change);
       }
       of_key[j] += sum_of<T>(of_coordinate);
-    }
-    for (int64_t m = 0; m < width_; ++m) {
-      T* of_column = of_columns + m * rows.stride;
-      for (int64_t i = rows.begin(); i < rows.end; i += lanes<T>)
-        store(of_column + i, load(of_column + i) + load(weights_ + i) * grad[m]);
     }
     return sum_of<T>(of_temperature);
   }
@@ -171,13 +167,20 @@ class LieReading {
   void read_columns(const T* values, int64_t m, T* reading) const {
     Vector<T> sums[4][registers] = {};
     int64_t i = rows.begin();
-    for (; i + 4 <= rows.end; i += 4)
-      for (int k = 0; k < 4; ++k)
+    for (; i + 4 <= rows.end; i += 4) {
+#pragma GCC unroll 4
+      for (int k = 0; k < 4; ++k) {
+#pragma GCC unroll 4
         for (int v = 0; v < registers; ++v)
           sums[k][v] += weights_[i + k] * load(values + (i + k) * width_ + m + v * lanes<T>);
-    for (; i < rows.end; ++i)
+      }
+    }
+    for (; i < rows.end; ++i) {
+#pragma GCC unroll 4
       for (int v = 0; v < registers; ++v)
         sums[0][v] += weights_[i] * load(values + i * width_ + m + v * lanes<T>);
+    }
+#pragma GCC unroll 4
     for (int v = 0; v < registers; ++v) {
       const int64_t at = m + v * lanes<T>;
       const Vector<T> all = (sums[0][v] + sums[1][v]) + (sums[2][v] + sums[3][v]);
@@ -185,12 +188,23 @@ class LieReading {
     }
   }
 
-  UNBOUNDED_INLINE Vector<T> product_with(const T* columns, const T* grad) const {
+  // The values of one register of rows by the gradient of the reading; adds to their gradients.
+  UNBOUNDED_INLINE Vector<T> product_with(const T* columns, const T* grad, Vector<T> weight,
+                                          T* of_columns) const {
     Vector<T> sums[4] = {};
+    const int64_t stride = rows.stride, width = width_;  // which no store can change
+    const auto take = [&](T factor, Vector<T>& sum) {
+      sum += load(columns) * factor;
+      store(of_columns, load(of_columns) + weight * factor);
+      columns += stride;
+      of_columns += stride;
+    };
     int64_t m = 0;
-    for (; m + 4 <= width_; m += 4)
-      for (int k = 0; k < 4; ++k) sums[k] += load(columns + (m + k) * rows.stride) * grad[m + k];
-    for (; m < width_; ++m) sums[0] += load(columns + m * rows.stride) * grad[m];
+    for (; m + 4 <= width; m += 4) {
+#pragma GCC unroll 4
+      for (int k = 0; k < 4; ++k) take(grad[m + k], sums[k]);
+    }
+    for (; m < width; ++m) take(grad[m], sums[0]);
     return (sums[0] + sums[1]) + (sums[2] + sums[3]);
   }
 };

@@ -150,6 +150,7 @@ struct Rows {
     int64_t m = 0;
     for (; m + lanes<T> <= width; m += lanes<T>) {
       Vector<T> sum = load(reading + m);
+#pragma GCC unroll 4
       for (int i = 0; i < count; ++i) sum += fill(weight[i]) * load(row[i] + m);
       store(reading + m, sum);
     }

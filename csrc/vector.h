@@ -5,6 +5,11 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
+
+#if defined(__AVX512F__) || defined(__AVX2__)
+#include <immintrin.h>
+#endif
 
 #if !defined(__GNUC__)
 #error "the kernels need GCC or clang (vector extensions)"
@@ -63,7 +68,64 @@ UNBOUNDED_INLINE Vector<T> fill(T x) {
   return x - Vector<T>{};  // x + 0 is an addition, because of -0; x - 0 is x and costs nothing
 }
 
-// The first `count` lanes only: the others read as zero and are not written.
+// The first `count` lanes only, of 0 or more: the others read as zero and are not written. By a mask
+// where there are some: lanes that are put together one by one go through memory, and wait there.
+#if defined(__AVX512F__)
+template <class T>
+UNBOUNDED_INLINE unsigned first_lanes(int count) {
+  return count >= lanes<T> ? (1u << lanes<T>) - 1 : (1u << count) - 1;
+}
+template <class T>
+UNBOUNDED_INLINE Vector<T> load_first(const T* from, int count) {
+  if constexpr (sizeof(T) == 4)
+    return (Vector<T>)_mm512_maskz_loadu_ps(__mmask16(first_lanes<T>(count)), from);
+  else
+    return (Vector<T>)_mm512_maskz_loadu_pd(__mmask8(first_lanes<T>(count)), from);
+}
+template <class T>
+UNBOUNDED_INLINE void store_first(T* to, Vector<T> v, int count) {
+  if constexpr (sizeof(T) == 4)
+    _mm512_mask_storeu_ps(to, __mmask16(first_lanes<T>(count)), (__m512)v);
+  else
+    _mm512_mask_storeu_pd(to, __mmask8(first_lanes<T>(count)), (__m512d)v);
+}
+#elif defined(__AVX2__)
+// Masked loads alone: several processors make a masked store one lane at a time.
+template <class T>
+UNBOUNDED_INLINE Vector<T> load_first(const T* from, int count) {
+  if (count >= lanes<T>) return load(from);
+  typedef typename std::conditional<sizeof(T) == 4, int32_t, int64_t>::type Int;
+  typedef Int Ints __attribute__((vector_size(UNBOUNDED_VECTOR_BYTES)));
+  Ints place;
+  for (int i = 0; i < lanes<T>; ++i) place[i] = i;
+  const __m256i mask = (__m256i)(place < Ints{} + Int(count));
+  if constexpr (sizeof(T) == 4)
+    return (Vector<T>)_mm256_maskload_ps(from, mask);
+  else
+    return (Vector<T>)_mm256_maskload_pd(from, mask);
+}
+template <class T>
+UNBOUNDED_INLINE void store_first(T* to, Vector<T> v, int count) {
+  if (count >= lanes<T>) return store(to, v);
+  __m128i part = _mm256_castsi256_si128((__m256i)v);
+  int bytes = count * int(sizeof(T));
+  char* at = reinterpret_cast<char*>(to);
+  if (bytes & 16) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(at), part);
+    part = _mm256_extracti128_si256((__m256i)v, 1);
+    at += 16;
+  }
+  if (bytes & 8) {
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(at), part);
+    part = _mm_unpackhi_epi64(part, part);
+    at += 8;
+  }
+  if (bytes & 4) {
+    const int32_t last = _mm_cvtsi128_si32(part);
+    __builtin_memcpy(at, &last, 4);
+  }
+}
+#else
 template <class T>
 UNBOUNDED_INLINE Vector<T> load_first(const T* from, int count) {
   if (count >= lanes<T>) return load(from);
@@ -76,6 +138,7 @@ UNBOUNDED_INLINE void store_first(T* to, Vector<T> v, int count) {
   if (count >= lanes<T>) return store(to, v);
   for (int i = 0; i < count; ++i) to[i] = v[i];
 }
+#endif
 
 // to[k][c] = from[c][k] of a square of lanes<T> x lanes<T> values in rows of those strides.
 template <class T>

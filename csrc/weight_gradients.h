@@ -205,6 +205,7 @@ class WeightGradients {
       // Rows lie in different pages, which the processor does not fetch ahead by itself.
       __builtin_prefetch(from + 16 * g.stride);
       __builtin_prefetch(from + 16 * g.stride + block_stride - 1);
+#pragma GCC unroll 16
       for (int v = 0; v < vectors; ++v) {
         const T* at = from + v * lanes<T>;
         // Past the last column there is another row, except in the very last one.
@@ -215,6 +216,7 @@ class WeightGradients {
       }
     }
     T sum[block_stride];
+#pragma GCC unroll 16
     for (int v = 0; v < vectors; ++v) store(sum + v * lanes<T>, sums[v]);
     for (T* all : {g.sums, g.sums_again})
       for (int i = 0; all && i < count; ++i)
