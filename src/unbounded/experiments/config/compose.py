@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, Final, get_args
 
 from unbounded.experiments.config import plain_yaml
@@ -40,8 +42,15 @@ def preset_of(task: str, protocol: str | None = None) -> dict[str, Any]:
     """
     base = to_dict(RunConfig(task=task))
     for path in preset_paths(task, protocol):
-        base = merged(base, plain_yaml.load(path.read_text(encoding="utf-8")))
+        base = merged(base, _preset_file(path))
     return base
+
+
+@functools.cache
+def _preset_file(path: Path) -> dict[str, Any]:
+    """A file of the package, read once: a plan asks for a preset with each of its trials."""
+    data: dict[str, Any] = plain_yaml.load(path.read_text(encoding="utf-8"))
+    return data
 
 
 def merged(base: Mapping[str, Any], *changes: Mapping[str, Any]) -> dict[str, Any]:
