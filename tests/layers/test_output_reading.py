@@ -100,6 +100,27 @@ def test_half_precision():
     torch.testing.assert_close(output[-1, :, 5:].float(), state.reading, atol=1e-3, rtol=0)
 
 
+@pytest.mark.parametrize("backend", ["auto", "reference"])
+def test_under_autocast_the_output_has_its_dtype(backend):
+    layer = make("lie_access", output_reading=True, backend=backend).float()
+    x = inputs(4, 2, 3).float()
+    wanted = layer(x)[0]
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        output, state = layer(x)
+    assert output.dtype == torch.bfloat16
+    assert state.reading.dtype == torch.float32
+    torch.testing.assert_close(output.float(), wanted, atol=2e-2, rtol=0)
+
+
+@pytest.mark.parametrize("memory", ["stack", "lie_access"])
+def test_exported_with_a_dynamic_batch(memory):
+    layer = make(memory, output_reading=True, batch_first=True).eval()
+    dynamic = {"x": {0: torch.export.Dim("B", min=2)}}
+    program = torch.export.export(layer, (inputs(3, 4, 3),), dynamic_shapes=dynamic)
+    larger = inputs(6, 4, 3)
+    assert_close(program.module()(larger)[0], layer(larger)[0], "exported")
+
+
 def model_of(**options):
     torch.manual_seed(0)
     model = MemoryModel(
