@@ -8,6 +8,7 @@ import pytest
 
 from unbounded.experiments.config.check import faults
 from unbounded.experiments.config.compose import merged, preset_of
+from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.config.presets import PRESETS
 from unbounded.experiments.config.schema import from_dict
 from unbounded.experiments.tables.published import published
@@ -108,12 +109,12 @@ def test_the_presets_are_the_papers_networks(task: str):
     assert model.memory["name"] == "lie_access"
     assert (model.memory["width"], model.answer_writes) == (20, None)
     assert model.hidden_size in (50, 100)
-    assert model.output_reading == (task not in ("answer_copy", "answer_double", "answer_addition"))
+    assert model.output_reading
     # The 320 000 samples of the second paper's large regime.
     assert (training.optimizer, training.schedule) == ("adam", "tail")
     assert training.batch_size * training.batches == 320_000
     rate = {"answer_bigram_flip": 5e-3, "answer_addition": 3e-3}.get(task, 1e-2)
-    gate = {"answer_reverse": -10, "answer_bigram_flip": -2, "answer_addition": -3}.get(task, -5)
+    gate = {"answer_reverse": -10, "answer_bigram_flip": -2, "answer_addition": -2}.get(task, 0)
     assert (training.learning_rate, training.optimizer_options) == (rate, {})
     assert training.curriculum == "one_length"
     if task not in FIVE:
@@ -125,9 +126,20 @@ def test_the_presets_are_the_papers_networks(task: str):
     two = task == "answer_addition"
     assert model.memory["strength_bias"] == (None if two else 3)
     assert model.memory.get("step") == ("normalised_candidate" if two else None)
-    shuts = task == "answer_bigram_flip"
+    shuts = task != "answer_reverse"
     assert model.memory.get("gates") == ("hard_sigmoid" if shuts else None)
+    assert training.label_smoothing == (0.1 if shuts else 0)
     assert bool(config.rounding.batches) != shuts
+
+
+def test_the_presets_are_rows_of_the_table():
+    rows = {(t.task, t.model): t.config for t in select(load_tier("yang2016", "laptop"), None)}
+    for task in FIVE:
+        row = rows[task, "invnorm-path" if task == "answer_reverse" else SMOOTHED]
+        own = from_dict(preset_of(task))
+        own.evaluation.count, own.machine.threads = row.evaluation.count, row.machine.threads
+        own.seed = row.seed
+        assert run_name(own) == run_name(row)
 
 
 @pytest.mark.parametrize("name", ["laptop", "paper"])
@@ -142,6 +154,10 @@ def test_each_row_of_memories_is_what_its_title_says(name: str):
             continue
         assert training.batch_size * training.batches == 320_000
         hardens = trial.model in ("invnorm", "invnorm-path", *HARDENED)
+        assert training.label_smoothing == (0.1 if trial.model == SMOOTHED else 0)
+        assert training.stop == (
+            "solved" if name == "laptop" and trial.model != SMOOTHED else "budget"
+        )
         assert bool(trial.config.rounding.batches) == hardens
         assert ("gates" in memory) == (trial.model in SHUT)
         if trial.model == "lantm-2017":
