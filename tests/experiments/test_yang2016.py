@@ -20,10 +20,10 @@ from unbounded.tasks import TASKS
 FIVE = ["answer_copy", "answer_reverse", "answer_bigram_flip", "answer_double", "answer_addition"]
 EIGHT = [*FIVE, "answer_odd_first", "answer_repeat_copy", "answer_priority_sort"]
 WORDS = 10_000
-SMOOTHED = "invnorm-path-shut-smoothed"
+SMOOTHED, LONG = "invnorm-path-shut-smoothed", "invnorm-path-shut-smoothed-long"
 HARDENED = ("invnorm-hardened", "invnorm-path-hardened")
-PATH = ("invnorm-path", "invnorm-path-hardened", "invnorm-path-shut", SMOOTHED, "lantm-2017")
-SHUT = ("invnorm-shut", "invnorm-path-shut", SMOOTHED)
+PATH = ("invnorm-path", "invnorm-path-hardened", "invnorm-path-shut", SMOOTHED, LONG, "lantm-2017")
+SHUT = ("invnorm-shut", "invnorm-path-shut", SMOOTHED, LONG)
 
 
 @pytest.mark.parametrize("name", ["laptop", "paper"])
@@ -152,11 +152,14 @@ def test_each_row_of_memories_is_what_its_title_says(name: str):
             assert training.batch_size == 32
             assert training.batches <= 10_000
             continue
-        assert training.batch_size * training.batches == 320_000
+        times = 3 if trial.model == LONG else 1
+        assert training.batch_size * training.batches == times * 320_000
+        if times == 3:
+            assert 2 * training.tail_batches == training.batches
         hardens = trial.model in ("invnorm", "invnorm-path", *HARDENED)
-        assert training.label_smoothing == (0.1 if trial.model == SMOOTHED else 0)
+        assert training.label_smoothing == (0.1 if trial.model in (SMOOTHED, LONG) else 0)
         assert training.stop == (
-            "solved" if name == "laptop" and trial.model != SMOOTHED else "budget"
+            "solved" if name == "laptop" and trial.model not in (SMOOTHED, LONG) else "budget"
         )
         assert bool(trial.config.rounding.batches) == hardens
         assert ("gates" in memory) == (trial.model in SHUT)
