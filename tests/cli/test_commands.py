@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+import yaml
 
 import unbounded
 from tests.experiments.tiny import tiny, tiny_arguments
@@ -798,3 +799,36 @@ def test_ctrl_c_says_how_to_go_on_(tmp_path: Path) -> None:
     assert "stopped by SIGINT; the run is saved, --resume goes on with it" in err
     assert "Traceback" not in err
     assert "\x1b" not in out
+
+
+@pytest.mark.parametrize(
+    ("given", "step"),
+    [
+        (["answer_odd_first", "--model.memory.variant", "2016"], None),
+        (["answer_odd_first", "--model.memory.variant=2017"], "bounded"),
+        (["answer_addition", "--model.memory.variant", "2017"], None),
+        (["answer_addition", "--model.memory.variant", "2016"], "normalised_candidate"),
+        (
+            [
+                *("answer_addition", "--model.memory.variant", "2017"),
+                *("--model.memory.step", "free"),
+            ],
+            "free",
+        ),
+    ],
+)
+def test_another_variant_of_a_memory_takes_the_presets_step_with_it(
+    given: list[str], step: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", *given, "--print_config"]) == 0
+    memory = yaml.safe_load(capsys.readouterr().out)["model"]["memory"]
+    assert memory.get("step") == step
+
+
+@pytest.mark.parametrize("form", [["--model.memory={name: stack, width: 8}"],
+                                  ["--model.memory", "{name: stack, width: 8}"]])  # fmt: skip
+def test_a_memory_as_a_mapping(form: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "copy", *form, "--print_config"]) == 0
+    memory = yaml.safe_load(capsys.readouterr().out)["model"]["memory"]
+    assert memory["name"] == "stack"
+    assert memory["width"] == 8

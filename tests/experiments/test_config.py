@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,11 @@ from tests.experiments.tiny_streams import tiny_streams, tiny_text
 from unbounded.errors import ConfigError
 from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.check import checked, faults, ranges
-from unbounded.experiments.config.compose import merged, preset_of
+from unbounded.experiments.config.compose import CHOSEN_BY, merged, preset_of
 from unbounded.experiments.config.identity import model_name, run_name
 from unbounded.experiments.config.presets import PRESETS, PROTOCOLS
 from unbounded.experiments.config.schema import RunConfig, from_dict, to_dict
+from unbounded.memories import MEMORIES
 from unbounded.models.discrete import deciding_layers
 from unbounded.tasks import TASKS, LengthRange
 
@@ -393,12 +395,23 @@ def test_another_variant_of_a_memory_makes_its_choices_anew() -> None:
         assert "step" not in config["model"]["memory"]
         model = planned(from_dict(config)).model()
         assert deciding_layers(model)[0].memory.step_length == step
+    for task, variant in (("answer_odd_first", 2017), ("answer_addition", "2016")):
+        preset = preset_of(task)
+        same = merged(preset, {"model": {"memory": {"variant": variant}}})
+        assert same["model"]["memory"]["step"] == preset["model"]["memory"]["step"]
     same = merged(preset_of("answer_odd_first"), {"model": {"memory": {"variant": 2017}}})
     assert same["model"]["memory"]["step"] == "bounded"
     both = merged(
         preset_of("answer_odd_first"), {"model": {"memory": {"variant": "2016", "step": "free"}}}
     )
     assert both["model"]["memory"]["step"] == "free"
+
+
+def test_what_chooses_for_others_is_as_the_memory_says() -> None:
+    parameters = inspect.signature(MEMORIES["lie_access"]).parameters
+    for choice, (plain, options) in CHOSEN_BY.items():
+        assert parameters[choice].default == plain
+        assert set(options) < set(parameters)
 
 
 def test_smoothed_labels_that_a_rule_would_wait_for_in_vain() -> None:

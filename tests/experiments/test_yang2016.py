@@ -100,7 +100,7 @@ def test_the_fourth_count_is_not_met():
 
 
 @pytest.mark.parametrize("task", EIGHT)
-def test_the_presets_are_the_papers_networks(task: str):
+def test_the_presets_have_the_papers_sizes_and_our_training(task: str):
     config = from_dict(preset_of(task))
     assert task in TASKS
     assert task in PRESETS

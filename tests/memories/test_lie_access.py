@@ -461,6 +461,31 @@ def test_a_group_of_ones_own():
         memory.unroll(told(memory, 1, 2), backend="cpu")
 
 
+class Sized(Shear):
+    """Whose size of keys is chosen, after another option."""
+
+    def __init__(self, speed=1.0, *, key_size=2):
+        self.speed, self.key_size = speed, key_size
+
+
+class Needy(Shear):
+    def __init__(self, speed):
+        self.speed = speed
+
+
+def test_a_group_by_its_import_path():
+    here = f"{__name__}."
+    assert isinstance(ub.LieAccessMemory(3, f"{here}Shear").group, Shear)
+    group = ub.LieAccessMemory(3, f"{here}Sized", key_size=2).group
+    assert (group.speed, group.key_size) == (1.0, 2)
+    with pytest.raises(ShapeError, match="key_size: expected 2, the size of the keys"):
+        ub.LieAccessMemory(3, f"{here}Shear", key_size=3)
+    with pytest.raises(ConfigError, match=r"made without arguments, got \['speed'\]"):
+        ub.LieAccessMemory(3, f"{here}Needy")
+    with pytest.raises(ConfigError, match="give --import nowhere, or import nowhere before"):
+        ub.LieAccessMemory(3, "nowhere.Shear")
+
+
 def test_a_group_that_says_sizes_that_disagree():
     class Wrong(Shear):
         origin = (0.0,)

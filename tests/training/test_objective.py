@@ -57,8 +57,10 @@ def test_smoothed_labels_by_hand() -> None:
     logits = torch.tensor([[[2.0, -1.0, 0.5], [0.0, 3.0, 1.0]]])
     targets, mask = torch.tensor([[0, 2]]), torch.tensor([[True, True]])
     loss = training_loss("cross_entropy", label_smoothing=0.3)
-    wanted = smoothed_by_hand(logits[0, 0], 0, 0.3) + smoothed_by_hand(logits[0, 1], 2, 0.3)
-    assert float(loss(logits, targets, mask)) == pytest.approx(wanted, abs=1e-5)
+    first, second = (smoothed_by_hand(logits[0, t], int(targets[0, t]), 0.3) for t in range(2))
+    assert float(loss(logits, targets, mask)) == pytest.approx(first + second, abs=1e-5)
+    half = torch.tensor([[False, True]])
+    assert float(loss(logits, targets, half)) == pytest.approx(second, abs=1e-5)
     assert training_loss("cross_entropy") is masked_cross_entropy
 
 

@@ -7,6 +7,7 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
 
+from unbounded.errors import NonFiniteError
 from unbounded.tasks import Batch, LengthRange
 from unbounded.training import PhaseOptions
 from unbounded.training.objective import OBJECTIVES, training_loss
@@ -47,3 +48,24 @@ def test_losses_are_reported_without_the_smoothing_that_the_gradient_has(share: 
     moved = before.logits.detach() - 0.5 * before.logits.grad
     assert torch.allclose(model.logits.detach(), moved, atol=1e-6)
     assert result.gradient_norm == pytest.approx(float(before.logits.grad.norm()), rel=1e-5)
+
+
+def test_a_smoothed_loss_that_alone_is_not_finite_stops_training() -> None:
+    model = Table()
+    with torch.no_grad():
+        model.logits[0, 1] = -torch.inf  # no target, so that the loss itself is finite
+    options = PhaseOptions(
+        seed=0, lengths=LengthRange(1, 2), batch_size=1, batches=1, clip=1e3, label_smoothing=0.1
+    )
+    batch = Batch(
+        torch.tensor([[0]]), torch.tensor([[2]]), torch.tensor([[True]]), torch.tensor([1])
+    )
+    trainer = BatchTrainer(
+        model,
+        torch.optim.SGD(model.parameters(), lr=0.5),
+        Accelerator(cpu=True),
+        lambda nats: (float(nats.detach()), 0),
+        options,
+    )
+    with pytest.raises(NonFiniteError, match="the loss or its gradient is not finite"):
+        list(trainer.train(batch, 0))

@@ -19,7 +19,13 @@ import yaml
 from unbounded.cli.faults import file_fault
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.experiments.config import plain_yaml
-from unbounded.experiments.config.compose import OPTIONS_OF, merged, part_data, preset_of
+from unbounded.experiments.config.compose import (
+    CHOSEN_BY,
+    OPTIONS_OF,
+    merged,
+    part_data,
+    preset_of,
+)
 from unbounded.experiments.config.presets import PRESETS, PROTOCOLS
 from unbounded.own_parts import is_path, module_of
 
@@ -88,13 +94,22 @@ def begin(arguments: Sequence[str], flags: Sequence[str]) -> Beginning:
     if isinstance(model, dict):
         own = {name: _part(name, model.pop(name)) for name in _PARTS if name in model}
     base = preset_of(task or "copy", protocol) if task or protocol else preset_of("")
-    defaults = merged(base, {"model": own}, {"model": named}, *_choices(data, rest))
+    defaults = merged(
+        base, {"model": own}, {"model": named}, *_variant(rest), *_choices(data, rest)
+    )
     words = [task] if task and from_file else []
     flat = [word for word in _flat("", {**data, "task": None}) if word]
     paths = [*named.values(), *_options_of_parts(rest), *([] if from_file else [task])]
     modules = [module_of(path) for path in paths if path and is_path(path)]
     modules += _values_of(rest, "--import")
     return Beginning(task, defaults, [*words, *flat, *rest], tuple(modules))
+
+
+def _variant(rest: Sequence[str]) -> list[dict[str, Any]]:
+    """What the command line says of a memory's options that choose for others."""
+    named = {name: _value_of(rest, f"--model.memory.{name}") for name in CHOSEN_BY}
+    chosen = {name: value for name, value in named.items() if value is not None}
+    return [{"model": {"memory": chosen}}] if chosen else []
 
 
 def _choices(data: dict[str, Any], rest: Sequence[str]) -> list[dict[str, Any]]:
@@ -183,7 +198,8 @@ def _spelled_out(arguments: Sequence[str]) -> list[str]:
     made: list[str] = []
     single: list[str] = []
     wants_value = False
-    for word in arguments:
+    following = [*arguments, ""][1:]
+    for word, behind in zip(arguments, following, strict=True):
         option, equals, value = word.partition("=")
         if wants_value and not word.startswith("--"):
             single.append(word)
@@ -191,7 +207,8 @@ def _spelled_out(arguments: Sequence[str]) -> list[str]:
             continue
         is_single = option.startswith((_TASK, _TASK_OPTION))
         wants_value = is_single and not equals
-        if option in ("--model.memory", "--model.controller") and not value.startswith("{"):
+        given = value if equals else behind
+        if option in ("--model.memory", "--model.controller") and not given.startswith("{"):
             made.append(f"{option}.name{equals}{value}")
         elif is_single:
             name = word.removeprefix(_TASK).removeprefix(_TASK_OPTION)

@@ -8,6 +8,7 @@ Source: Yang 2016, arXiv:1602.08671; the sphere: Yang & Rush 2017, arXiv:1611.02
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Final
@@ -16,7 +17,7 @@ import torch
 from torch import Tensor
 
 from unbounded.checks import check_positive
-from unbounded.errors import ShapeError
+from unbounded.errors import ConfigError, ShapeError
 from unbounded.own_parts import find_part, options_of
 
 #: Added to the square of a length before something is divided by the length.
@@ -166,8 +167,8 @@ def chosen_group(group: str | Group, key_size: int | None) -> Group:
         key_size: n; None takes the group's own, which is 2 for "translation".
     Raises:
         ChoiceError: no group has such a name. ConfigError: the package of a path was not imported,
-            or has no such group. ShapeError: it does not act on keys of that size, or its identity
-            or origin is of another size than its actions or keys.
+            has no such group, or one that needs arguments. ShapeError: it does not act on keys of
+            that size, or its identity or origin is of another size than its actions or keys.
     """
     if key_size is not None:
         check_positive("key_size", key_size)
@@ -175,8 +176,14 @@ def chosen_group(group: str | Group, key_size: int | None) -> Group:
         chosen = group
     else:
         factory: Callable[..., Group] = find_part("group", group, GROUPS, Group)
-        sized = key_size is not None and "key_size" in options_of(factory)
-        chosen = factory(key_size) if sized else factory()
+        options = options_of(factory)
+        needed = [name for name, value in options.items() if value is inspect.Parameter.empty]
+        if needed:
+            raise ConfigError(
+                [f"group {group!r}: expected a class that is made without arguments, got {needed}"]
+            )
+        sized = key_size is not None and "key_size" in options
+        chosen = factory(key_size=key_size) if sized else factory()
     if key_size not in (None, chosen.key_size):
         raise ShapeError(
             f"key_size: expected {chosen.key_size}, the size of the keys that the group "

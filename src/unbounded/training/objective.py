@@ -158,7 +158,8 @@ def training_loss(
             cut; of an objective in `CLIPPED`. Beyond them a prediction has no gradient, and costs
             no more than -log(prediction_clip).
         label_smoothing: share of each target that is spread over all that could be said, in [0, 1].
-            Above 0 a prediction that is right has a gradient still, until it is as sure as that.
+            Above 0 a prediction that is right has a gradient still, until it is as sure as that;
+            beyond a prediction_clip there is none all the same.
     Source: label smoothing: Szegedy et al. 2016, arXiv:1512.00567, section 7.
     """
     loss = OBJECTIVES[objective].loss

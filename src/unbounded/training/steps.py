@@ -136,19 +136,23 @@ class BatchTrainer:
         result = self._call(share, carry.state)
         logits = result[0]
         counted = (logits, share.targets, share.mask)
-        with torch.set_grad_enabled(self._smoothed is None):
-            nats = self._loss(*counted)
-        minimised = nats if self._smoothed is None else self._smoothed(*counted)
+        if self._smoothed is None:
+            nats = minimised = self._loss(*counted)
+        else:
+            minimised = self._smoothed(*counted)
+            with torch.no_grad():
+                # Where the smoothed loss alone is not finite, all processes have to see it.
+                nats = torch.where(minimised.isfinite(), self._loss(*counted), minimised)
         # Processes average their gradients; each sum divided by the tokens of all processes and
         # times their number makes that average the gradient of the piece's mean.
         self._accelerator.backward(minimised * (processes / (tokens if self._average else 1)))
         nats_of_all, stop = self._totals(nats)
         if not math.isfinite(nats_of_all):
-            self._went_bad(number, share, logits, nats)
+            self._went_bad(number, share, logits, minimised)
         norm = self._clip_gradient()
         # In float16 the loss scaler meets infinite gradients on purpose and skips the step.
         if self._accelerator.mixed_precision != "fp16" and not bool(torch.isfinite(norm)):
-            self._went_bad(number, share, logits, nats)
+            self._went_bad(number, share, logits, minimised)
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)
         if self._piece_steps is not None:

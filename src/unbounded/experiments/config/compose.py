@@ -23,8 +23,8 @@ OPTIONS_OF: Final = {
     "schedule": ("tail_batches",),
     "curriculum": ("curriculum_every", "curriculum_below", "curriculum_first"),
 }
-#: The option of a memory that chooses for others, and those.
-CHOSEN_BY: Final = {"variant": ("step", "action_gate")}
+#: The option of a memory that chooses for others: what it is when nothing is said, and those.
+CHOSEN_BY: Final = {"variant": ("2016", ("step", "action_gate"))}
 NO_MEMORY: Final = "none"
 # Streams go on for thousands of symbols: cells in superposition get the authors' capacity there.
 _BOUNDED: Final[dict[str, dict[str, Any]]] = {
@@ -121,8 +121,8 @@ def _changed(
     if data.get("name", before["name"]) == before["name"]:
         chosen = {
             option
-            for choice, options in CHOSEN_BY.items()
-            if choice in data and str(data[choice]) != str(before.get(choice))
+            for choice, (plain, options) in CHOSEN_BY.items()
+            if choice in data and str(data[choice]) != str(before.get(choice, plain))
             for option in options
         }
         return {**{name: before[name] for name in before if name not in chosen}, **data}
