@@ -29,7 +29,10 @@ def test_dry_run_trains_and_writes_nothing(tmp_path, monkeypatch, capsys):
 
 def test_dry_run_of_a_part(capsys):
     assert reproduce.run(["grefenstette2015", "--only", "copy/queue", "--dry-run"]) == 0
-    assert "3 of 3 runs to train" in capsys.readouterr().out
+    first, *lines, last = capsys.readouterr().out.splitlines()
+    assert first.startswith("grefenstette2015, tier laptop: ")
+    assert [line.split()[-1] for line in lines] == ["copy/queue"] * 3
+    assert last == "3 of 3 runs to train"
 
 
 def test_dry_run_finds_what_training_would(tmp_path):

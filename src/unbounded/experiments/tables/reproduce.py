@@ -192,6 +192,8 @@ def _failure(outcome: Outcome) -> str:
 def plan(tier: Tier, trials: Sequence[Trial], runs: Path) -> str:
     """What a call would do, for `--dry-run`: one line a trial, and how many are left.
 
+    Behind a run's name stands its cell, which `--only` takes; of runs of several cells the first.
+
     Raises:
         ConfigError: a trial's config has faults, for example a folder that holds no corpus.
     """
@@ -199,7 +201,8 @@ def plan(tier: Tier, trials: Sequence[Trial], runs: Path) -> str:
         checked(trial.config)
     lines = [f"{tier.paper}, tier {tier.name}: {tier.about}"]
     left = 0
-    own = list({trial.name: trial for trial in trials}.values())
+    own = list({trial.name: trial for trial in reversed(trials)}.values())[::-1]
+    widest = max((len(trial.name) for trial in own), default=0)
     for trial in own:
         folder = folder_of(runs, trial.config)
         finished = (folder / "report.json").is_file()
@@ -209,6 +212,6 @@ def plan(tier: Tier, trials: Sequence[Trial], runs: Path) -> str:
         budget = f"{training.batches:>7} batches"
         if training.symbols is not None:
             budget = f"{training.symbols:>7} symbols"
-        lines.append(f"  {state:<8}  {budget}  {trial.name}")
+        lines.append(f"  {state:<8}  {budget}  {trial.name:<{widest}}  {trial.cell}")
     lines.append(f"{left} of {len(own)} runs to train")
     return "\n".join(lines)
