@@ -58,6 +58,7 @@ class ControllerBackwardOf final : public ControllerBackward<T> {
     for_chunks(entries, [&](Share chunk) {
       const Product<T> product{{from + chunk.begin * K, K, K},
                                {from, 0, 0},
+                               f.c.hidden,
                                head_panels_,
                                K * panel,
                                nullptr,
@@ -133,6 +134,7 @@ class ControllerBackwardOf final : public ControllerBackward<T> {
     const T* from = f.grad_gates_at(t) + entries.begin * inner + lanes_of.first * H;
     const Product<T> product{{from, inner, lanes_of.count * H},
                              {from, inner, 0},
+                             f.c.reading,
                              before_panels_,
                              inner * panel,
                              nullptr,
@@ -149,6 +151,7 @@ class ControllerBackwardOf final : public ControllerBackward<T> {
     const T* from = f.grad_gates_at(t) + entries.begin * inner;
     const Product<T> product{{from + one.first * H, inner, hidden_inner(0)},
                              {from + two.first * H, inner, hidden_inner(1)},
+                             H,
                              before_panels_ + readings * inner * panel,
                              inner * panel,
                              nullptr,

@@ -113,11 +113,11 @@ class ControllerForwardOf final : public ControllerForward<T> {
       const Segment<T> x{as<T>(f.c.x) + n0 * I, I, I};
       T* to = gates + n0 * f.inner();
       if (columns >= panel)
-        return panel_product(rows, x, Segment<T>{x.data, 0, 0}, static_cast<const T*>(nullptr),
-                             own, own, to, f.inner());
+        return panel_product(rows, columns, x, Segment<T>{x.data, 0, 0},
+                             static_cast<const T*>(nullptr), own, own, to, f.inner());
       T whole[UNBOUNDED_MAX_ROWS * panel];
-      panel_product(rows, x, Segment<T>{x.data, 0, 0}, static_cast<const T*>(nullptr), own, own,
-                    whole, panel);
+      panel_product(rows, columns, x, Segment<T>{x.data, 0, 0}, static_cast<const T*>(nullptr), own,
+                    own, whole, panel);
       for (int r = 0; r < rows; ++r)
         copy_values(to + r * f.inner(), whole + r * panel, columns);
     });
@@ -131,6 +131,7 @@ class ControllerForwardOf final : public ControllerForward<T> {
     const int64_t from_hidden = hidden_block<Controller>(lane) >= 0 && f.c.weight_hh ? H : 0;
     const Product<T> product{{f.reading_at(t - 1) + rows.begin * R, R, from_reading},
                              {f.hidden_at(t - 1) + rows.begin * H, H, from_hidden},
+                             H,
                              panel_of(0, lane),
                              Controller::lane_count * lane_panel(),
                              start_of(0, lane),

@@ -67,11 +67,12 @@ class InputGradient {
     Segment<T> from = grad_gates_;
     from.data += first * inner_;
     T whole[UNBOUNDED_MAX_ROWS * panel];
-    panel_product(count, from, Segment<T>{from.data, 0, 0}, static_cast<const T*>(nullptr),
+    const int64_t columns = inputs_ - group * panel;
+    panel_product(count, columns, from, Segment<T>{from.data, 0, 0}, static_cast<const T*>(nullptr),
                   panel_of(group), panel_of(group), whole, panel);
     for (int r = 0; r < count; ++r)
       copy_values(to_ + (first + r) * inputs_ + group * panel, whole + r * panel,
-                  std::min<int64_t>(panel, inputs_ - group * panel));
+                  std::min<int64_t>(panel, columns));
   }
 };
 

@@ -2,6 +2,7 @@
 //
 // A panel is `panel_width` neighbouring columns c (two registers) of W, laid out [k][column], so
 // that a product streams it once while the sums of up to UNBOUNDED_MAX_ROWS rows stay in registers.
+// Where a last panel's columns fit one register, the other one is left out.
 #pragma once
 
 #include <algorithm>
@@ -52,67 +53,71 @@ struct Ahead {
   const T* end;
   const T* next;
 
+  template <bool WIDE>
   UNBOUNDED_INLINE void fetch() {
     __builtin_prefetch(at);
-    __builtin_prefetch(at + lanes<T>);
+    if (WIDE) __builtin_prefetch(at + lanes<T>);
     at += panel_width<T>;
     if (at == end) at = next;
   }
 };
 
-// sums[r] += in[r] . panel
-template <class T, int ROWS>
+// sums[r] += in[r] . panel; WIDE where both registers have columns.
+template <class T, int ROWS, bool WIDE>
 UNBOUNDED_INLINE const T* accumulate(Vector<T> (&low)[ROWS], Vector<T> (&high)[ROWS],
                                      const Segment<T>& in, const T* panel, Ahead<T>& ahead) {
   const T* column = in.data;
   const int64_t stride = in.stride;
   for (int64_t k = 0; k < in.count; ++k, ++column, panel += panel_width<T>) {
-    ahead.fetch();
+    ahead.template fetch<WIDE>();
     const Vector<T> left = load(panel);
-    const Vector<T> right = load(panel + lanes<T>);
+    const Vector<T> right = WIDE ? load(panel + lanes<T>) : Vector<T>{};
 #pragma GCC unroll 16
     for (int r = 0; r < ROWS; ++r) {
       const Vector<T> x = fill(column[r * stride]);
       low[r] += x * left;
-      high[r] += x * right;
+      if (WIDE) high[r] += x * right;
     }
   }
   return panel;
 }
 
-template <class T, int ROWS>
+template <class T, int ROWS, bool WIDE>
 void panel_rows(const Segment<T>& first, const Segment<T>& second, const T* start, const T* panel,
                 const T* next, T* out, int64_t out_stride) {
   Vector<T> low[ROWS], high[ROWS];
 #pragma GCC unroll 16
   for (int r = 0; r < ROWS; ++r) {
     low[r] = start ? load(start) : Vector<T>{};
-    high[r] = start ? load(start + lanes<T>) : Vector<T>{};
+    if (WIDE) high[r] = start ? load(start + lanes<T>) : Vector<T>{};
   }
   const int64_t inner = first.count + second.count;
   const T* end = panel + inner * panel_width<T>;
   Ahead<T> ahead{panel + prefetch_distance * panel_width<T>, end, next};
   if (inner <= prefetch_distance) ahead.at = next;
-  panel = accumulate<T, ROWS>(low, high, first, panel, ahead);
-  accumulate<T, ROWS>(low, high, second, panel, ahead);
+  panel = accumulate<T, ROWS, WIDE>(low, high, first, panel, ahead);
+  accumulate<T, ROWS, WIDE>(low, high, second, panel, ahead);
 #pragma GCC unroll 16
   for (int r = 0; r < ROWS; ++r) {
     store(out + r * out_stride, low[r]);
-    store(out + r * out_stride + lanes<T>, high[r]);
+    if (WIDE) store(out + r * out_stride + lanes<T>, high[r]);
   }
 }
 
-// One panel for `rows` <= UNBOUNDED_MAX_ROWS rows; the inner dimension is `first` then `second`.
-// Sums start at `start`, a value for each column, or null for 0; `next` is the panel that will be
-// used next, as far as is known.
+// `columns` of one panel, or all, for `rows` <= UNBOUNDED_MAX_ROWS rows; the inner dimension is
+// `first` then `second`. Sums start at `start`, a value for each column, or null for 0; `next` is
+// the panel that will be used next, as far as is known. What is past the columns of `out` may be
+// written or not.
 template <class T>
-inline void panel_product(int rows, const Segment<T>& first, const Segment<T>& second,
-                          const T* start, const T* panel, const T* next, T* out,
-                          int64_t out_stride) {
+inline void panel_product(int rows, int64_t columns, const Segment<T>& first,
+                          const Segment<T>& second, const T* start, const T* panel, const T* next,
+                          T* out, int64_t out_stride) {
   switch (rows) {
-#define UNBOUNDED_CASE(n) \
-  case n:                 \
-    return panel_rows<T, n>(first, second, start, panel, next, out, out_stride);
+#define UNBOUNDED_CASE(n)                                                                  \
+  case n:                                                                                  \
+    return columns > lanes<T>                                                              \
+               ? panel_rows<T, n, true>(first, second, start, panel, next, out, out_stride) \
+               : panel_rows<T, n, false>(first, second, start, panel, next, out, out_stride);
     UNBOUNDED_EACH_COUNT(UNBOUNDED_CASE)
 #undef UNBOUNDED_CASE
     default:

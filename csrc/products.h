@@ -11,6 +11,7 @@ namespace unbounded {
 template <class T>
 struct Product {
   Segment<T> first, second;
+  int64_t columns;  // of all panels
   const T* panels;
   int64_t panel_stride;
   const T* starts;  // or null for 0
@@ -23,6 +24,7 @@ struct Product {
     Product from = *this;
     from.first.data += row * first.stride;
     from.second.data += row * second.stride;
+    from.columns -= group * panel_width<T>;
     from.panels += group * panel_stride;
     if (starts) from.starts += group * start_stride;
     from.out += row * out_stride + group * panel_width<T>;
@@ -91,9 +93,11 @@ void multiply(const Product<T>& product, int64_t rows, Share groups, int64_t ste
     const T* own = product.panels + g * product.panel_stride;
     const T* start = product.starts ? product.starts + g * product.start_stride : nullptr;
     T* out = product.out + g * panel_width<T>;
+    const int64_t columns = product.columns - g * panel_width<T>;
     for_row_blocks(0, rows, [&](int64_t begin, int count) {
       const Segment<T>&one = product.first, &two = product.second;
-      panel_product(count, Segment<T>{one.data + begin * one.stride, one.stride, one.count},
+      panel_product(count, columns,
+                    Segment<T>{one.data + begin * one.stride, one.stride, one.count},
                     Segment<T>{two.data + begin * two.stride, two.stride, two.count}, start, own,
                     begin + count < rows ? own : next, out + begin * product.out_stride,
                     product.out_stride);

@@ -182,6 +182,7 @@ class Recurrence final : public Session {
     const T* hidden = f.hidden_at(t) + entries.begin * H;
     const Product<T> product{{hidden, H, H},
                              {hidden, 0, 0},
+                             f.head_rows,
                              head_panels_,
                              H * panel,
                              head_starts_,

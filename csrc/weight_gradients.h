@@ -223,7 +223,7 @@ class WeightGradients {
         all[first + i] = rows.begin == 0 ? sum[i] : all[first + i] + sum[i];
   }
 
-  template <int ROWS>
+  template <int ROWS, bool WIDE>
   static void tile_rows(const T* left, const T* right, Share rows, T* to, int64_t stride,
                         int width) {
     Vector<T> low[ROWS], high[ROWS];
@@ -231,14 +231,14 @@ class WeightGradients {
     for (int r = 0; r < ROWS; ++r) low[r] = high[r] = Vector<T>{};
     for (int64_t n = rows.count(); n > 0; --n, left += block_stride, right += panel) {
       __builtin_prefetch(right + prefetch_distance * panel);
-      __builtin_prefetch(right + prefetch_distance * panel + lanes<T>);
+      if (WIDE) __builtin_prefetch(right + prefetch_distance * panel + lanes<T>);
       __builtin_prefetch(left + prefetch_distance * block_stride);
-      const Vector<T> one = load(right), two = load(right + lanes<T>);
+      const Vector<T> one = load(right), two = WIDE ? load(right + lanes<T>) : Vector<T>{};
 #pragma GCC unroll 16
       for (int r = 0; r < ROWS; ++r) {
         const Vector<T> x = fill(left[r]);
         low[r] += x * one;
-        high[r] += x * two;
+        if (WIDE) high[r] += x * two;
       }
     }
     const bool begins = rows.begin == 0;
@@ -247,19 +247,20 @@ class WeightGradients {
       const int rest = std::max(0, width - lanes<T>);
       if (!begins) {
         low[r] += load_first(to, width);
-        high[r] += load_first(to + lanes<T>, rest);
+        if (WIDE) high[r] += load_first(to + lanes<T>, rest);
       }
       store_first<T>(to, low[r], width);
-      store_first<T>(to + lanes<T>, high[r], rest);
+      if (WIDE) store_first<T>(to + lanes<T>, high[r], rest);
     }
   }
 
   static void tile(int count, const T* left, const T* right, Share rows, T* to, int64_t stride,
                    int width) {
     switch (count) {
-#define UNBOUNDED_CASE(n) \
-  case n:                 \
-    return tile_rows<n>(left, right, rows, to, stride, width);
+#define UNBOUNDED_CASE(n)                                                                \
+  case n:                                                                                \
+    return width > lanes<T> ? tile_rows<n, true>(left, right, rows, to, stride, width)   \
+                            : tile_rows<n, false>(left, right, rows, to, stride, width);
       UNBOUNDED_EACH_COUNT(UNBOUNDED_CASE)
 #undef UNBOUNDED_CASE
     }
