@@ -114,6 +114,27 @@ def test_symbols_of_a_stream_model_can_begin_as_an_embedding() -> None:
         stream_model(vocabulary=3, symbol_initialization="norm")
 
 
+@pytest.mark.parametrize("embedding_size", [None, 50])
+def test_symbols_can_begin_as_sums(embedding_size: int | None) -> None:
+    torch.manual_seed(0)
+    made = MemoryModel(
+        inputs=300,
+        outputs=3,
+        hidden_size=20,
+        memory={"name": "queue", "width": 4},
+        embedding_size=embedding_size,
+        symbol_initialization="sums",
+    )
+    if embedding_size is None:
+        drawn, rest = made.sequence.layer.controller.weight_ih.split([300, 4], dim=1)
+        bound = (6 / (304 + 80)) ** 0.5  # as Glorot & Bengio draw it
+        assert 0.8 * bound < rest.abs().max() <= bound
+    else:
+        drawn = made.sequence.embedding.weight
+    assert 0.25 < drawn.abs().max() <= 0.3
+    assert drawn.std().item() == pytest.approx(0.1, rel=0.05)
+
+
 def _tape_model(**options: object) -> MemoryModel:
     torch.manual_seed(0)
     return MemoryModel(

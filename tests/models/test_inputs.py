@@ -53,7 +53,7 @@ def test_faults():
     with pytest.raises(ConfigError, match="input_bits: has no meaning beside embeddings"):
         model(4, 2, embedding_size=3)
     with pytest.raises(ConfigError, match="or feed the symbols one-hot"):
-        model(4, 2, symbol_initialization="normal")
+        model(4, 2, symbol_initialization="sums")
     assert model_faults(ModelConfig(input_bits=2)) == [
         "model.input_bits: has no meaning beside embeddings; give embedding_size null, or leave it "
         "out"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from unbounded.errors import ConfigError
 from unbounded.layers import MemoryRNN
@@ -26,9 +26,9 @@ INITIALIZATIONS = ("glorot", "torch", "sums", "glorot_parts")
 #: How its output embedding begins: N(0, 1) as torch.nn.Embedding, as torch.nn.Linear, as sums, or
 #: as a Glorot draw with biases of 0.
 OUTPUT_INITIALIZATIONS = ("normal", "torch", "sums", "glorot")
-#: How the columns of one-hot symbols begin: as the rest of the layer does, or as those of
-#: torch.nn.Embedding, from N(0, 1).
-SYMBOL_INITIALIZATIONS = ("as_model", "normal")
+#: How the columns of one-hot symbols begin: as the rest of the layer does, as those of
+#: torch.nn.Embedding, from N(0, 1), or as sums. Embeddings are torch's own, or sums.
+SYMBOL_INITIALIZATIONS = ("as_model", "normal", "sums")
 
 
 def initialize(model: SequenceModel, layer: str, output: str, symbols: str) -> None:
@@ -39,7 +39,7 @@ def initialize(model: SequenceModel, layer: str, output: str, symbols: str) -> N
         layer: one of INITIALIZATIONS. Layers with gates (LSTM, GRU) keep their own draw at "sums"
             and "glorot_parts".
         output: one of OUTPUT_INITIALIZATIONS.
-        symbols: one of SYMBOL_INITIALIZATIONS; without effect on embeddings.
+        symbols: one of SYMBOL_INITIALIZATIONS.
     """
     if layer == "torch":
         draw_as_torch(model.layer)
@@ -58,6 +58,12 @@ def initialize(model: SequenceModel, layer: str, output: str, symbols: str) -> N
     weight = input_weight(model.layer) if model.one_hot else None
     if symbols == "normal" and weight is not None:
         nn.init.normal_(weight.detach()[:, : model.input_vocabulary])
+    if symbols == "sums":
+        if model.embedding is not None:
+            draw_sums(model.embedding)
+        elif weight is not None:
+            columns = weight.detach()[:, : model.input_vocabulary]
+            columns.copy_(_sum_of_uniform(columns, bound=0.1, terms=3))
 
 
 def _has_gates(layer: nn.Module) -> bool:
@@ -121,6 +127,11 @@ def draw_parts(module: nn.Module) -> None:
                 head.begin(biases)
 
 
+def _sum_of_uniform(like: Tensor, bound: float, terms: int) -> Tensor:
+    drawn = torch.rand(terms, *like.shape, dtype=like.dtype)
+    return (bound * (2 * drawn - 1)).sum(dim=0)
+
+
 def draw_sums(module: nn.Module, bound: float = 0.1, terms: int = 3) -> None:
     """Draw each entry of each parameter as a sum of uniform numbers, nearly N(0, terms bound^2/3).
 
@@ -151,8 +162,7 @@ def draw_sums(module: nn.Module, bound: float = 0.1, terms: int = 3) -> None:
         for parameter in module.parameters():
             if id(parameter) in declared:
                 continue
-            drawn = torch.rand(terms, *parameter.shape, dtype=parameter.dtype)
-            parameter.copy_((bound * (2 * drawn - 1)).sum(dim=0))
+            parameter.copy_(_sum_of_uniform(parameter, bound=bound, terms=terms))
     # A head's one bias is drawn too, as the program draws all; several were asked for by number.
     for part in module.modules():
         if isinstance(part, Heads) and part.bias is not None:

@@ -76,9 +76,10 @@ class MemoryModel(
             2016 (layers with gates keep "glorot" at these two).
         output_initialization: of the output embedding: "normal" for N(0, 1), "torch", "sums" or
             "glorot" with biases of 0.
-        symbol_initialization: of the columns that one-hot symbols choose: "as_model", or "normal"
-            for N(0, 1): where there are many symbols, small columns tell them apart little at
-            first.
+        symbol_initialization: of the columns that one-hot symbols choose: "as_model", "sums", or
+            "normal" for N(0, 1): where there are many symbols, small columns tell them apart little
+            at first, and large ones of rare symbols stay as they were drawn. Embeddings are N(0, 1)
+            at "as_model", and can be "sums".
         input_bits: with embedding_size None, the low so many bits of a symbol's number are an input
             each, what is above them one more, a number; 0 for the number alone.
         read_only_token: the symbol from whose first occurrence on nothing is written, as in the
@@ -113,8 +114,9 @@ class MemoryModel(
     ) -> None:
         super().__init__()
         initialize_by = (initialization, output_initialization, symbol_initialization)
-        one_hot = embedding_size is None and input_bits is None
-        faults = initialization_faults(*initialize_by, one_hot=one_hot)
+        faults = initialization_faults(
+            *initialize_by, embedding_size=embedding_size, input_bits=input_bits
+        )
         faults += bit_faults(input_bits, embedding_size)
         faults += map_faults(map_initial_state, learn_initial_state)
         if faults:
@@ -197,7 +199,12 @@ def map_faults(mapped: bool, learned: bool) -> list[str]:
 
 
 def initialization_faults(
-    initialization: str, output_initialization: str, symbol_initialization: str, *, one_hot: bool
+    initialization: str,
+    output_initialization: str,
+    symbol_initialization: str,
+    *,
+    embedding_size: int | None,
+    input_bits: int | None,
 ) -> list[str]:
     """What is wrong with the choices of first weights, a line each."""
     faults = [
@@ -209,9 +216,16 @@ def initialization_faults(
         )
         if value not in valid
     ]
-    if not faults and not one_hot and symbol_initialization != "as_model":
-        faults.append(
-            "symbol_initialization: embeddings are drawn from N(0, 1) anyway, and bits choose no "
-            "column; leave it at 'as_model', or feed the symbols one-hot"
-        )
-    return faults
+    if faults:
+        return faults
+    if embedding_size is not None and symbol_initialization == "normal":
+        return [
+            "symbol_initialization: embeddings are drawn from N(0, 1) anyway; leave it at "
+            "'as_model', or feed the symbols one-hot"
+        ]
+    if input_bits is not None and symbol_initialization != "as_model":
+        return [
+            "symbol_initialization: bits choose no column; leave it at 'as_model', or feed the "
+            "symbols one-hot"
+        ]
+    return []

@@ -128,7 +128,8 @@ def model_faults(model: ModelConfig) -> list[str]:
         model.initialization,
         model.output_initialization,
         model.symbol_initialization,
-        one_hot=model.embedding_size is None and model.input_bits is None,
+        embedding_size=model.embedding_size,
+        input_bits=model.input_bits,
     )
     lines += bit_faults(model.input_bits, model.embedding_size)
     lines += map_faults(model.map_initial_state, model.learn_initial_state)

@@ -28,7 +28,8 @@ class ModelConfig:
         initialization: of the layer: glorot, torch for PyTorch's own, sums for those of Joulin &
             Mikolov, or glorot_parts for those of Deleu & Dureau.
         output_initialization: of the output embedding: normal for N(0, 1), torch, sums or glorot.
-        symbol_initialization: of the columns of one-hot symbols: as_model, or normal for N(0, 1).
+        symbol_initialization: of the columns of one-hot symbols: as_model, sums, or normal for
+            N(0, 1); of embeddings, which are N(0, 1) at as_model, or sums.
         input_bits: with embedding_size null, the low so many bits of a symbol's number are an input
             each, what is above them one more, a number; 0 for the number alone, null for one-hot.
         map_initial_state: each learned number of the first state is the sum of two, as in the
