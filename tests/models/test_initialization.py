@@ -135,6 +135,19 @@ def test_symbols_can_begin_as_sums(embedding_size: int | None) -> None:
     assert drawn.std().item() == pytest.approx(0.1, rel=0.05)
 
 
+@pytest.mark.parametrize("symbols", ["normal", "sums"])
+def test_symbols_that_lie_in_many_layers_cannot_be_drawn(symbols: str) -> None:
+    deep = {"inputs": 3, "outputs": 3, "hidden_size": 4, "memory": "none", "embedding_size": None}
+    with pytest.raises(ConfigError, match="symbol_initialization: which columns of this layer"):
+        MemoryModel(
+            **deep,
+            controller={"name": "lstm", "num_layers": 2},
+            symbol_initialization=symbols,
+        )
+    plain = {"name": "lstm", "num_layers": 2, "skip_input": False}
+    MemoryModel(**deep, controller=plain, symbol_initialization=symbols)
+
+
 def _tape_model(**options: object) -> MemoryModel:
     torch.manual_seed(0)
     return MemoryModel(

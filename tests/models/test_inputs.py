@@ -52,8 +52,9 @@ def test_faults():
             model(4, bits)
     with pytest.raises(ConfigError, match="input_bits: has no meaning beside embeddings"):
         model(4, 2, embedding_size=3)
-    with pytest.raises(ConfigError, match="or feed the symbols one-hot"):
-        model(4, 2, symbol_initialization="sums")
+    for symbols in ("normal", "sums"):
+        with pytest.raises(ConfigError, match="or feed the symbols one-hot"):
+            model(4, 2, symbol_initialization=symbols)
     assert model_faults(ModelConfig(input_bits=2)) == [
         "model.input_bits: has no meaning beside embeddings; give embedding_size null, or leave it "
         "out"

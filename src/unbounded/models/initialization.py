@@ -40,6 +40,8 @@ def initialize(model: SequenceModel, layer: str, output: str, symbols: str) -> N
             and "glorot_parts".
         output: one of OUTPUT_INITIALIZATIONS.
         symbols: one of SYMBOL_INITIALIZATIONS.
+    Raises:
+        ConfigError: symbols are to be drawn, and it is not known which columns are theirs.
     """
     if layer == "torch":
         draw_as_torch(model.layer)
@@ -55,15 +57,28 @@ def initialize(model: SequenceModel, layer: str, output: str, symbols: str) -> N
         nn.init.xavier_uniform_(model.output.weight)
         if model.output.bias is not None:
             nn.init.zeros_(model.output.bias)
-    weight = input_weight(model.layer) if model.one_hot else None
-    if symbols == "normal" and weight is not None:
-        nn.init.normal_(weight.detach()[:, : model.input_vocabulary])
-    if symbols == "sums":
-        if model.embedding is not None:
-            draw_sums(model.embedding)
-        elif weight is not None:
-            columns = weight.detach()[:, : model.input_vocabulary]
-            columns.copy_(_sum_of_uniform(columns, bound=0.1, terms=3))
+    if symbols != "as_model":
+        drawn = _symbols_of(model)
+        if symbols == "normal":
+            nn.init.normal_(drawn)
+        else:
+            drawn.copy_(_sum_of_uniform(drawn, bound=0.1, terms=3))
+
+
+def _symbols_of(model: SequenceModel) -> Tensor:
+    """What stands for symbols: embeddings, or the columns that one-hot symbols choose."""
+    if model.embedding is not None:
+        return model.embedding.weight.detach()
+    weight = input_weight(model.layer)
+    if weight is None:
+        raise ConfigError(
+            [
+                "symbol_initialization: which columns of this layer are symbols is not known (a "
+                "deep LSTM with skip_input has them in each layer); leave it at 'as_model', or "
+                "give embeddings"
+            ]
+        )
+    return weight.detach()[:, : model.input_vocabulary]
 
 
 def _has_gates(layer: nn.Module) -> bool:
