@@ -11,7 +11,8 @@ import pytest
 from tests.experiments.tiny_streams import tiny_corpus
 from unbounded.errors import CheckpointError, ConfigError
 from unbounded.experiments.config.check import faults
-from unbounded.experiments.config.schema import to_dict
+from unbounded.experiments.config.compose import preset_of
+from unbounded.experiments.config.schema import from_dict, to_dict
 from unbounded.experiments.tables.published import published
 from unbounded.experiments.tables.reproduce import draw_tasks, plan, reproduce, write_table
 from unbounded.experiments.tables.results import copy_report
@@ -199,3 +200,39 @@ def test_end_to_end(tmp_path: Path) -> None:
     assert "4 of 4 runs were finished before" in said
     assert again.table == result.table
     assert copy_report(tier.trials[0], runs, out)
+
+
+def test_penn_treebank_s_three_recipes_stay_apart() -> None:
+    own, paper = (from_dict(preset_of("penn_treebank", each)) for each in (None, "paper"))
+    yang = {
+        each.model: each.config
+        for each in load_tier("yang2016", "laptop").trials
+        if each.task == "penn_treebank"
+    }["lstm"]
+    here = {
+        each.model: each.config
+        for each in load_tier("joulin2015", "laptop").trials
+        if each.task == "penn_treebank"
+    }
+    said = [
+        (
+            config.training.optimizer,
+            config.training.learning_rate,
+            config.training.schedule,
+            config.training.clip,
+            config.training.clip_by,
+            config.training.batch_size,
+            config.training.piece_steps,
+            config.training.precision,
+            config.model.symbol_initialization,
+        )
+        for config in (own, paper, yang, here["rnn"], here["lstm"])
+    ]
+    assert said == [
+        ("adagrad", 0.1, "linear", 1.0, "norm", 20, 35, "no", "as_model"),
+        ("sgd", 0.1, "constant", 15.0, "value", 1, 50, "no", "as_model"),
+        ("adagrad", 0.05, "constant", 5.0, "norm", 32, 20, "no", "as_model"),
+        ("adagrad", 0.1, "linear", 1.0, "norm", 20, 35, "bf16", "as_model"),
+        ("sgd", 20.0, "linear", 0.25, "norm", 20, 35, "bf16", "sums"),
+    ]
+    assert here["lstm"].training.optimizer_options == {"weight_decay": 1.5e-5}
