@@ -2,43 +2,31 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, Literal, overload
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
-from unbounded.checks import check_like, check_positive, check_shape, check_size
-from unbounded.errors import BackendError, ChoiceError, DTypeError, ShapeError
+from unbounded.checks import check_size
+from unbounded.errors import BackendError, ShapeError
 from unbounded.layers.autocast import autocast_dtype
-from unbounded.layers.call import (
-    Call,
-    Lengths,
-    check_inputs,
-    check_sequences,
-    is_traced,
-    new_call,
-)
-from unbounded.layers.controllers import WeightedController, input_width
+from unbounded.layers.call import Call, Lengths, check_inputs, is_traced, new_call
+from unbounded.layers.controllers import input_width
 from unbounded.layers.deep import Depth, run_deep
-from unbounded.layers.first_write import FirstWrite
-from unbounded.layers.fused import run_fused, why_not_fused
 from unbounded.layers.half import is_half, run_in_float32
-from unbounded.layers.heads import Heads
-from unbounded.layers.initial_memory import InitialMemory
-from unbounded.layers.named_controller import ControllerFactory, make_controller
-from unbounded.layers.recurrence import LoopState, Recorder, run_recurrence
+from unbounded.layers.memory_layer import MemoryLayer
+from unbounded.layers.named_controller import ControllerFactory
+from unbounded.layers.recurrence import Recorder
 from unbounded.layers.state import MemoryRNNState, batched, check_batched, joined, parted, unbatched
 from unbounded.layers.trace import Trace
 from unbounded.layers.trimming import trimmed
 from unbounded.memories import Memory
-from unbounded.memories.base import check_backend, choose_backend
 
 Output = Tensor | PackedSequence
 
 
-class MemoryRNN(nn.Module):
+class MemoryRNN(MemoryLayer):
     """A recurrent layer whose controller works on an external memory.
 
     o_t = h_t, or tanh(W_o h_t + b_o) with `output_size`; the memory's heads are one linear map of
@@ -89,50 +77,17 @@ class MemoryRNN(nn.Module):
         bias: bool = True,
         output_reading: bool = False,
     ) -> None:
-        super().__init__()
-        check_positive("input_size", input_size)
-        check_positive("hidden_size", hidden_size)
-        if output_size is not None:
-            check_positive("output_size", output_size)
-        check_backend(backend)
-        _check_memory(memory)
-        if dtype is not None and not dtype.is_floating_point:
-            raise DTypeError(f"dtype: expected a floating-point dtype, got {dtype}.")
         depth = Depth(num_layers, dropout, bidirectional)
-        self.input_size, self.hidden_size, self.memory = input_size, hidden_size, memory
-        self.output_size, self.batch_first, self.backend = output_size, batch_first, backend
-        self.num_layers, self.dropout, self.bidirectional = num_layers, dropout, bidirectional
         # The output and its readout are of the last layer: those below hand on h.
-        self.output_reading = bool(output_reading)
-        self._says_reading = self.output_reading and num_layers == 1
-        seen = hidden_size + memory.reading_size * self._says_reading
-        self.controller = make_controller(
-            controller, input_size + memory.reading_size, hidden_size, device=device, dtype=dtype,
-            bias=bias,
+        is_last = num_layers == 1
+        super().__init__(
+            input_size, hidden_size, memory, controller, output_size if is_last else None,
+            backend=backend, learn_initial_state=learn_initial_state, bias=bias,
+            output_reading=output_reading and is_last, device=device, dtype=dtype,
         )  # fmt: skip
-        self.heads = Heads(
-            hidden_size, memory.heads, device=device, dtype=dtype, bias=memory.head_bias
-        )
-        self.readout = (
-            None
-            if output_size is None or num_layers > 1
-            else nn.Linear(seen, output_size, device=device, dtype=dtype)
-        )
-        self.initial_controller = (
-            nn.ParameterList(
-                nn.Parameter(torch.empty(hidden_size, device=device, dtype=dtype))
-                for _ in range(self.controller.state_size)
-            )
-            if learn_initial_state
-            else None
-        )
-        self._reset_readout_and_initial_state()
-        self.initial_memory = (
-            InitialMemory(memory, device=device, dtype=dtype) if memory.learned_fields else None
-        )
-        self.first_write = (
-            FirstWrite(hidden_size, device=device, dtype=dtype) if memory.writes_first else None
-        )
+        self.output_size, self.batch_first = output_size, batch_first
+        self.num_layers, self.dropout, self.bidirectional = num_layers, dropout, bidirectional
+        self.output_reading = bool(output_reading)
         #: The other layers and directions, by nn.LSTM's names; none of a layer with one.
         self.others = nn.ModuleDict(
             {
@@ -149,24 +104,9 @@ class MemoryRNN(nn.Module):
 
     def reset_parameters(self) -> None:
         """Draw all parameters anew, as tools do that make a module on the meta device first."""
-        self.controller.reset_parameters()
-        self.heads.reset_parameters()
-        if self.readout is not None:
-            self.readout.reset_parameters()
-        self._reset_readout_and_initial_state()
-        if self.initial_memory is not None:
-            self.initial_memory.reset_parameters()
-        if self.first_write is not None:
-            self.first_write.reset_parameters()
+        super().reset_parameters()
         for other in self.all_layers()[1:]:
             other.reset_parameters()
-
-    def _reset_readout_and_initial_state(self) -> None:
-        if self.readout is not None:
-            nn.init.xavier_uniform_(self.readout.weight)
-        bound = 1 / math.sqrt(self.hidden_size)
-        for parameter in self.initial_controller or ():
-            nn.init.uniform_(parameter, -bound, bound)
 
     def flatten_parameters(self) -> None:
         """Do nothing: for code written for nn.LSTM. The kernels take the weights as they are."""
@@ -179,30 +119,6 @@ class MemoryRNN(nn.Module):
         """Return the state in which every sequence begins, for `batch_size` sequences."""
         check_size("batch_size", batch_size)
         return joined([layer.initial_loop_state(batch_size) for layer in self.all_layers()])
-
-    def initial_loop_state(self, batch_size: int) -> LoopState:
-        """Return the state in which this layer alone begins, [B, ...] each."""
-        like = self.heads.weight
-        if self.initial_controller is None:
-            # Tensors of their own: torch.compile takes none twice.
-            controller: tuple[Tensor, ...] = tuple(
-                like.new_zeros(batch_size, self.hidden_size)
-                for _ in range(self.controller.state_size)
-            )
-        else:
-            controller = tuple(
-                parameter.expand(batch_size, -1) for parameter in self.initial_controller
-            )
-        learned = None if self.initial_memory is None else self.initial_memory.by_name()
-        dtype = torch.float32 if is_half(like) else like.dtype
-        state = LoopState(
-            controller,
-            self.memory.initial_reading(batch_size, dtype, like.device, learned),
-            self.memory.initial_state(batch_size, dtype, like.device, learned),
-        )
-        if self.first_write is None:
-            return state
-        return self.first_write(self.heads, self.memory, state)  # type: ignore[no-any-return]
 
     def empty_memory(
         self, state: MemoryRNNState, sequences: Tensor | None = None
@@ -223,18 +139,7 @@ class MemoryRNN(nn.Module):
         layers = self.all_layers()
         parts = parted(state, len(layers), self.controller.state_size, self.memory.State)
         pairs = zip(layers, parts, strict=True)
-        return joined([layer._emptied(part, sequences) for layer, part in pairs])
-
-    def _emptied(self, state: LoopState, sequences: Tensor | None) -> LoopState:
-        empty = self.initial_loop_state(state.reading.shape[0])
-        if sequences is None:
-            return LoopState(state.controller, empty.reading, empty.memory)
-        check_shape("sequences", sequences, tuple(state.reading.shape[:1]))
-        if sequences.dtype != torch.bool:
-            raise DTypeError(f"sequences: expected dtype bool, got {sequences.dtype}.")
-        reading = torch.where(sequences.unsqueeze(-1), empty.reading, state.reading)
-        memory = self.memory.hold(sequences, empty.memory, state.memory)
-        return LoopState(state.controller, reading, memory)
+        return joined([layer.emptied(part, sequences) for layer, part in pairs])
 
     @overload
     def forward(
@@ -344,67 +249,6 @@ class MemoryRNN(nn.Module):
             lengths = torch.full((batch_size,), steps, dtype=torch.int64)
         return output, joined([last]), Trace(type(self.memory).__name__, recorder.arrays(), lengths)
 
-    def run_loop(
-        self,
-        x: Tensor,
-        state: LoopState,
-        lengths: Tensor | None = None,
-        recorder: Recorder | None = None,
-    ) -> tuple[Tensor, LoopState]:
-        """Run this layer alone, in one direction.
-
-        Args:
-            x: [T, B, I]. state: of this layer. lengths: int64 [B] or None.
-            recorder: receives every step, for a trace.
-        Returns:
-            output [T, B, O] and the state after the last step.
-        """
-        self._check_state(state, x.shape[1])
-        if self._takes_kernel(x, state, recorder) and isinstance(
-            self.controller, WeightedController
-        ):
-            # The operator looks at lengths itself.
-            hidden, readings, last = run_fused(
-                self.controller, self.heads, self.memory, x, state, lengths
-            )
-        else:
-            check_sequences(x, lengths)
-            hidden, readings, last = run_recurrence(
-                self.controller, self.heads, self.memory, x, state, lengths, recorder
-            )
-        return self.read_out(self.seen(hidden, readings), lengths), last
-
-    def _takes_kernel(self, x: Tensor, state: LoopState, recorder: Recorder | None) -> bool:
-        if recorder is not None and self.backend != "cpu":
-            return False  # traces are documented to run on the reference: nothing to announce
-        reason: str | None = "a trace is recorded step by step"
-        if recorder is None:
-            reason = why_not_fused(self.controller, self.heads, self.memory, x, state)
-        return choose_backend(self.backend, type(self).__name__, reason)
-
-    def seen(self, hidden: Tensor, readings: Tensor) -> Tensor:
-        """What o_t is made of: h [T, B, H]; concat(h, r) of a last layer with `output_reading`."""
-        return torch.cat([hidden, readings], dim=-1) if self._says_reading else hidden
-
-    def read_out(self, seen: Tensor, lengths: Tensor | None) -> Tensor:
-        """Map what o_t is made of, [T, B, H or H + R], to o [T, B, O]; 0 beyond `lengths`."""
-        if self.readout is None:
-            return seen
-        output = torch.tanh(self.readout(seen).to(seen.dtype))
-        if lengths is None:
-            return output
-        steps = torch.arange(seen.shape[0], device=seen.device)
-        return output * (steps.unsqueeze(1) < lengths).unsqueeze(-1)
-
-    def _check_state(self, state: LoopState, batch_size: int) -> None:
-        like = self.heads.weight
-        for name, tensor in zip(("hidden", "cell"), state.controller, strict=False):
-            check_shape(f"state.{name}", tensor, (batch_size, self.hidden_size))
-            check_like(f"state.{name}", tensor, "the layer's parameters", like)
-        check_shape("state.reading", state.reading, (batch_size, self.memory.reading_size))
-        check_like("state.reading", state.reading, "the layer's parameters", like)
-        self.memory.check_state(state.memory, batch_size, like)
-
     def extra_repr(self) -> str:
         """Sizes and choices, for print(module)."""
         depth = "" if self.num_layers == 1 else f"num_layers={self.num_layers}, "
@@ -414,13 +258,3 @@ class MemoryRNN(nn.Module):
             f"{self.input_size}, {self.hidden_size}, memory={self.memory!r}, {depth}{both}"
             f"batch_first={self.batch_first}, backend={self.backend!r}"
         )
-
-
-def _check_memory(memory: object) -> None:
-    if isinstance(memory, type):
-        raise DTypeError(
-            f"memory: expected a Memory, for example NeuralStack(width=64), got the class "
-            f"{memory.__name__}. Make one of it: {memory.__name__}(...)."
-        )
-    if not isinstance(memory, Memory):
-        raise ChoiceError("memory", memory, ["a Memory, for example NeuralStack(width=64)"])

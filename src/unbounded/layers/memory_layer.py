@@ -1,0 +1,216 @@
+"""MemoryLayer: one layer of a MemoryRNN in one direction, a controller on a memory."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from unbounded.checks import check_like, check_positive, check_shape
+from unbounded.errors import ChoiceError, DTypeError
+from unbounded.layers.call import check_sequences
+from unbounded.layers.controllers import WeightedController
+from unbounded.layers.first_write import FirstWrite
+from unbounded.layers.fused import run_fused, why_not_fused
+from unbounded.layers.half import is_half
+from unbounded.layers.heads import Heads
+from unbounded.layers.initial_memory import InitialMemory
+from unbounded.layers.named_controller import ControllerFactory, make_controller
+from unbounded.layers.recurrence import LoopState, Recorder, run_recurrence
+from unbounded.memories import Memory
+from unbounded.memories.base import check_backend, choose_backend
+
+
+class MemoryLayer(nn.Module):
+    """The parameters of one layer in one direction, how it begins and how it runs.
+
+    What a caller's tensors look like, how many layers there are and which way they run is the
+    matter of `MemoryRNN`: here everything is [T, B, ...], float32 or float64, and checked.
+
+    Args:
+        as those of `MemoryRNN`, for this layer alone.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        memory: Memory[Any, Any],
+        controller: str | ControllerFactory,
+        output_size: int | None,
+        *,
+        backend: str,
+        learn_initial_state: bool,
+        bias: bool,
+        output_reading: bool,
+        device: torch.device | str | None,
+        dtype: torch.dtype | None,
+    ) -> None:
+        super().__init__()
+        check_positive("input_size", input_size)
+        check_positive("hidden_size", hidden_size)
+        if output_size is not None:
+            check_positive("output_size", output_size)
+        check_backend(backend)
+        _check_memory(memory)
+        if dtype is not None and not dtype.is_floating_point:
+            raise DTypeError(f"dtype: expected a floating-point dtype, got {dtype}.")
+        self.input_size, self.hidden_size, self.memory = input_size, hidden_size, memory
+        self.backend = backend
+        self._says_reading = bool(output_reading)
+        seen = hidden_size + memory.reading_size * self._says_reading
+        self.controller = make_controller(
+            controller, input_size + memory.reading_size, hidden_size, device=device, dtype=dtype,
+            bias=bias,
+        )  # fmt: skip
+        self.heads = Heads(
+            hidden_size, memory.heads, device=device, dtype=dtype, bias=memory.head_bias
+        )
+        self.readout = (
+            None
+            if output_size is None
+            else nn.Linear(seen, output_size, device=device, dtype=dtype)
+        )
+        self.initial_controller = (
+            nn.ParameterList(
+                nn.Parameter(torch.empty(hidden_size, device=device, dtype=dtype))
+                for _ in range(self.controller.state_size)
+            )
+            if learn_initial_state
+            else None
+        )
+        self._reset_readout_and_initial_state()
+        self.initial_memory = (
+            InitialMemory(memory, device=device, dtype=dtype) if memory.learned_fields else None
+        )
+        self.first_write = (
+            FirstWrite(hidden_size, device=device, dtype=dtype) if memory.writes_first else None
+        )
+
+    def reset_parameters(self) -> None:
+        """Draw the layer's parameters anew."""
+        self.controller.reset_parameters()
+        self.heads.reset_parameters()
+        if self.readout is not None:
+            self.readout.reset_parameters()
+        self._reset_readout_and_initial_state()
+        if self.initial_memory is not None:
+            self.initial_memory.reset_parameters()
+        if self.first_write is not None:
+            self.first_write.reset_parameters()
+
+    def _reset_readout_and_initial_state(self) -> None:
+        if self.readout is not None:
+            nn.init.xavier_uniform_(self.readout.weight)
+        bound = 1 / math.sqrt(self.hidden_size)
+        for parameter in self.initial_controller or ():
+            nn.init.uniform_(parameter, -bound, bound)
+
+    def initial_loop_state(self, batch_size: int) -> LoopState:
+        """Return the state in which this layer alone begins, [B, ...] each."""
+        like = self.heads.weight
+        if self.initial_controller is None:
+            # Tensors of their own: torch.compile takes none twice.
+            controller: tuple[Tensor, ...] = tuple(
+                like.new_zeros(batch_size, self.hidden_size)
+                for _ in range(self.controller.state_size)
+            )
+        else:
+            controller = tuple(
+                parameter.expand(batch_size, -1) for parameter in self.initial_controller
+            )
+        learned = None if self.initial_memory is None else self.initial_memory.by_name()
+        dtype = torch.float32 if is_half(like) else like.dtype
+        state = LoopState(
+            controller,
+            self.memory.initial_reading(batch_size, dtype, like.device, learned),
+            self.memory.initial_state(batch_size, dtype, like.device, learned),
+        )
+        if self.first_write is None:
+            return state
+        return self.first_write(self.heads, self.memory, state)  # type: ignore[no-any-return]
+
+    def emptied(self, state: LoopState, sequences: Tensor | None) -> LoopState:
+        """`state` with memory and reading as they begin: of `sequences`, bool [B], or of all."""
+        empty = self.initial_loop_state(state.reading.shape[0])
+        if sequences is None:
+            return LoopState(state.controller, empty.reading, empty.memory)
+        check_shape("sequences", sequences, tuple(state.reading.shape[:1]))
+        if sequences.dtype != torch.bool:
+            raise DTypeError(f"sequences: expected dtype bool, got {sequences.dtype}.")
+        reading = torch.where(sequences.unsqueeze(-1), empty.reading, state.reading)
+        memory = self.memory.hold(sequences, empty.memory, state.memory)
+        return LoopState(state.controller, reading, memory)
+
+    def run_loop(
+        self,
+        x: Tensor,
+        state: LoopState,
+        lengths: Tensor | None = None,
+        recorder: Recorder | None = None,
+    ) -> tuple[Tensor, LoopState]:
+        """Run this layer alone, in one direction.
+
+        Args:
+            x: [T, B, I]. state: of this layer. lengths: int64 [B] or None.
+            recorder: receives every step, for a trace.
+        Returns:
+            output [T, B, O] and the state after the last step.
+        """
+        self._check_state(state, x.shape[1])
+        if self._takes_kernel(x, state, recorder) and isinstance(
+            self.controller, WeightedController
+        ):
+            # The operator looks at lengths itself.
+            hidden, readings, last = run_fused(
+                self.controller, self.heads, self.memory, x, state, lengths
+            )
+        else:
+            check_sequences(x, lengths)
+            hidden, readings, last = run_recurrence(
+                self.controller, self.heads, self.memory, x, state, lengths, recorder
+            )
+        return self.read_out(self.seen(hidden, readings), lengths), last
+
+    def _takes_kernel(self, x: Tensor, state: LoopState, recorder: Recorder | None) -> bool:
+        if recorder is not None and self.backend != "cpu":
+            return False  # traces are documented to run on the reference: nothing to announce
+        reason: str | None = "a trace is recorded step by step"
+        if recorder is None:
+            reason = why_not_fused(self.controller, self.heads, self.memory, x, state)
+        return choose_backend(self.backend, type(self).__name__, reason)
+
+    def seen(self, hidden: Tensor, readings: Tensor) -> Tensor:
+        """What o_t is made of: h [T, B, H]; concat(h, r) of a last layer with `output_reading`."""
+        return torch.cat([hidden, readings], dim=-1) if self._says_reading else hidden
+
+    def read_out(self, seen: Tensor, lengths: Tensor | None) -> Tensor:
+        """Map what o_t is made of, [T, B, H or H + R], to o [T, B, O]; 0 beyond `lengths`."""
+        if self.readout is None:
+            return seen
+        output = torch.tanh(self.readout(seen).to(seen.dtype))
+        if lengths is None:
+            return output
+        steps = torch.arange(seen.shape[0], device=seen.device)
+        return output * (steps.unsqueeze(1) < lengths).unsqueeze(-1)
+
+    def _check_state(self, state: LoopState, batch_size: int) -> None:
+        like = self.heads.weight
+        for name, tensor in zip(("hidden", "cell"), state.controller, strict=False):
+            check_shape(f"state.{name}", tensor, (batch_size, self.hidden_size))
+            check_like(f"state.{name}", tensor, "the layer's parameters", like)
+        check_shape("state.reading", state.reading, (batch_size, self.memory.reading_size))
+        check_like("state.reading", state.reading, "the layer's parameters", like)
+        self.memory.check_state(state.memory, batch_size, like)
+
+
+def _check_memory(memory: object) -> None:
+    if isinstance(memory, type):
+        raise DTypeError(
+            f"memory: expected a Memory, for example NeuralStack(width=64), got the class "
+            f"{memory.__name__}. Make one of it: {memory.__name__}(...)."
+        )
+    if not isinstance(memory, Memory):
+        raise ChoiceError("memory", memory, ["a Memory, for example NeuralStack(width=64)"])
