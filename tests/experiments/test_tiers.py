@@ -73,5 +73,23 @@ def test_only_a_task_a_model_or_a_cell():
         select(tier, "copy/queu")
     with pytest.raises(ChoiceError, match=r"tasks: copy\n  models: lstm-1, queue$"):
         select(tier, "everything")
+
+
+def test_a_part_of_a_tier_is_chosen_by_fields_of_its_configs():
+    tier = load_tier("joulin2015", "paper")
+    some = select(tier, "anbn/lstm", ["model.hidden_size=50,100", "seed=1,3"])
+    assert {(each.config.model.hidden_size, each.config.seed) for each in some} == {
+        (50, 1), (50, 3), (100, 1), (100, 3)
+    }  # fmt: skip
+    assert len(some) == 8  # with one layer and with two
+    one = select(tier, "anbn/lstm", ["model.hidden_size=50", "model.controller.num_layers=null"])
+    assert len(one) == 10
+    assert len(select(tier, "anbn/rnn", ["model.controller.num_layers=null"])) == 30
+    with pytest.raises(ChoiceError, match=r"Did you mean 'model.hidden_size'"):
+        select(tier, None, ["model.hiden_size=50"])
+    with pytest.raises(ConfigError, match="no trial has seed=77; seed is"):
+        select(tier, None, ["seed=77"])
+    with pytest.raises(ConfigError, match="expected FIELD=VALUE"):
+        select(tier, None, ["seed"])
     with pytest.raises(ChoiceError, match=r"unknown tier 'labtop'\. Did you mean 'laptop'"):
         load_tier("grefenstette2015", "labtop")

@@ -15,6 +15,7 @@ examples:
   unbounded reproduce grefenstette2015 --dry-run
   unbounded reproduce grefenstette2015 --tier laptop --jobs 2
   unbounded reproduce grefenstette2015 --only copy/queue
+  unbounded reproduce joulin2015 --tier paper --only anbn/lstm --where model.hidden_size=50 seed=1,2
   unbounded reproduce grefenstette2015 --table-only
   unbounded reproduce joulin2015 --jobs 2 --data DIR
 
@@ -29,6 +30,7 @@ def reproduce(
     tier: str = "laptop",
     jobs: int = 1,
     only: str | None = None,
+    where: Sequence[str] = (),
     runs: str = "runs",
     out: str | None = None,
     data: str | None = None,
@@ -42,6 +44,7 @@ def reproduce(
         tier: how much of it: laptop, or paper for the whole grid.
         jobs: runs at once, one thread each.
         only: train one task, one model or one TASK/MODEL; the table still shows the whole tier.
+        where: train what fits each of these: FIELD=VALUE or FIELD=VALUE,VALUE of a run's config.
         runs: folder of the run folders.
         out: folder of the results; None for results/PAPER (tier laptop) or results/PAPER-TIER.
         data: folder of Penn Treebank, for tables that need it; None leaves these rows as they are.
@@ -56,12 +59,14 @@ def reproduce(
     from unbounded.experiments.trials.tiers import load_tier, select
 
     chosen_tier = load_tier(paper, tier, data)
-    trials = select(chosen_tier, only)
+    trials = select(chosen_tier, only, where)
     faults = [f"jobs: expected at least 1, got {jobs}"] if jobs < 1 else []
     if dry_run and table_only:
         faults.append("dry_run and table_only exclude each other; give one of them")
     if only is not None and table_only:
         faults.append("only has no effect with table_only: the table shows the whole tier")
+    if where and table_only:
+        faults.append("where has no effect with table_only: the table shows the whole tier")
     if faults:
         raise ConfigError(faults)
     folder = Path(out) if out else _default_out(paper, tier)
@@ -107,6 +112,13 @@ def parser(arguments: Sequence[str]) -> Parser:
     made.add_argument("--jobs", type=int, default=1, help="Runs at once, one thread each.")
     made.add_argument(
         "--only", type=str | None, help="Train one task, one model or one TASK/MODEL of the tier."
+    )
+    made.add_argument(
+        "--where",
+        nargs="+",
+        default=[],
+        metavar="FIELD=VALUE",
+        help="Train what fits each of these, as in model.hidden_size=50,100 seed=1.",
     )
     made.add_argument("--runs", type=str, default="runs", help="Folder of the run folders.")
     made.add_argument(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import product
 from typing import Any
+
+import yaml
 
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.experiments.config.compose import PARTS, merged, preset_of
@@ -179,14 +181,19 @@ def make_tier(paper: str, name: str, data: dict[str, Any], corpus: str | None = 
     return Tier(paper, name, data["about"], tuple(trials), verify, extract)
 
 
-def select(tier: Tier, only: str | None) -> tuple[Trial, ...]:
+def select(tier: Tier, only: str | None, where: Sequence[str] = ()) -> tuple[Trial, ...]:
     """The trials of one task ("copy"), one model ("queue") or one cell ("copy/queue"), or all.
 
     Those that lack their corpus are left out.
 
+    Args:
+        tier: whose trials.
+        only: the task, model or cell.
+        where: each FIELD=VALUE or FIELD=VALUE,VALUE: what a trial's config has to hold, such as
+            "model.hidden_size=50,100" or "seed=1". "null" is also what a config lacks.
     Raises:
         ChoiceError: the tier has none of that name.
-        ConfigError: all of them lack their corpus.
+        ConfigError: none fits `where`, or all of them lack their corpus.
     """
     trials = tuple(
         trial for trial in tier.trials if only in (None, trial.cell, trial.task, trial.model)
@@ -201,10 +208,38 @@ def select(tier: Tier, only: str | None) -> tuple[Trial, ...]:
             f"Valid: a task, a model or TASK/MODEL.\n  tasks: {', '.join(sorted(tasks))}"
             f"\n  models: {', '.join(sorted(models))}",
         )
+    for condition in where:
+        trials = _fitting(tier, trials, condition)
     ready = tuple(trial for trial in trials if not trial.lacks_data)
     if not ready:
         raise ConfigError([f"data: {only} needs the folder of its corpus; give --data DIR"])
     return ready
+
+
+def _fitting(tier: Tier, trials: Sequence[Trial], condition: str) -> tuple[Trial, ...]:
+    """The trials that fit one FIELD=VALUES; the field is one of any trial of the tier."""
+    name, equals, text = condition.partition("=")
+    if not equals:
+        raise ConfigError([f"where: expected FIELD=VALUE or FIELD=VALUE,VALUE, got {condition!r}"])
+    known = {field for trial in tier.trials for field in _leaves(to_dict(trial.config))}
+    if name not in known:
+        raise ChoiceError("field under where", name, known)
+    wanted = [yaml.safe_load(value) for value in text.split(",")]
+    fields = [(trial, _leaves(to_dict(trial.config))) for trial in trials]
+    fitting = tuple(trial for trial, leaves in fields if leaves.get(name) in wanted)
+    if not fitting:
+        there = sorted({str(leaves.get(name)) for _, leaves in fields})
+        raise ConfigError([f"where: no trial has {condition}; {name} is {', '.join(there)}"])
+    return fitting
+
+
+def _leaves(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """{"model.hidden_size": 50} of {"model": {"hidden_size": 50}}."""
+    leaves: dict[str, Any] = {}
+    for key, value in data.items():
+        inner = isinstance(value, Mapping) and value
+        leaves.update(_leaves(value, f"{prefix}{key}.") if inner else {f"{prefix}{key}": value})
+    return leaves
 
 
 def _base(task: str, data: Mapping[str, Any]) -> dict[str, Any]:
