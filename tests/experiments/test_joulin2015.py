@@ -98,12 +98,21 @@ def test_some_cells_to_the_digit(task: str, model: str, values: tuple[float, ...
 
 def test_every_cell_of_table_2_and_every_measured_row_of_table_4_is_there() -> None:
     table_2, _, table_4 = PAPER.tables
+    own = {name for name in PAPER.models if name.startswith("lstm-")}
+    assert own == {trial.model for trial in load_tier("joulin2015", "parts").trials} - {"lstm"}
     for task in table_2.tasks:
-        assert set(PAPER.values[task]) == set(PAPER.models) - {"srcn"}
+        assert set(PAPER.values[task]) == set(PAPER.models) - {"srcn"} - own
     for task in table_4.tasks:
         assert set(PAPER.values[task]) == {"rnn", "lstm", "srcn", "stack-rnn"}
     assert any("60 lengths" in note for note in PAPER.notes)
     assert {task for table in PAPER.tables for task in table.tasks} == set(PAPER.tasks)
+
+
+def test_the_parts_of_the_protocol_have_ten_restarts_each() -> None:
+    tier = load_tier("joulin2015", "parts")
+    assert len(tier.cells) == 6 and len(tier.trials) == 60
+    assert all(faults(trial.config) == [] for trial in tier.trials)
+    assert {trial.config.training.clip_by for trial in tier.trials} == {"norm", "value"}
 
 
 @pytest.mark.parametrize("name", ["laptop", "paper"])

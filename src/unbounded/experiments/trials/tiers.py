@@ -112,8 +112,8 @@ def make_tier(paper: str, name: str, data: dict[str, Any], corpus: str | None = 
         paper, name: of the tier.
         data: about, tasks, models, seeds; optionally hidden_sizes, layers, learning_rates,
             batches, preset, protocol, any of PARTS, and cells (a pattern such as "copy/queue" or
-            "*/queue" -> the lists, batches and PARTS for the cells that it fits, the last one
-            last), skip (patterns of cells that are left out), needs_data (tasks that need a
+            "*/queue" -> the lists, batches, protocol and PARTS for the cells that it fits, the last
+            one last), skip (patterns of cells that are left out), needs_data (tasks that need a
             corpus), verify (true to verify each run; of a cell, options such as {count: 1000}) and
             extract (tasks whose machines are extracted).
         corpus: folder of a corpus.
@@ -129,13 +129,9 @@ def make_tier(paper: str, name: str, data: dict[str, Any], corpus: str | None = 
     ]
     tasks, chosen = data.get("tasks", []), data.get("models", [])
     cells = {f"{task}/{model}" for task, model in product(tasks, chosen)}
-    known = {*_GRIDS, *PARTS, "seeds", "batches", "verify"}
+    known = {*_GRIDS, *PARTS, "seeds", "batches", "protocol", "verify"}
     named = {*known, "about", "tasks", "models", "cells", "skip", "needs_data", "preset", "extract"}
-    faults += [
-        f"tier {name!r}: unknown field {each!r}"
-        for each in data
-        if each not in {*named, "protocol"}
-    ]
+    faults += [f"tier {name!r}: unknown field {each!r}" for each in data if each not in named]
     faults += [
         f"tier {name!r}: {task!r} under extract is not one of its tasks"
         for task in data.get("extract", ())
@@ -167,10 +163,10 @@ def make_tier(paper: str, name: str, data: dict[str, Any], corpus: str | None = 
             each for pattern, each in data.get("cells", {}).items() if fnmatchcase(cell, pattern)
         ]
         settings = [data, models[model].settings, *own]
-        base = merged(_base(task, data), *map(_with_batches, settings))
+        lists = {key: value for each in (data, *own) for key, value in each.items()}
+        base = merged(_base(task, lists), *map(_with_batches, settings))
         if needs:
             base["machine"]["data"] = corpus
-        lists = {key: value for each in (data, *own) for key, value in each.items()}
         phase = models[model].phase
         lacks = needs and corpus is None
         options: dict[str, Any] | None = None
