@@ -29,11 +29,13 @@ struct UnitsForward {
   bool saves;
 
   UNBOUNDED_INLINE Vector<T> product(int lane, int u) const { return load(products + lane * lane_stride + u); }
-  UNBOUNDED_INLINE Vector<T> of_x(int lane, int u) const {
-    return load_first(gates + lane * hidden + u, width - u);
+  template <class Some>
+  UNBOUNDED_INLINE Vector<T> of_x(int lane, int u, Some some) const {
+    return some.get(gates + lane * hidden + u);
   }
-  UNBOUNDED_INLINE void keep(int lane, int u, Vector<T> v) const {
-    if (saves) store_first<T>(gates + lane * hidden + u, v, width - u);
+  template <class Some>
+  UNBOUNDED_INLINE void keep(int lane, int u, Vector<T> v, Some some) const {
+    if (saves) some.put(gates + lane * hidden + u, v);
   }
 };
 
@@ -53,14 +55,18 @@ struct UnitsBackward {
   T* grad_gates;
   int width;
 
-  UNBOUNDED_INLINE Vector<T> get(const T* from, int u) const { return load_first(from + u, width - u); }
-  UNBOUNDED_INLINE Vector<T> grad_hidden(int u) const {
-    const Vector<T> inside = get(of_next, u) + get(of_heads, u);
-    return of_outputs ? inside + get(of_outputs, u) : inside;
+  template <class Some>
+  UNBOUNDED_INLINE Vector<T> grad_hidden(int u, Some some) const {
+    const Vector<T> inside = some.get(of_next + u) + some.get(of_heads + u);
+    return of_outputs ? inside + some.get(of_outputs + u) : inside;
   }
-  UNBOUNDED_INLINE Vector<T> gate(int lane, int u) const { return get(gates + lane * hidden, u); }
-  UNBOUNDED_INLINE void put(int lane, int u, Vector<T> v) const {
-    store_first<T>(grad_gates + lane * hidden + u, v, width - u);
+  template <class Some>
+  UNBOUNDED_INLINE Vector<T> gate(int lane, int u, Some some) const {
+    return some.get(gates + lane * hidden + u);
+  }
+  template <class Some>
+  UNBOUNDED_INLINE void put(int lane, int u, Vector<T> v, Some some) const {
+    some.put(grad_gates + lane * hidden + u, v);
   }
 };
 
@@ -73,37 +79,37 @@ struct Lstm {
   static constexpr bool carries_hidden = false;
 
   template <class T>
-  static UNBOUNDED_INLINE void forward(const UnitsForward<T>& at) {
-    for (int u = 0; u < at.width; u += lanes<T>) {
-      const int n = at.width - u;
-      const Vector<T> i = sigmoid(at.product(0, u) + at.of_x(0, u));
-      const Vector<T> f = sigmoid(at.product(1, u) + at.of_x(1, u));
-      const Vector<T> g = hyperbolic_tangent(at.product(2, u) + at.of_x(2, u));
-      const Vector<T> o = sigmoid(at.product(3, u) + at.of_x(3, u));
-      const Vector<T> c = f * load_first(at.cell_before + u, n) + i * g;
+  static UNBOUNDED_INLINE void forward(const UnitsForward<T> at) {
+    for_registers<T>(at.width, [=](int u, auto some) UNBOUNDED_INLINED {
+      const Vector<T> i = sigmoid(at.product(0, u) + at.of_x(0, u, some));
+      const Vector<T> f = sigmoid(at.product(1, u) + at.of_x(1, u, some));
+      const Vector<T> g = hyperbolic_tangent(at.product(2, u) + at.of_x(2, u, some));
+      const Vector<T> o = sigmoid(at.product(3, u) + at.of_x(3, u, some));
+      const Vector<T> c = f * some.get(at.cell_before + u) + i * g;
       const Vector<T> squashed = hyperbolic_tangent(c);
-      store_first<T>(at.cell + u, c, n);
-      store_first<T>(at.out + u, o * squashed, n);
-      at.keep(0, u, i);
-      at.keep(1, u, f);
-      at.keep(2, u, g);
-      at.keep(3, u, o);
-      if (at.saves) store_first<T>(at.tanh_cell + u, squashed, n);
-    }
+      some.put(at.cell + u, c);
+      some.put(at.out + u, o * squashed);
+      at.keep(0, u, i, some);
+      at.keep(1, u, f, some);
+      at.keep(2, u, g, some);
+      at.keep(3, u, o, some);
+      if (at.saves) some.put(at.tanh_cell + u, squashed);
+    });
   }
 
   template <class T>
-  static UNBOUNDED_INLINE void backward(const UnitsBackward<T>& at) {
-    for (int u = 0; u < at.width; u += lanes<T>) {
-      const Vector<T> dh = at.grad_hidden(u), squashed = at.get(at.tanh_cell, u);
-      const Vector<T> i = at.gate(0, u), f = at.gate(1, u), g = at.gate(2, u), o = at.gate(3, u);
-      const Vector<T> dc = at.get(at.carry, u) + dh * o * (T(1) - squashed * squashed);
-      at.put(0, u, dc * g * i * (T(1) - i));
-      at.put(1, u, dc * at.get(at.cell_before, u) * f * (T(1) - f));
-      at.put(2, u, dc * i * (T(1) - g * g));
-      at.put(3, u, dh * squashed * o * (T(1) - o));
-      store_first<T>(at.carry + u, dc * f, at.width - u);
-    }
+  static UNBOUNDED_INLINE void backward(const UnitsBackward<T> at) {
+    for_registers<T>(at.width, [=](int u, auto some) UNBOUNDED_INLINED {
+      const Vector<T> dh = at.grad_hidden(u, some), squashed = some.get(at.tanh_cell + u);
+      const Vector<T> i = at.gate(0, u, some), f = at.gate(1, u, some);
+      const Vector<T> g = at.gate(2, u, some), o = at.gate(3, u, some);
+      const Vector<T> dc = some.get(at.carry + u) + dh * o * (T(1) - squashed * squashed);
+      at.put(0, u, dc * g * i * (T(1) - i), some);
+      at.put(1, u, dc * some.get(at.cell_before + u) * f * (T(1) - f), some);
+      at.put(2, u, dc * i * (T(1) - g * g), some);
+      at.put(3, u, dh * squashed * o * (T(1) - o), some);
+      some.put(at.carry + u, dc * f);
+    });
   }
 };
 
@@ -116,35 +122,35 @@ struct Gru {
   static constexpr bool carries_hidden = true;
 
   template <class T>
-  static UNBOUNDED_INLINE void forward(const UnitsForward<T>& at) {
-    for (int u = 0; u < at.width; u += lanes<T>) {
-      const int n = at.width - u;
-      const Vector<T> reset = sigmoid(at.product(0, u) + at.of_x(0, u));
-      const Vector<T> update = sigmoid(at.product(1, u) + at.of_x(1, u));
+  static UNBOUNDED_INLINE void forward(const UnitsForward<T> at) {
+    for_registers<T>(at.width, [=](int u, auto some) UNBOUNDED_INLINED {
+      const Vector<T> reset = sigmoid(at.product(0, u) + at.of_x(0, u, some));
+      const Vector<T> update = sigmoid(at.product(1, u) + at.of_x(1, u, some));
       const Vector<T> of_hidden = at.product(3, u);
       const Vector<T> candidate =
-          hyperbolic_tangent(at.product(2, u) + at.of_x(2, u) + reset * of_hidden);
-      const Vector<T> before = load_first(at.hidden_before + u, n);
-      store_first<T>(at.out + u, candidate + update * (before - candidate), n);
-      at.keep(0, u, reset);
-      at.keep(1, u, update);
-      at.keep(2, u, candidate);
-      at.keep(3, u, of_hidden);
-    }
+          hyperbolic_tangent(at.product(2, u) + at.of_x(2, u, some) + reset * of_hidden);
+      const Vector<T> before = some.get(at.hidden_before + u);
+      some.put(at.out + u, candidate + update * (before - candidate));
+      at.keep(0, u, reset, some);
+      at.keep(1, u, update, some);
+      at.keep(2, u, candidate, some);
+      at.keep(3, u, of_hidden, some);
+    });
   }
 
   template <class T>
-  static UNBOUNDED_INLINE void backward(const UnitsBackward<T>& at) {
-    for (int u = 0; u < at.width; u += lanes<T>) {
-      const Vector<T> dh = at.grad_hidden(u) + at.get(at.carry, u);
-      const Vector<T> reset = at.gate(0, u), update = at.gate(1, u), candidate = at.gate(2, u);
+  static UNBOUNDED_INLINE void backward(const UnitsBackward<T> at) {
+    for_registers<T>(at.width, [=](int u, auto some) UNBOUNDED_INLINED {
+      const Vector<T> dh = at.grad_hidden(u, some) + some.get(at.carry + u);
+      const Vector<T> reset = at.gate(0, u, some), update = at.gate(1, u, some);
+      const Vector<T> candidate = at.gate(2, u, some), before = some.get(at.hidden_before + u);
       const Vector<T> d_sum = dh * (T(1) - update) * (T(1) - candidate * candidate);
-      at.put(0, u, d_sum * at.gate(3, u) * reset * (T(1) - reset));
-      at.put(1, u, dh * (at.get(at.hidden_before, u) - candidate) * update * (T(1) - update));
-      at.put(2, u, d_sum);
-      at.put(3, u, d_sum * reset);
-      store_first<T>(at.carry + u, dh * update, at.width - u);
-    }
+      at.put(0, u, d_sum * at.gate(3, u, some) * reset * (T(1) - reset), some);
+      at.put(1, u, dh * (before - candidate) * update * (T(1) - update), some);
+      at.put(2, u, d_sum, some);
+      at.put(3, u, d_sum * reset, some);
+      some.put(at.carry + u, dh * update);
+    });
   }
 };
 
@@ -158,15 +164,16 @@ struct Elman {
   static constexpr bool carries_hidden = false;
 
   template <class T>
-  static UNBOUNDED_INLINE void forward(const UnitsForward<T>& at) {
-    for (int u = 0; u < at.width; u += lanes<T>)
-      store_first<T>(at.out + u, Activation::value(at.product(0, u) + at.of_x(0, u)),
-                     at.width - u);
+  static UNBOUNDED_INLINE void forward(const UnitsForward<T> at) {
+    for_registers<T>(at.width, [=](int u, auto some) UNBOUNDED_INLINED {
+      some.put(at.out + u, Activation::value(at.product(0, u) + at.of_x(0, u, some)));
+    });
   }
   template <class T>
-  static UNBOUNDED_INLINE void backward(const UnitsBackward<T>& at) {
-    for (int u = 0; u < at.width; u += lanes<T>)
-      at.put(0, u, Activation::gradient(at.get(at.out, u), at.grad_hidden(u)));
+  static UNBOUNDED_INLINE void backward(const UnitsBackward<T> at) {
+    for_registers<T>(at.width, [=](int u, auto some) UNBOUNDED_INLINED {
+      at.put(0, u, Activation::gradient(some.get(at.out + u), at.grad_hidden(u, some)), some);
+    });
   }
 };
 

@@ -61,8 +61,7 @@ UNBOUNDED_INLINE Vector<double> reciprocal(Vector<double> x) { return 1.0 / x; }
 
 UNBOUNDED_INLINE Vector<float> exponential(Vector<float> x) {
   constexpr float magic = 12582912.0f;
-  x = x > 89.0f ? Vector<float>{} + 89.0f : x;
-  x = x < -104.0f ? Vector<float>{} - 104.0f : x;
+  x = at_least(at_most(x, 89.0f), -104.0f);
   Vector<float> shifted = x * 1.44269504088896341f + magic;
   Vector<float> n = shifted - magic;
   Vector<float> r = x - n * 0.693359375f;
@@ -73,8 +72,7 @@ UNBOUNDED_INLINE Vector<float> exponential(Vector<float> x) {
 }
 UNBOUNDED_INLINE Vector<double> exponential(Vector<double> x) {
   constexpr double magic = 6755399441055744.0;
-  x = x > 710.0 ? Vector<double>{} + 710.0 : x;
-  x = x < -746.0 ? Vector<double>{} - 746.0 : x;
+  x = at_least(at_most(x, 710.0), -746.0);
   Vector<double> shifted = x * 1.4426950408889634073599 + magic;
   Vector<double> n = shifted - magic;
   Vector<double> r = x - n * 6.93145751953125e-1;
@@ -142,10 +140,10 @@ UNBOUNDED_INLINE Vector<double> square_root(Vector<double> x) { return square_ro
 
 // 1 + e^x without overflow; below, e^-x of what was cut off would be a subnormal number.
 UNBOUNDED_INLINE Vector<float> one_and_exponential(Vector<float> x) {
-  return 1.0f + exponential(x > 87.0f ? Vector<float>{} + 87.0f : x);
+  return 1.0f + exponential(at_most(x, 87.0f));
 }
 UNBOUNDED_INLINE Vector<double> one_and_exponential(Vector<double> x) {
-  return 1.0 + exponential(x > 708.0 ? Vector<double>{} + 708.0 : x);
+  return 1.0 + exponential(at_most(x, 708.0));
 }
 
 UNBOUNDED_INLINE Vector<float> sigmoid(Vector<float> x) {
@@ -158,17 +156,19 @@ UNBOUNDED_INLINE Vector<double> sigmoid(Vector<double> x) {
 }
 
 UNBOUNDED_INLINE Vector<float> hyperbolic_tangent(Vector<float> x) {
-  Vector<float> size = x < 0.0f ? -x : x;
+  const Bits<float> sign = (Bits<float>)x & 0x80000000u;
+  Vector<float> size = (Vector<float>)((Bits<float>)x ^ sign);
   Vector<float> square = x * x;
   constexpr float p[] = {-5.70498872745e-3f, 2.06390887954e-2f, -5.37397155531e-2f,
                          1.33314422036e-1f, -3.33332819422e-1f};
   Vector<float> near_zero = polynomial(square, p) * square * x + x;
   Vector<float> far = 1.0f - 2.0f * reciprocal(one_and_exponential(size + size));
-  far = x < 0.0f ? -far : far;
+  far = (Vector<float>)((Bits<float>)far | sign);  // it is above 0
   return size < 0.625f ? near_zero : far;
 }
 UNBOUNDED_INLINE Vector<double> hyperbolic_tangent(Vector<double> x) {
-  Vector<double> size = x < 0.0 ? -x : x;
+  const Bits<double> sign = (Bits<double>)x & 0x8000000000000000u;
+  Vector<double> size = (Vector<double>)((Bits<double>)x ^ sign);
   Vector<double> square = x * x;
   constexpr double p[] = {-9.64399179425052238628e-1, -9.92877231001918586564e1,
                           -1.61468768441708447952e3};
@@ -176,7 +176,7 @@ UNBOUNDED_INLINE Vector<double> hyperbolic_tangent(Vector<double> x) {
                           4.84406305325125486048e3};
   Vector<double> near_zero = x * square * (polynomial(square, p) / polynomial(square, q)) + x;
   Vector<double> far = 1.0 - 2.0 * reciprocal(one_and_exponential(size + size));
-  far = x < 0.0 ? -far : far;
+  far = (Vector<double>)((Bits<double>)far | sign);
   return size < 0.625 ? near_zero : far;
 }
 

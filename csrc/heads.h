@@ -157,10 +157,9 @@ struct Instruction {
         for (int64_t i = 0; i < rows; i += kind.size) softmax(from + i, kind.size, to + i);
       else
         with_activation(Activation(kind.activation), [&](auto activation) {
-          for (int64_t i = 0; i < rows; i += lanes<T>) {
-            const int n = int(std::min<int64_t>(lanes<T>, rows - i));
-            store_first<T>(to + i, activation.value(load_first(from + i, n)), n);
-          }
+          for_registers<T>(int(rows), [=](int i, auto some) UNBOUNDED_INLINED {
+            some.put(to + i, activation.value(some.get(from + i)));
+          });
         });
       to += rows;
     });
@@ -190,11 +189,9 @@ struct InstructionGradient {
           softmax_gradient(values + i, grad + i, kind.size, to + i);
       else
         with_activation(Activation(kind.activation), [&](auto activation) {
-          for (int64_t i = 0; i < rows; i += lanes<T>) {
-            const int n = int(std::min<int64_t>(lanes<T>, rows - i));
-            store_first<T>(to + i, activation.gradient(load_first(values + i, n),
-                                                       load_first(grad + i, n)), n);
-          }
+          for_registers<T>(int(rows), [=](int i, auto some) UNBOUNDED_INLINED {
+            some.put(to + i, activation.gradient(some.get(values + i), some.get(grad + i)));
+          });
         });
       values += rows;
       grad += rows;

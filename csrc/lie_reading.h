@@ -184,7 +184,10 @@ class LieReading {
     for (int v = 0; v < registers; ++v) {
       const int64_t at = m + v * lanes<T>;
       const Vector<T> all = (sums[0][v] + sums[1][v]) + (sums[2][v] + sums[3][v]);
-      store_first<T>(reading + at, all, int(std::min<int64_t>(lanes<T>, width_ - at)));
+      if (at + lanes<T> <= width_)
+        store(reading + at, all);
+      else
+        store_first<T>(reading + at, all, int(width_ - at));
     }
   }
 

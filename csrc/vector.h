@@ -30,6 +30,7 @@
 #endif
 
 #define UNBOUNDED_INLINE inline __attribute__((always_inline))
+#define UNBOUNDED_INLINED __attribute__((always_inline))  // behind the parameters of a lambda
 
 namespace unbounded {
 
@@ -67,6 +68,45 @@ template <class T>
 UNBOUNDED_INLINE Vector<T> fill(T x) {
   return x - Vector<T>{};  // x + 0 is an addition, because of -0; x - 0 is x and costs nothing
 }
+
+// The lesser and the greater of x and a limit other than 0; NaN where x is NaN. One instruction,
+// which compilers do not make of a comparison and a choice.
+#if defined(__AVX512F__)
+UNBOUNDED_INLINE Vector<float> at_most(Vector<float> x, float limit) {
+  return (Vector<float>)_mm512_maskz_min_ps(0xffff, (__m512)(Vector<float>{} + limit), (__m512)x);
+}
+UNBOUNDED_INLINE Vector<float> at_least(Vector<float> x, float limit) {
+  return (Vector<float>)_mm512_maskz_max_ps(0xffff, (__m512)(Vector<float>{} + limit), (__m512)x);
+}
+UNBOUNDED_INLINE Vector<double> at_most(Vector<double> x, double limit) {
+  return (Vector<double>)_mm512_maskz_min_pd(0xff, (__m512d)(Vector<double>{} + limit), (__m512d)x);
+}
+UNBOUNDED_INLINE Vector<double> at_least(Vector<double> x, double limit) {
+  return (Vector<double>)_mm512_maskz_max_pd(0xff, (__m512d)(Vector<double>{} + limit), (__m512d)x);
+}
+#elif defined(__AVX2__)
+UNBOUNDED_INLINE Vector<float> at_most(Vector<float> x, float limit) {
+  return (Vector<float>)_mm256_min_ps((__m256)(Vector<float>{} + limit), (__m256)x);
+}
+UNBOUNDED_INLINE Vector<float> at_least(Vector<float> x, float limit) {
+  return (Vector<float>)_mm256_max_ps((__m256)(Vector<float>{} + limit), (__m256)x);
+}
+UNBOUNDED_INLINE Vector<double> at_most(Vector<double> x, double limit) {
+  return (Vector<double>)_mm256_min_pd((__m256d)(Vector<double>{} + limit), (__m256d)x);
+}
+UNBOUNDED_INLINE Vector<double> at_least(Vector<double> x, double limit) {
+  return (Vector<double>)_mm256_max_pd((__m256d)(Vector<double>{} + limit), (__m256d)x);
+}
+#else
+template <class V, class T>
+UNBOUNDED_INLINE V at_most(V x, T limit) {
+  return x > limit ? V{} + limit : x;
+}
+template <class V, class T>
+UNBOUNDED_INLINE V at_least(V x, T limit) {
+  return x < limit ? V{} + limit : x;
+}
+#endif
 
 // The first `count` lanes only, of 0 or more: the others read as zero and are not written. By a mask
 // where there are some: lanes that are put together one by one go through memory, and wait there.
@@ -139,6 +179,28 @@ UNBOUNDED_INLINE void store_first(T* to, Vector<T> v, int count) {
   for (int i = 0; i < count; ++i) to[i] = v[i];
 }
 #endif
+
+// A register that is whole and one that is the first `count` lanes: a mask for a whole one costs a
+// third of what is done with it, above all where it is written.
+template <class T>
+struct Whole {
+  UNBOUNDED_INLINE Vector<T> get(const T* from) const { return load(from); }
+  UNBOUNDED_INLINE void put(T* to, Vector<T> v) const { store(to, v); }
+};
+template <class T>
+struct Part {
+  int count;
+  UNBOUNDED_INLINE Vector<T> get(const T* from) const { return load_first(from, count); }
+  UNBOUNDED_INLINE void put(T* to, Vector<T> v) const { store_first<T>(to, v, count); }
+};
+
+// body(i, Whole or Part) for the registers of a row of `count` values, the i-th value the first.
+template <class T, class Body>
+UNBOUNDED_INLINE void for_registers(int count, Body body) {
+  int i = 0;
+  for (; i + lanes<T> <= count; i += lanes<T>) body(i, Whole<T>{});
+  if (i < count) body(i, Part<T>{count - i});
+}
 
 // to[k][c] = from[c][k] of a square of lanes<T> x lanes<T> values in rows of those strides.
 template <class T>

@@ -244,13 +244,18 @@ class WeightGradients {
     const bool begins = rows.begin == 0;
 #pragma GCC unroll 16
     for (int r = 0; r < ROWS; ++r, to += stride) {
-      const int rest = std::max(0, width - lanes<T>);
-      if (!begins) {
-        low[r] += load_first(to, width);
-        if (WIDE) high[r] += load_first(to + lanes<T>, rest);
+      if (WIDE) {
+        const int rest = width - lanes<T>;
+        if (!begins) {
+          low[r] += load(to);
+          high[r] += load_first(to + lanes<T>, rest);
+        }
+        store(to, low[r]);
+        store_first<T>(to + lanes<T>, high[r], rest);
+      } else {
+        if (!begins) low[r] += load_first(to, width);
+        store_first<T>(to, low[r], width);
       }
-      store_first<T>(to, low[r], width);
-      if (WIDE) store_first<T>(to + lanes<T>, high[r], rest);
     }
   }
 
