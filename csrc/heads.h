@@ -38,23 +38,6 @@ struct Relu {
   template <class V>
   static UNBOUNDED_INLINE V gradient(V y, V dy) { return y <= 0 ? V{} : dy; }
 };
-// log(1 + e^x), which is x where torch takes it for x. Few values of an instruction have it.
-struct Softplus {
-  static constexpr int linear_from = 20;
-  template <class V>
-  static UNBOUNDED_INLINE V value(V x) {
-    for (size_t i = 0; i < sizeof(V) / sizeof(x[0]); ++i)
-      if (!(x[i] > linear_from)) x[i] = std::log1p(std::exp(x[i]));
-    return x;
-  }
-  template <class V>
-  static UNBOUNDED_INLINE V gradient(V y, V dy) {
-    for (size_t i = 0; i < sizeof(V) / sizeof(y[0]); ++i)
-      if (!(y[i] > linear_from)) dy[i] *= -std::expm1(-y[i]);  // 1 - e^-y cancels where y is small
-    return dy;
-  }
-};
-
 // clip(0.2 x + 0.5, 0, 1)
 struct HardSigmoid {
   template <class V>
@@ -83,7 +66,13 @@ struct OnePlus {
   static UNBOUNDED_INLINE V gradient(V y, V dy) { return Activation::gradient(y - 1, dy); }
 };
 
-// Calls body(the activation), which is not softmax: that looks at more than one value.
+// What is computed for no more values than have it: softmax looks at several, and softplus at few.
+constexpr bool stands_apart(Activation kind) {
+  return kind == Activation::softmax || kind == Activation::softplus ||
+         kind == Activation::one_plus_softplus;
+}
+
+// Calls body(the activation), which does not stand apart.
 template <class Body>
 UNBOUNDED_INLINE void with_activation(Activation activation, Body body) {
   switch (activation) {
@@ -93,14 +82,10 @@ UNBOUNDED_INLINE void with_activation(Activation activation, Body body) {
       return body(Sigmoid{});
     case Activation::relu:
       return body(Relu{});
-    case Activation::softplus:
-      return body(Softplus{});
     case Activation::hard_sigmoid:
       return body(HardSigmoid{});
     case Activation::one_plus_relu:
       return body(OnePlus<Relu>{});
-    case Activation::one_plus_softplus:
-      return body(OnePlus<Softplus>{});
     default:
       return body(Identity{});
   }
@@ -120,20 +105,76 @@ void softmax_gradient(const T* weights, const T* grad, int64_t size, T* to) {
   for (int64_t i = 0; i < size; ++i) to[i] = weights[i] * (grad[i] - mean);
 }
 
-// Calls body(head, heads that follow it with the same activation, of which softmax has none).
-template <class T, class Body>
-UNBOUNDED_INLINE void for_runs(const Frame<T>& f, int first, int count, Body body) {
-  for (int head = first; head < first + count;) {
-    const int64_t activation = f.c.heads[head].activation;
-    int64_t rows = f.rows_of(head);
-    int next = head + 1;
-    if (Activation(activation) != Activation::softmax)
-      for (; next < first + count && f.c.heads[next].activation == activation; ++next)
-        rows += f.rows_of(next);
-    body(head, rows);
-    head = next;
-  }
+// log(1 + e^x), which is x where torch takes it for x.
+template <class T>
+T softplus(T x) {
+  return x > 20 ? x : std::log1p(std::exp(x));
 }
+template <class T>
+T softplus_gradient(T y, T dy) {
+  return y > 20 ? dy : dy * -std::expm1(-y);  // 1 - e^-y cancels where y is small
+}
+
+// A head that stands apart: one softmax, or its values one by one.
+template <class T>
+void apart(const UnboundedHead& head, const T* from, T* to) {
+  const int64_t rows = head.count * head.size;
+  if (Activation(head.activation) == Activation::softmax) {
+    for (int64_t i = 0; i < rows; i += head.size) softmax(from + i, head.size, to + i);
+    return;
+  }
+  const T added = Activation(head.activation) == Activation::one_plus_softplus ? 1 : 0;
+  for (int64_t i = 0; i < rows; ++i) to[i] = added + softplus(from[i]);
+}
+template <class T>
+void apart_gradient(const UnboundedHead& head, const T* values, const T* grad, T* to) {
+  const int64_t rows = head.count * head.size;
+  if (Activation(head.activation) == Activation::softmax) {
+    for (int64_t i = 0; i < rows; i += head.size)
+      softmax_gradient(values + i, grad + i, head.size, to + i);
+    return;
+  }
+  const T added = Activation(head.activation) == Activation::one_plus_softplus ? 1 : 0;
+  for (int64_t i = 0; i < rows; ++i) to[i] = softplus_gradient(values[i] - added, grad[i]);
+}
+
+// Neighbouring heads that are dealt with at once, and which rows of a register have which activation
+// if they are fewer than a register has. Several small heads so cost as much as one.
+struct HeadGroup {
+  static constexpr Activation kinds[] = {Activation::tanh, Activation::sigmoid, Activation::relu,
+                                         Activation::hard_sigmoid, Activation::one_plus_relu};
+  int end = 0;
+  int64_t rows = 0;
+  bool is_mixed = false;
+  uint32_t lanes_with[int(Activation::one_plus_softplus) + 1] = {};
+
+  // Of the heads from `first` on, which does not stand apart, before `last`.
+  template <class T>
+  HeadGroup(const Frame<T>& f, int first, int last) : end(first) {
+    const Activation kind = kind_of(f, first);
+    for (; end < last && !stands_apart(kind_of(f, end)); ++end) {
+      const int64_t own = f.rows_of(end);
+      const bool fits = rows + own <= lanes<T>, is_other = kind_of(f, end) != kind;
+      if ((is_mixed || is_other) && !fits) break;
+      is_mixed |= is_other;
+      if (fits) lanes_with[int(kind_of(f, end))] |= ((1u << own) - 1) << rows;
+      rows += own;
+    }
+  }
+
+  template <class T>
+  static Activation kind_of(const Frame<T>& f, int head) {
+    return Activation(f.c.heads[head].activation);
+  }
+  // Calls body(activation, its lanes) for those of a mixed group.
+  template <class Body>
+  UNBOUNDED_INLINE void for_kinds(Body body) const {
+#pragma GCC unroll 5
+    for (Activation kind : kinds)
+      if (const uint32_t own = lanes_with[int(kind)])
+        with_activation(kind, [&](auto activation) UNBOUNDED_INLINED { body(activation, own); });
+  }
+};
 
 // What one batch entry is told in a step: the heads' products, or a field that was given each.
 template <class T>
@@ -150,19 +191,34 @@ struct Instruction {
                     f.rows_of(head));
       return;
     }
-    for_runs(f, first, count, [&](int head, int64_t rows) {
-      const T* from = products + f.first_row[head];
-      const UnboundedHead& kind = f.c.heads[head];
-      if (Activation(kind.activation) == Activation::softmax)
-        for (int64_t i = 0; i < rows; i += kind.size) softmax(from + i, kind.size, to + i);
-      else
-        with_activation(Activation(kind.activation), [&](auto activation) {
-          for_registers<T>(int(rows), [=](int i, auto some) UNBOUNDED_INLINED {
-            some.put(to + i, activation.value(some.get(from + i)));
+    const T* from = products + f.first_row[first];
+    for (int head = first, last = first + count; head < last;) {
+      int64_t rows = f.rows_of(head);
+      if (stands_apart(HeadGroup::kind_of(f, head))) {
+        apart(f.c.heads[head++], from, to);
+      } else {
+        const HeadGroup group(f, head, last);
+        if (group.is_mixed) {
+          const Part<T> some{int(group.rows)};
+          const Vector<T> x = some.get(from);
+          Vector<T> y = x;
+          group.for_kinds([&](auto activation, uint32_t own) UNBOUNDED_INLINED {
+            y = chosen<T>(own, activation.value(x), y);
           });
-        });
+          some.put(to, y);
+        } else {
+          with_activation(HeadGroup::kind_of(f, head), [&](auto activation) {
+            for_registers<T>(int(group.rows), [=](int i, auto some) UNBOUNDED_INLINED {
+              some.put(to + i, activation.value(some.get(from + i)));
+            });
+          });
+        }
+        rows = group.rows;
+        head = group.end;
+      }
+      from += rows;
       to += rows;
-    });
+    }
   }
 };
 
@@ -181,21 +237,35 @@ struct InstructionGradient {
                     f.rows_of(head));
       return;
     }
-    for_runs(f, first, count, [&](int head, int64_t rows) {
-      T* to = products + f.first_row[head];
-      const UnboundedHead& kind = f.c.heads[head];
-      if (Activation(kind.activation) == Activation::softmax)
-        for (int64_t i = 0; i < rows; i += kind.size)
-          softmax_gradient(values + i, grad + i, kind.size, to + i);
-      else
-        with_activation(Activation(kind.activation), [&](auto activation) {
-          for_registers<T>(int(rows), [=](int i, auto some) UNBOUNDED_INLINED {
-            some.put(to + i, activation.gradient(some.get(values + i), some.get(grad + i)));
+    T* to = products + f.first_row[first];
+    for (int head = first, last = first + count; head < last;) {
+      int64_t rows = f.rows_of(head);
+      if (stands_apart(HeadGroup::kind_of(f, head))) {
+        apart_gradient(f.c.heads[head++], values, grad, to);
+      } else {
+        const HeadGroup group(f, head, last);
+        if (group.is_mixed) {
+          const Part<T> some{int(group.rows)};
+          const Vector<T> y = some.get(values), dy = some.get(grad);
+          Vector<T> dx = dy;
+          group.for_kinds([&](auto activation, uint32_t own) UNBOUNDED_INLINED {
+            dx = chosen<T>(own, activation.gradient(y, dy), dx);
           });
-        });
+          some.put(to, dx);
+        } else {
+          with_activation(HeadGroup::kind_of(f, head), [&](auto activation) {
+            for_registers<T>(int(group.rows), [=](int i, auto some) UNBOUNDED_INLINED {
+              some.put(to + i, activation.gradient(some.get(values + i), some.get(grad + i)));
+            });
+          });
+        }
+        rows = group.rows;
+        head = group.end;
+      }
+      to += rows;
       values += rows;
       grad += rows;
-    });
+    }
   }
 };
 

@@ -180,6 +180,21 @@ UNBOUNDED_INLINE void store_first(T* to, Vector<T> v, int count) {
 }
 #endif
 
+// The lanes of `bits` of one register, the others of another.
+template <class T>
+UNBOUNDED_INLINE Vector<T> chosen(uint32_t bits, Vector<T> one, Vector<T> other) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4)
+    return (Vector<T>)_mm512_mask_blend_ps(__mmask16(bits), (__m512)other, (__m512)one);
+  else
+    return (Vector<T>)_mm512_mask_blend_pd(__mmask8(bits), (__m512d)other, (__m512d)one);
+#else
+  Bits<T> lane;
+  for (int i = 0; i < lanes<T>; ++i) lane[i] = 1u << i;
+  return (lane & bits) != 0 ? one : other;
+#endif
+}
+
 // A register that is whole and one that is the first `count` lanes: a mask for a whole one costs a
 // third of what is done with it, above all where it is written.
 template <class T>
