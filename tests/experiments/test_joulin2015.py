@@ -98,8 +98,9 @@ def test_some_cells_to_the_digit(task: str, model: str, values: tuple[float, ...
 
 def test_every_cell_of_table_2_and_every_measured_row_of_table_4_is_there() -> None:
     table_2, _, table_4 = PAPER.tables
-    own = {name for name in PAPER.models if name.startswith("lstm-")}
-    assert own == {trial.model for trial in load_tier("joulin2015", "parts").trials} - {"lstm"}
+    own = {name for name in PAPER.models if name.startswith(("lstm-", "list-rnn-"))}
+    trials = [*load_tier("joulin2015", "parts").trials, *load_tier("joulin2015", "lists").trials]
+    assert own == {trial.model for trial in trials} - {"lstm", "list-rnn"}
     for task in table_2.tasks:
         assert set(PAPER.values[task]) == set(PAPER.models) - {"srcn"} - own
     for task in table_4.tasks:
@@ -113,6 +114,15 @@ def test_the_parts_of_the_protocol_have_ten_restarts_each() -> None:
     assert len(tier.cells) == 6 and len(tier.trials) == 120
     assert all(faults(trial.config) == [] for trial in tier.trials)
     assert {trial.config.training.clip_by for trial in tier.trials} == {"norm", "value"}
+
+
+def test_the_open_choices_of_the_list_are_tried_one_at_a_time() -> None:
+    tier = load_tier("joulin2015", "lists")
+    memories = {trial.model: dict(trial.config.model.memory) for trial in tier.trials}
+    own = memories.pop("list-rnn")
+    for memory in memories.values():
+        assert len({*memory.items()} - {*own.items()}) == 1
+    assert all(faults(trial.config) == [] for trial in tier.trials)
 
 
 @pytest.mark.parametrize("name", ["laptop", "paper"])
