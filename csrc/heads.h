@@ -38,6 +38,29 @@ struct Relu {
   template <class V>
   static UNBOUNDED_INLINE V gradient(V y, V dy) { return y <= 0 ? V{} : dy; }
 };
+// log(1 + e^x), which is x where torch takes it for x.
+template <class T>
+T softplus(T x) {
+  return x > 20 ? x : std::log1p(std::exp(x));
+}
+template <class T>
+T softplus_gradient(T y, T dy) {
+  return y > 20 ? dy : dy * -std::expm1(-y);  // 1 - e^-y cancels where y is small
+}
+
+struct Softplus {
+  template <class V>
+  static UNBOUNDED_INLINE V value(V x) {
+    for (size_t i = 0; i < sizeof(V) / sizeof(x[0]); ++i) x[i] = softplus(x[i]);
+    return x;
+  }
+  template <class V>
+  static UNBOUNDED_INLINE V gradient(V y, V dy) {
+    for (size_t i = 0; i < sizeof(V) / sizeof(y[0]); ++i) dy[i] = softplus_gradient(y[i], dy[i]);
+    return dy;
+  }
+};
+
 // clip(0.2 x + 0.5, 0, 1)
 struct HardSigmoid {
   template <class V>
@@ -66,13 +89,14 @@ struct OnePlus {
   static UNBOUNDED_INLINE V gradient(V y, V dy) { return Activation::gradient(y - 1, dy); }
 };
 
-// What is computed for no more values than have it: softmax looks at several, and softplus at few.
+// What a small head has computed for its own values alone: softmax looks at all of them, and softplus,
+// which goes lane by lane, is dear.
 constexpr bool stands_apart(Activation kind) {
   return kind == Activation::softmax || kind == Activation::softplus ||
          kind == Activation::one_plus_softplus;
 }
 
-// Calls body(the activation), which does not stand apart.
+// Calls body(the activation), which is not softmax: that looks at more than one value.
 template <class Body>
 UNBOUNDED_INLINE void with_activation(Activation activation, Body body) {
   switch (activation) {
@@ -82,10 +106,14 @@ UNBOUNDED_INLINE void with_activation(Activation activation, Body body) {
       return body(Sigmoid{});
     case Activation::relu:
       return body(Relu{});
+    case Activation::softplus:
+      return body(Softplus{});
     case Activation::hard_sigmoid:
       return body(HardSigmoid{});
     case Activation::one_plus_relu:
       return body(OnePlus<Relu>{});
+    case Activation::one_plus_softplus:
+      return body(OnePlus<Softplus>{});
     default:
       return body(Identity{});
   }
@@ -103,16 +131,6 @@ void softmax_gradient(const T* weights, const T* grad, int64_t size, T* to) {
   T mean = 0;
   for (int64_t i = 0; i < size; ++i) mean += weights[i] * grad[i];
   for (int64_t i = 0; i < size; ++i) to[i] = weights[i] * (grad[i] - mean);
-}
-
-// log(1 + e^x), which is x where torch takes it for x.
-template <class T>
-T softplus(T x) {
-  return x > 20 ? x : std::log1p(std::exp(x));
-}
-template <class T>
-T softplus_gradient(T y, T dy) {
-  return y > 20 ? dy : dy * -std::expm1(-y);  // 1 - e^-y cancels where y is small
 }
 
 // A head that stands apart: one softmax, or its values one by one.

@@ -10,6 +10,7 @@ import torch
 import unbounded as ub
 from tests.tolerances import assert_close
 from unbounded.errors import DTypeError, ShapeError
+from unbounded.memories.head import ACTIVATIONS
 from unbounded.models import SequenceModel
 
 DOUBLE = torch.float64
@@ -222,3 +223,31 @@ def test_the_trace_shows_cells_and_actions(name, capacity, tmp_path):
 
 def test_state_dict_has_no_biases():
     assert set(make().state_dict()) == {"controller.weight_ih", "heads.weight"}
+
+
+@pytest.mark.parametrize("activation", [name for name in ACTIVATIONS if name != "softmax"])
+@pytest.mark.parametrize("head", ["action", "value"])
+def test_heads_of_other_activations_are_those_of_the_reference(head, activation):
+    class Other(ub.SuperpositionStack):
+        kernel = ub.SuperpositionStack.kernel
+
+        @property
+        def heads(self):
+            return tuple(
+                each._replace(activation=activation, decision=False) if each.name == head else each
+                for each in super().heads
+            )
+
+    torch.manual_seed(2)
+    layer = ub.MemoryRNN(3, 5, Other(3), backend="cpu", dtype=torch.float64)
+    reference = ub.MemoryRNN(3, 5, Other(3), backend="reference", dtype=torch.float64)
+    reference.load_state_dict(layer.state_dict())
+    inputs = torch.randn(6, 2, 3, dtype=torch.float64)
+    for one, other in zip(results(layer, inputs), results(reference, inputs), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def results(layer, inputs):
+    """Outputs and gradients."""
+    outputs, _ = layer(inputs)
+    return outputs.detach(), *torch.autograd.grad(outputs.square().sum(), list(layer.parameters()))
