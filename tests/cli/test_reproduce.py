@@ -22,7 +22,7 @@ def test_dry_run_trains_and_writes_nothing(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert reproduce.run(["grefenstette2015", "--dry-run"]) == 0
     text = capsys.readouterr().out
-    assert "75 of 75 runs to train" in text
+    assert "51 of 51 runs to train" in text
     assert "copy-queue-lstm-" in text
     assert list(tmp_path.iterdir()) == []
 

@@ -73,6 +73,8 @@ def test_only_a_task_a_model_or_a_cell():
         select(tier, "copy/queu")
     with pytest.raises(ChoiceError, match=r"tasks: copy\n  models: lstm-1, queue$"):
         select(tier, "everything")
+    with pytest.raises(ChoiceError, match=r"unknown tier 'labtop'\. Did you mean 'laptop'"):
+        load_tier("grefenstette2015", "labtop")
 
 
 def test_a_part_of_a_tier_is_chosen_by_fields_of_its_configs():
@@ -91,5 +93,15 @@ def test_a_part_of_a_tier_is_chosen_by_fields_of_its_configs():
         select(tier, None, ["seed=77"])
     with pytest.raises(ConfigError, match="expected FIELD=VALUE"):
         select(tier, None, ["seed"])
-    with pytest.raises(ChoiceError, match=r"unknown tier 'labtop'\. Did you mean 'laptop'"):
-        load_tier("grefenstette2015", "labtop")
+    assert len(select(tier, "anbn/rnn", "training.learning_rate=1e-1")) == 30
+    lengths = "evaluation.lengths=['2:60', '100:100', '200:200', '500:500', '1000:1000']"
+    assert len(select(tier, "anbn/rnn", [lengths])) == 30
+    with pytest.raises(ConfigError, match="no trial has seed=true; seed is 1, 2, 3"):
+        select(tier, None, ["seed=true"])
+    with pytest.raises(ConfigError, match=r"num_layers=1; model.controller.num_layers is null, 2"):
+        select(tier, "anbn/lstm", ["model.controller.num_layers=1"])
+    for broken in ("seed=[1", "seed=@", "seed='1"):
+        with pytest.raises(ConfigError, match="is no value"):
+            select(tier, None, [broken])
+    with pytest.raises(ConfigError, match="data: what is asked for needs the folder of its corpus"):
+        select(tier, None, ["task=penn_treebank"])

@@ -30,7 +30,7 @@ def reproduce(
     tier: str = "laptop",
     jobs: int = 1,
     only: str | None = None,
-    where: Sequence[str] = (),
+    where: str | Sequence[str] = (),
     runs: str = "runs",
     out: str | None = None,
     data: str | None = None,
@@ -41,7 +41,7 @@ def reproduce(
 
     Args:
         paper: which paper; see `unbounded list`.
-        tier: how much of it: laptop, or paper for the whole grid.
+        tier: how much of it: laptop, paper for the whole grid, or another one that the paper has.
         jobs: runs at once, one thread each.
         only: train one task, one model or one TASK/MODEL; the table still shows the whole tier.
         where: train what fits each of these: FIELD=VALUE or FIELD=VALUE,VALUE of a run's config.
@@ -107,7 +107,8 @@ def parser(arguments: Sequence[str]) -> Parser:
         "--tier",
         type=str,
         default="laptop",
-        help="How much of it: laptop, or paper for all of it; of grefenstette2015 also small.",
+        help="How much of it: laptop, or paper for all of it; of grefenstette2015 also small, of "
+        "joulin2015 parts and lists.",
     )
     made.add_argument("--jobs", type=int, default=1, help="Runs at once, one thread each.")
     made.add_argument(
@@ -116,6 +117,7 @@ def parser(arguments: Sequence[str]) -> Parser:
     made.add_argument(
         "--where",
         nargs="+",
+        action="extend",
         default=[],
         metavar="FIELD=VALUE",
         help="Train what fits each of these, as in model.hidden_size=50,100 seed=1.",

@@ -27,7 +27,7 @@ class MemoryLayer(nn.Module):
     """The parameters of one layer in one direction, how it begins and how it runs.
 
     What a caller's tensors look like, how many layers there are and which way they run is the
-    matter of `MemoryRNN`: here everything is [T, B, ...], float32 or float64, and checked.
+    matter of `MemoryRNN`: what runs here is [T, B, ...], float32 or float64, and checked.
 
     Args:
         as those of `MemoryRNN`, for this layer alone.

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
-from unbounded.checks import check_size
+from unbounded.checks import check_positive, check_size
 from unbounded.errors import BackendError, ShapeError
 from unbounded.layers.autocast import autocast_dtype
 from unbounded.layers.call import Call, Lengths, check_inputs, is_traced, new_call
@@ -77,7 +77,6 @@ class MemoryRNN(MemoryLayer):
         bias: bool = True,
         output_reading: bool = False,
     ) -> None:
-        depth = Depth(num_layers, dropout, bidirectional)
         # The output and its readout are of the last layer: those below hand on h.
         is_last = num_layers == 1
         super().__init__(
@@ -85,6 +84,9 @@ class MemoryRNN(MemoryLayer):
             backend=backend, learn_initial_state=learn_initial_state, bias=bias,
             output_reading=output_reading and is_last, device=device, dtype=dtype,
         )  # fmt: skip
+        if output_size is not None:
+            check_positive("output_size", output_size)
+        depth = Depth(num_layers, dropout, bidirectional)
         self.output_size, self.batch_first = output_size, batch_first
         self.num_layers, self.dropout, self.bidirectional = num_layers, dropout, bidirectional
         self.output_reading = bool(output_reading)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -12,6 +13,7 @@ from typing import Any
 import yaml
 
 from unbounded.errors import ChoiceError, ConfigError
+from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.compose import PARTS, merged, preset_of
 from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.config.schema import RunConfig, from_dict, to_dict
@@ -177,7 +179,7 @@ def make_tier(paper: str, name: str, data: dict[str, Any], corpus: str | None = 
     return Tier(paper, name, data["about"], tuple(trials), verify, extract)
 
 
-def select(tier: Tier, only: str | None, where: Sequence[str] = ()) -> tuple[Trial, ...]:
+def select(tier: Tier, only: str | None, where: str | Sequence[str] = ()) -> tuple[Trial, ...]:
     """The trials of one task ("copy"), one model ("queue") or one cell ("copy/queue"), or all.
 
     Those that lack their corpus are left out.
@@ -204,29 +206,41 @@ def select(tier: Tier, only: str | None, where: Sequence[str] = ()) -> tuple[Tri
             f"Valid: a task, a model or TASK/MODEL.\n  tasks: {', '.join(sorted(tasks))}"
             f"\n  models: {', '.join(sorted(models))}",
         )
-    for condition in where:
+    for condition in [where] if isinstance(where, str) else where:
         trials = _fitting(tier, trials, condition)
     ready = tuple(trial for trial in trials if not trial.lacks_data)
     if not ready:
-        raise ConfigError([f"data: {only} needs the folder of its corpus; give --data DIR"])
+        what = only if only is not None else "what is asked for"
+        raise ConfigError([f"data: {what} needs the folder of its corpus; give --data DIR"])
     return ready
 
 
 def _fitting(tier: Tier, trials: Sequence[Trial], condition: str) -> tuple[Trial, ...]:
     """The trials that fit one FIELD=VALUES; the field is one of any trial of the tier."""
     name, equals, text = condition.partition("=")
+    name = name.strip()
     if not equals:
         raise ConfigError([f"where: expected FIELD=VALUE or FIELD=VALUE,VALUE, got {condition!r}"])
     known = {field for trial in tier.trials for field in _leaves(to_dict(trial.config))}
     if name not in known:
         raise ChoiceError("field under where", name, known)
-    wanted = [yaml.safe_load(value) for value in text.split(",")]
-    fields = [(trial, _leaves(to_dict(trial.config))) for trial in trials]
-    fitting = tuple(trial for trial, leaves in fields if leaves.get(name) in wanted)
+    # A list is one value: its commas divide nothing.
+    parts = [text] if text.strip().startswith("[") else text.split(",")
+    try:
+        wanted = [_exact(plain_yaml.load(part)) for part in parts]
+    except yaml.YAMLError:
+        raise ConfigError([f"where: {condition}: {text!r} is no value"]) from None
+    values = [_leaves(to_dict(trial.config)).get(name) for trial in trials]
+    fitting = [trial for trial, v in zip(trials, values, strict=True) if _exact(v) in wanted]
     if not fitting:
-        there = sorted({str(leaves.get(name)) for _, leaves in fields})
-        raise ConfigError([f"where: no trial has {condition}; {name} is {', '.join(there)}"])
-    return fitting
+        there = ", ".join(dict.fromkeys(json.dumps(value) for value in values))
+        raise ConfigError([f"where: no trial has {condition}; {name} is {there}"])
+    return tuple(fitting)
+
+
+def _exact(value: Any) -> tuple[bool, Any]:
+    """What only an equal value has that is true or false where this one is: 1 is not true."""
+    return isinstance(value, bool), value
 
 
 def _leaves(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
