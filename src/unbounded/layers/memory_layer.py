@@ -128,9 +128,9 @@ class MemoryLayer(nn.Module):
             self.memory.initial_reading(batch_size, dtype, like.device, learned),
             self.memory.initial_state(batch_size, dtype, like.device, learned),
         )
-        if self.first_write is None:
-            return state
-        return self.first_write(self.heads, self.memory, state)  # type: ignore[no-any-return]
+        if self.first_write is not None:
+            state = self.first_write(self.heads, self.memory, state)
+        return state
 
     def emptied(self, state: LoopState, sequences: Tensor | None) -> LoopState:
         """`state` with memory and reading as they begin: of `sequences`, bool [B], or of all."""
