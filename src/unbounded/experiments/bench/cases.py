@@ -144,8 +144,8 @@ def _tape() -> list[Case]:
 
 
 def _lie() -> list[Case]:
-    sizes = Case("lie_access", batch=32, input=14, hidden=50, width=20, output=1, threads=1)
-    return [replace(sizes, hidden=hidden) for hidden in (50, 100)]
+    sizes = Case("lie_access", batch=32, input=14, width=20, output=1)
+    return [replace(sizes, hidden=h, threads=threads) for threads in (2, 1) for h in (50, 100)]
 
 
 #: Lists of cases by name; "all" is every one of them.
