@@ -9,7 +9,7 @@ import torch
 
 import unbounded as ub
 from tests.tolerances import assert_close
-from unbounded.errors import ConfigError, DTypeError, ShapeError
+from unbounded.errors import ChoiceError, ConfigError, DTypeError, ShapeError
 from unbounded.layers.srcn import BLOCK
 
 DOUBLE = torch.float64
@@ -125,3 +125,27 @@ def test_bad_input():
     with pytest.raises(ShapeError, match="lengths: expected shape"):
         layer(random(3, 2, 3), lengths=torch.tensor([1]))
     assert repr(layer) == "SRCN(3, 4, context_size=2, alpha=0.95, batch_first=False)"
+
+
+def test_tanh_with_a_bias_is_the_same_network_as_sigmoid_with_one():
+    # sigma(z) = (1 + tanh(z / 2)) / 2, so R h = R / 2 + R t / 2 where t = 2 h - 1.
+    one = make(5, 4, 3, bias=True)
+    other = make(5, 4, 3, activation="tanh", bias=True)
+    with torch.no_grad():
+        one.bias.normal_()
+        half = torch.tensor([0.5] * 4 + [1.0] * 3, dtype=DOUBLE).unsqueeze(1)
+        other.weight_ih.copy_(one.weight_ih * half)
+        other.weight_sh.copy_(one.weight_sh / 2)
+        other.weight_hh.copy_(one.weight_hh / 4)
+        other.bias.copy_(one.bias / 2 + one.weight_hh.sum(1) / 4)
+    x, state = random(9, 2, 5), one.initial_state(2)
+    wanted, ends = one(x, state)
+    got, last = other(x, state._replace(hidden=2 * state.hidden - 1))
+    assert_close(got[..., :4], 2 * wanted[..., :4] - 1)
+    assert_close(got[..., 4:], wanted[..., 4:])
+    assert_close(last.hidden, 2 * ends.hidden - 1)
+
+
+def test_an_activation_that_there_is_not():
+    with pytest.raises(ChoiceError, match="sigmoid, tanh"):
+        make(activation="relu")

@@ -5,17 +5,23 @@ Source: Mikolov, Joulin, Chopra, Mathieu & Ranzato 2014, arXiv:1412.7753, sectio
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from unbounded.checks import check_lengths, check_positive, check_shape, check_tensor
-from unbounded.errors import ConfigError
+from unbounded.errors import ChoiceError, ConfigError
 from unbounded.layers.call import check_inputs, without_padding
 from unbounded.memories.state import portable
 
+#: What h is of its sum, by name.
+ACTIVATIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
+    "sigmoid": torch.sigmoid,
+    "tanh": torch.tanh,
+}
 #: Steps over which the context is one matrix product; longer inputs take several.
 BLOCK = 64
 
@@ -39,9 +45,9 @@ class SRCN(nn.Module):
     s_t = (1 - alpha) B x_t + alpha s_{t-1}
     h_t = sigma(P s_t + A x_t + R h_{t-1})
 
-    The output is h_t and s_t side by side, for y_t = softmax(U h_t + V s_t). No biases. The context
-    needs no loop over time: it is linear, so a block of steps is one product with the powers of
-    alpha.
+    The output is h_t and s_t side by side, for y_t = softmax(U h_t + V s_t). The paper has no
+    biases. The context needs no loop over time: it is linear, so a block of steps is one product
+    with the powers of alpha.
 
     Args:
         input_size: I, size of x_t.
@@ -49,10 +55,15 @@ class SRCN(nn.Module):
         context_size: C; the paper has 10 to 40 beside 40 to 300 hidden units.
         alpha: in 0 <= alpha < 1, the same for all context units and not learned.
         batch_first: whether inputs and outputs are [B, T, ...] instead of [T, B, ...].
+        activation: "sigmoid", the paper's, or "tanh". With biases, here and in the output, both are
+            networks of the same functions, because sigma(2 a) = (1 + tanh(a)) / 2; units about 0
+            are learned much faster than units about 1/2.
+        bias: whether h has one.
         learn_initial_state: whether h and s before the first step are learned or zero.
         device, dtype: of the parameters.
     Raises:
         ShapeError: a size is no positive integer. ConfigError: alpha is out of range.
+        ChoiceError: there is no such activation.
     Source: Mikolov et al. 2014, arXiv:1412.7753, section 3.
     """
 
@@ -66,9 +77,13 @@ class SRCN(nn.Module):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
         *,
+        activation: str = "sigmoid",
+        bias: bool = False,
         learn_initial_state: bool = False,
     ) -> None:
         super().__init__()
+        if activation not in ACTIVATIONS:
+            raise ChoiceError("activation", activation, ACTIVATIONS)
         for name, size in (
             ("input_size", input_size),
             ("hidden_size", hidden_size),
@@ -80,7 +95,7 @@ class SRCN(nn.Module):
                 [f"alpha: expected a number of at least 0 and below 1, got {alpha!r}"]
             )
         self.input_size, self.hidden_size, self.context_size = input_size, hidden_size, context_size
-        self.alpha, self.batch_first = alpha, batch_first
+        self.alpha, self.batch_first, self.activation = alpha, batch_first, activation
 
         def matrix(rows: int, columns: int) -> nn.Parameter:
             return nn.Parameter(torch.empty(rows, columns, device=device, dtype=dtype))
@@ -93,6 +108,9 @@ class SRCN(nn.Module):
         self.weight_hh = matrix(hidden_size, hidden_size)
         for parameter in self.parameters():
             nn.init.xavier_uniform_(parameter)
+        self.bias = (
+            nn.Parameter(torch.zeros(hidden_size, device=device, dtype=dtype)) if bias else None
+        )
         self.initial = (
             nn.Parameter(torch.zeros(self.output_size, device=device, dtype=dtype))
             if learn_initial_state
@@ -144,7 +162,8 @@ class SRCN(nn.Module):
         sizes = [self.hidden_size, self.context_size]
         to_hidden, to_context = torch.split(F.linear(inputs, self.weight_ih), sizes, dim=-1)
         context = self._context((1 - self.alpha) * to_context, state.context)
-        hidden = self._hidden(to_hidden + F.linear(context, self.weight_sh), state.hidden)
+        from_context = F.linear(context, self.weight_sh, self.bias)
+        hidden = self._hidden(to_hidden + from_context, state.hidden)
         output = torch.cat([hidden, context], dim=-1)
         if lengths is None:
             last = output[-1]
@@ -176,15 +195,17 @@ class SRCN(nn.Module):
 
     def _hidden(self, entering: Tensor, before: Tensor) -> Tensor:
         """Every h, [T, B, H]: the only part that goes step by step."""
-        hidden, recurrent = [], self.weight_hh.t()
+        hidden, recurrent, activate = [], self.weight_hh.t(), ACTIVATIONS[self.activation]
         for step in entering.unbind(0):
-            before = torch.sigmoid(torch.addmm(step, before, recurrent))
+            before = activate(torch.addmm(step, before, recurrent))
             hidden.append(before)
         return torch.stack(hidden)
 
     def extra_repr(self) -> str:
         """Sizes, for print(module)."""
+        others = "" if self.activation == "sigmoid" else f", activation={self.activation}"
+        others += "" if self.bias is None else ", bias=True"
         return (
             f"{self.input_size}, {self.hidden_size}, context_size={self.context_size}, "
-            f"alpha={self.alpha}, batch_first={self.batch_first}"
+            f"alpha={self.alpha}, batch_first={self.batch_first}{others}"
         )
