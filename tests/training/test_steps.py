@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 import torch
-from accelerate import Accelerator
+from accelerate import Accelerator, DistributedType
+from accelerate.optimizer import AcceleratedOptimizer
 from torch import Tensor, nn
 
 from unbounded.errors import NonFiniteError
 from unbounded.tasks import Batch, LengthRange
 from unbounded.training import PhaseOptions
 from unbounded.training.objective import OBJECTIVES, training_loss
-from unbounded.training.steps import BatchTrainer
+from unbounded.training.steps import BatchTrainer, bare_optimizer
 
 
 class Table(nn.Module):
@@ -69,3 +73,20 @@ def test_a_smoothed_loss_that_alone_is_not_finite_stops_training() -> None:
     )
     with pytest.raises(NonFiniteError, match="the loss or its gradient is not finite"):
         list(trainer.train(batch, 0))
+
+
+def test_torchs_own_optimizer_steps_where_a_wrapper_adds_nothing() -> None:
+    class Elsewhere(AcceleratedOptimizer):
+        """One whose own step is not torch's, as DeepSpeed's."""
+
+    accelerator = Accelerator(cpu=True)
+    own = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
+    plain = accelerator.prepare_optimizer(own)
+    scaled: Any = SimpleNamespace(scaler=object(), distributed_type=DistributedType.NO)
+    tpu: Any = SimpleNamespace(scaler=None, distributed_type=DistributedType.XLA)
+    assert bare_optimizer(plain, accelerator) is own
+    assert bare_optimizer(own, accelerator) is own
+    assert bare_optimizer(plain, scaled) is plain
+    assert bare_optimizer(plain, tpu) is plain
+    elsewhere = Elsewhere(own)
+    assert bare_optimizer(elsewhere, accelerator) is elsewhere

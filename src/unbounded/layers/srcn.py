@@ -43,10 +43,10 @@ class SRCN(nn.Module):
     """Hidden units h and context units s, each of which is a slowly decaying sum of the inputs.
 
     s_t = (1 - alpha) B x_t + alpha s_{t-1}
-    h_t = sigma(P s_t + A x_t + R h_{t-1})
+    h_t = sigma(P s_t + A x_t + R h_{t-1} + b)
 
     The output is h_t and s_t side by side, for y_t = softmax(U h_t + V s_t). The paper has no
-    biases. The context needs no loop over time: it is linear, so a block of steps is one product
+    bias b. The context needs no loop over time: it is linear, so a block of steps is one product
     with the powers of alpha.
 
     Args:
@@ -56,8 +56,7 @@ class SRCN(nn.Module):
         alpha: in 0 <= alpha < 1, the same for all context units and not learned.
         batch_first: whether inputs and outputs are [B, T, ...] instead of [T, B, ...].
         activation: "sigmoid", the paper's, or "tanh". With biases, here and in the output, both are
-            networks of the same functions, because sigma(2 a) = (1 + tanh(a)) / 2; units about 0
-            are learned much faster than units about 1/2.
+            networks of the same functions, because sigma(2 a) = (1 + tanh(a)) / 2.
         bias: whether h has one.
         learn_initial_state: whether h and s before the first step are learned or zero.
         device, dtype: of the parameters.
@@ -82,7 +81,7 @@ class SRCN(nn.Module):
         learn_initial_state: bool = False,
     ) -> None:
         super().__init__()
-        if activation not in ACTIVATIONS:
+        if not isinstance(activation, str) or activation not in ACTIVATIONS:
             raise ChoiceError("activation", activation, ACTIVATIONS)
         for name, size in (
             ("input_size", input_size),

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 from accelerate import Accelerator, DistributedType
+from accelerate.optimizer import AcceleratedOptimizer
 from torch import Tensor, nn
 
 from unbounded.errors import ChoiceError, NonFiniteError
@@ -43,15 +44,17 @@ class StepResult(NamedTuple):
 def bare_optimizer(
     optimizer: torch.optim.Optimizer, accelerator: Accelerator
 ) -> torch.optim.Optimizer:
-    """What steps: torch's own optimizer; with a float16 loss scaler or a TPU accelerate's wrapper.
+    """What steps: torch's own optimizer, where accelerate's plain wrapper adds nothing to a step.
 
-    That wrapper adds nothing else to a step, and looks for packages on the disk twice in each: a
-    sixth of the step of a small model.
+    It does with a float16 loss scaler and on a TPU, and another of its wrappers steps elsewhere
+    (DeepSpeed's); otherwise it only looks for packages on the disk, twice in each step, which is
+    a sixth of the step of a small model.
     """
-    needs_wrapper = accelerator.scaler is not None or (
+    is_needed = accelerator.scaler is not None or (
         accelerator.distributed_type == DistributedType.XLA
     )
-    return optimizer if needs_wrapper else getattr(optimizer, "optimizer", optimizer)
+    is_plain = type(optimizer) is AcceleratedOptimizer and not is_needed
+    return getattr(optimizer, "optimizer", optimizer) if is_plain else optimizer
 
 
 class BatchTrainer:
