@@ -82,12 +82,22 @@ def test_an_unknown_paper_names_the_closest():
         published("grefenstete2015")
 
 
-@pytest.mark.parametrize("paper", PAPERS)
-def test_the_committed_table_is_that_of_its_reports(paper, tmp_path):
-    results = Path(__file__).resolve().parents[2] / "results" / paper
+#: Of each paper its laptop tier, and the other tiers that have run, in folders of their own.
+COMMITTED = [
+    *((paper, "laptop", paper) for paper in PAPERS),
+    *((paper, tier, f"{paper}-{tier}") for paper, tier in (
+        ("grefenstette2015", "small"), ("grefenstette2015", "long"),
+        ("joulin2015", "paper"), ("joulin2015", "parts"), ("joulin2015", "lists"),
+    )),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("paper", "tier", "place"), COMMITTED)
+def test_the_committed_table_is_that_of_its_reports(paper, tier, place, tmp_path):
+    results = Path(__file__).resolve().parents[2] / "results" / place
     for folder in ("reports", "verified", "machines"):
         (tmp_path / folder).symlink_to(results / folder)
-    _, written = write_table(load_tier(paper, "laptop"), tmp_path)
-    hint = f"write it again: unbounded reproduce {paper} --table-only"
+    _, written = write_table(load_tier(paper, tier), tmp_path)
+    hint = f"write it again: unbounded reproduce {paper} --tier {tier} --table-only"
     for path in written:
         assert path.read_bytes() == (results / path.name).read_bytes(), hint

@@ -107,8 +107,8 @@ def parser(arguments: Sequence[str]) -> Parser:
         "--tier",
         type=str,
         default="laptop",
-        help="How much of it: laptop, or paper for all of it; of grefenstette2015 also small, of "
-        "joulin2015 parts and lists.",
+        help="How much of it: laptop, or paper for all of it; of grefenstette2015 also small "
+        "and long, of joulin2015 parts and lists.",
     )
     made.add_argument("--jobs", type=int, default=1, help="Runs at once, one thread each.")
     made.add_argument(

@@ -61,7 +61,7 @@ def run_symbols(
     if name is None or not isinstance(layer, MemoryRNN | ControllerRNN | SRCN | DeepLSTM):
         raise ConfigError([f"layer: cannot look up symbols for {type(layer).__name__}"])
     weight = layer.get_parameter(name)
-    # One node of the graph: its gradient is put together once, and slices would add
+    # One node of the graph: its gradient is put together once, not added up.
     columns, rest = weight.split([layer.input_size, weight.shape[1] - layer.input_size], dim=1)
     identity = torch.eye(len(weight), dtype=weight.dtype, device=weight.device)
     narrow = {name: torch.cat([identity, rest], dim=1)}
