@@ -35,6 +35,14 @@ def test_dry_run_of_a_part(capsys):
     assert last == "3 of 3 runs to train"
 
 
+def test_fields_before_the_paper_and_several_of_them(capsys):
+    where = ["--where", "seed=1,2", "--where", "model.hidden_size=50"]
+    asked = [*where, "joulin2015", "--tier", "paper", "--only", "anbn/lstm", "--dry-run"]
+    assert reproduce.run(asked) == 0
+    # One layer and two of each seed.
+    assert capsys.readouterr().out.splitlines()[-1] == "4 of 4 runs to train"
+
+
 def test_dry_run_finds_what_training_would(tmp_path):
     asked = ["joulin2015", "--dry-run", "--data", str(tmp_path / "nowhere")]
     with pytest.raises(ConfigError, match=r"--data: .*nowhere"):

@@ -15,7 +15,7 @@ examples:
   unbounded reproduce grefenstette2015 --dry-run
   unbounded reproduce grefenstette2015 --tier laptop --jobs 2
   unbounded reproduce grefenstette2015 --only copy/queue
-  unbounded reproduce joulin2015 --tier paper --only anbn/lstm --where model.hidden_size=50 seed=1,2
+  unbounded reproduce joulin2015 --tier paper --where model.hidden_size=50 --where seed=1,2
   unbounded reproduce grefenstette2015 --table-only
   unbounded reproduce joulin2015 --jobs 2 --data DIR
 
@@ -116,11 +116,10 @@ def parser(arguments: Sequence[str]) -> Parser:
     )
     made.add_argument(
         "--where",
-        nargs="+",
-        action="extend",
+        action="append",
         default=[],
         metavar="FIELD=VALUE",
-        help="Train what fits each of these, as in model.hidden_size=50,100 seed=1.",
+        help="Train what fits, as in model.hidden_size=50,100; given again, what fits each.",
     )
     made.add_argument("--runs", type=str, default="runs", help="Folder of the run folders.")
     made.add_argument(
