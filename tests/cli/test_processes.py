@@ -24,12 +24,15 @@ def launch(arguments: list[str], processes: int) -> subprocess.CompletedProcess[
 
 
 @pytest.mark.slow
-def test_two_processes_train_the_run_that_one_does(tmp_path: Path) -> None:
-    done = launch(tiny_arguments(tmp_path / "two", batches=20), 2)
+@pytest.mark.parametrize("share", [0.0, 0.2])
+def test_two_processes_train_the_run_that_one_does(share: float, tmp_path: Path) -> None:
+    config = tiny(batches=20, label_smoothing=share)
+    arguments = tiny_arguments(tmp_path / "two", batches=20, label_smoothing=share)
+    done = launch(arguments, 2)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("run folder:") == 1
-    one = train_run(tiny(batches=20), root=tmp_path / "one", quiet=True).folder
-    two = tmp_path / "two" / run_name(tiny(batches=20))
+    one = train_run(config, root=tmp_path / "one", quiet=True).folder
+    two = tmp_path / "two" / run_name(config)
     pairs = list(zip(metrics(one), metrics(two), strict=True))
     assert len(pairs) == 5
     for left, right in pairs:

@@ -1,0 +1,47 @@
+"""Smoothed labels beside what else changes a step: half precision, a hardening."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from tests.experiments.tiny import metrics, tiny
+from tests.experiments.tiny_streams import tiny_streams
+from unbounded.experiments.run.run import train_run
+
+
+def losses(root: Path, **training: object) -> list[float]:
+    folder = train_run(tiny(batches=20, **training), root=root, quiet=True).folder
+    lines = [line for line in metrics(folder) if line["kind"] == "train"]
+    return [line["loss_nats_per_token"] for line in lines]
+
+
+def test_half_precision_comes_near(tmp_path: Path) -> None:
+    smoothed = losses(tmp_path, label_smoothing=0.4)
+    assert losses(tmp_path, label_smoothing=0.4, precision="bf16") == pytest.approx(
+        smoothed, rel=0.02
+    )
+    assert losses(tmp_path) != pytest.approx(smoothed, rel=1e-4)
+
+
+def test_a_hardening_goes_down_the_smoothed_loss_too(tmp_path: Path) -> None:
+    config = tiny_streams(batches=20)
+    config.rounding = dataclasses.replace(
+        config.rounding, batches=4, every=1, learning_rate=0.1, tolerance=1.0
+    )
+    ends = []
+    for share in (0.0, 0.4):
+        # The trained model is the same: with rate 0 nothing moves before the hardening.
+        config.training = dataclasses.replace(
+            config.training, label_smoothing=share, learning_rate=1e-30
+        )
+        result = train_run(config, root=tmp_path, quiet=True)
+        lines = [line for line in metrics(result.folder / "rounding") if line["kind"] == "train"]
+        ends.append([line["loss_nats_per_token"] for line in lines])
+    plain, smoothed = ends
+    # A batch has several pieces, of which the first alone is of the same weights; both are reported
+    # without the smoothing.
+    assert smoothed[0] == pytest.approx(plain[0], rel=0.05)
+    assert smoothed != pytest.approx(plain, rel=1e-4)
