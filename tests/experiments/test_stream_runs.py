@@ -41,11 +41,20 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("corpus")
 
 
-@pytest.fixture(params=["streams", "text"])
+@pytest.fixture(params=["streams", "dropout", "text"])
 def make(request: pytest.FixtureRequest, corpus: Path) -> Make:
     if request.param == "streams":
         return tiny_streams
+    if request.param == "dropout":
+        return dropping
     return lambda **training: tiny_text(corpus, **training)
+
+
+def dropping(**training: Any) -> RunConfig:
+    """A run whose steps draw numbers."""
+    config = tiny_streams(**training)
+    config.model.dropout = 0.3
+    return config
 
 
 @pytest.fixture(scope="module")

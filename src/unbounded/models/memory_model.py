@@ -20,7 +20,7 @@ from unbounded.models.initialization import (
 )
 from unbounded.models.inputs import bit_faults, input_size
 from unbounded.models.model_parts import make_layer, part_of
-from unbounded.models.sequence_model import SequenceModel
+from unbounded.models.sequence_model import SequenceModel, dropout_faults
 from unbounded.notebook import shown
 
 #: What the Hub takes as a name, and what a run's folder holds models in.
@@ -65,6 +65,7 @@ class MemoryModel(
         readout_size: size of tanh(W h + b) between the controller and the logits, beside a memory;
             None for the controller's own output.
         output_bias: whether the logits have a bias.
+        dropout: share of what the logits are made of that is dropped in training, in [0, 1).
         output_reading: whether what is read at a step reaches the logits of the same step, as in
             the program of Yang & Rush 2017, beside the controller's output.
         learn_initial_state: whether the controller's first state is a parameter; zero otherwise.
@@ -102,6 +103,7 @@ class MemoryModel(
         embedding_size: int | None = 64,
         readout_size: int | None = None,
         output_bias: bool = True,
+        dropout: float = 0.0,
         output_reading: bool = False,
         learn_initial_state: bool = False,
         map_initial_state: bool = False,
@@ -118,6 +120,7 @@ class MemoryModel(
             *initialize_by, embedding_size=embedding_size, input_bits=input_bits
         )
         faults += bit_faults(input_bits, embedding_size)
+        faults += dropout_faults(dropout)
         faults += map_faults(map_initial_state, learn_initial_state)
         if faults:
             raise ConfigError(faults)
@@ -139,6 +142,7 @@ class MemoryModel(
             layer,
             size,
             output_bias=output_bias,
+            dropout=dropout,
             input_bits=input_bits,
             read_only_token=read_only_token,
         )

@@ -33,6 +33,8 @@ class SequenceModel(nn.Module):
             outputs have `layer_size` numbers.
         layer_size: size of the layer's output; 64 in the paper, where it meets 64-d embeddings.
         output_bias: whether the logits have a bias; Joulin & Mikolov 2015 have none.
+        dropout: share of what the logits are made of that is dropped in training, in [0, 1): the
+            rest is divided by 1 - dropout.
         input_bits: the low so many bits of a symbol's number are an input each, what is above them
             one more, a number; 0 for the number alone. None feeds embeddings or one-hot symbols.
         read_only_token: the symbol from whose first occurrence on nothing is written, in 0 ..
@@ -49,6 +51,7 @@ class SequenceModel(nn.Module):
         layer_size: int,
         *,
         output_bias: bool = True,
+        dropout: float = 0.0,
         input_bits: int | None = None,
         read_only_token: int | None = None,
     ) -> None:
@@ -69,7 +72,11 @@ class SequenceModel(nn.Module):
                     f"read_only_token: expected a symbol of 0..{input_vocabulary - 1}, got "
                     f"{read_only_token!r}."
                 )
+        faults = dropout_faults(dropout)
+        if faults:
+            raise ShapeError(faults[0])
         self.input_vocabulary, self.input_bits = input_vocabulary, input_bits
+        self.dropout = dropout
         self.read_only_token = read_only_token
         self.embedding = (
             None if embedding_size is None else nn.Embedding(input_vocabulary, embedding_size)
@@ -94,6 +101,8 @@ class SequenceModel(nn.Module):
                 values are not looked at.
         """
         hidden, state = self.hidden(inputs, state, lengths)
+        if self.dropout:
+            hidden = F.dropout(hidden, self.dropout, self.training)
         return self.output(hidden), state
 
     def hidden(
@@ -131,3 +140,11 @@ class SequenceModel(nn.Module):
             return one_hot.to(self.output.weight.dtype)
         embedded: Tensor = self.embedding(inputs)
         return embedded
+
+
+def dropout_faults(dropout: float) -> list[str]:
+    """What is wrong with the option `dropout`, a line or none."""
+    is_number = isinstance(dropout, int | float) and not isinstance(dropout, bool)
+    if is_number and 0 <= dropout < 1:
+        return []
+    return [f"dropout: expected a number in [0, 1), got {dropout!r}"]

@@ -62,6 +62,7 @@ class HalveOnPlateau:
         restoring: bool = True,
         measure: str = "loss",
     ) -> None:
+        self._model = model
         self._optimizer = optimizer
         self._schedule = schedule
         self._validate = validate
@@ -100,7 +101,12 @@ class HalveOnPlateau:
         return f"plateau: the learning rate is below {self._smallest:g}"
 
     def _look(self, batch: int) -> None:
-        nats = self._validate()
+        training = self._model.training
+        self._model.eval()
+        try:
+            nats = self._validate()
+        finally:
+            self._model.train(training)
         self._looked, self._nats, self._better = batch, nats, nats < self._best
         self._waited = 0 if self._better else self._waited + 1
         worse = self._waited >= self._patience

@@ -122,7 +122,10 @@ class BatchTrainer:
             yield self._step(whole, number)._replace(done=1.0)
             return
         if carry.loaded:
-            carry.rebuild(self._pass_by(next(pieces(whole, 1)), None))
+            # For the state's form alone; what is drawn after a checkpoint stays what it would be.
+            device = self._accelerator.device
+            with torch.random.fork_rng([device] if device.type == "cuda" else []):
+                carry.rebuild(self._pass_by(next(pieces(whole, 1)), None))
         steps = whole.inputs.shape[1]
         for place, piece in enumerate(pieces(whole, self._piece_steps)):
             if place < carry.piece:

@@ -177,6 +177,7 @@ def symbol_update_faults(config: RunConfig) -> list[str]:
         ("model.readout_size", model.readout_size, None),
         ("model.output_reading", model.output_reading, False),
         ("model.output_bias", model.output_bias, False),
+        ("model.dropout", model.dropout, 0.0),
         ("training.batch_size", training.batch_size, 1),
         ("training.optimizer", training.optimizer, "sgd"),
         ("training.clip_by", training.clip_by, "value"),
