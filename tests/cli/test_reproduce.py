@@ -91,6 +91,18 @@ def test_an_interrupted_call_says_how_to_go_on(tiny, monkeypatch, capsys):
         (["grefenstette2015", "--only", "copy/qeue"], "Did you mean 'copy/queue'"),
         (["grefenstette2015", "--jobs", "0"], "jobs: expected at least 1, got 0"),
         (["grefenstette2015", "--jobs", "two"], "jobs"),
+        (["grefenstette2015", "--where", "seed=1", "seed=2"], "give --where once for each"),
+        (["--where", "seed=1", "seed=2", "grefenstette2015"], "give --where once for each"),
+        (
+            ["grefenstette2015", "--where", "seed"],
+            "where: expected FIELD=VALUE or FIELD=VALUE,VALUE",
+        ),
+        (["grefenstette2015", "--where", "seed=1,"], "where: expected FIELD=VALUE"),
+        (["grefenstette2015", "--where", "=1"], "where: expected FIELD=VALUE"),
+        (
+            ["grefenstette2015", "--where", "seed=1", "--where", "seed=2"],
+            "where: no trial has seed=2; seed is 1 where the rest fits",
+        ),
     ],
 )
 def test_bad_input(arguments, message):

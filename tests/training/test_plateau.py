@@ -12,6 +12,27 @@ from unbounded.tasks import LengthRange
 from unbounded.training import HalveOnPlateau, LoopState, make_optimizer, make_schedule
 
 
+@pytest.mark.parametrize("training", [True, False])
+def test_it_looks_at_the_model_in_evaluation(training: bool) -> None:
+    model, modes = nn.Linear(1, 1).train(training), []
+
+    def validate() -> float:
+        modes.append(model.training)
+        if len(modes) == 2:
+            raise KeyboardInterrupt
+        return 1.0
+
+    optimizer = make_optimizer(model.parameters(), name="sgd", learning_rate=1.0)
+    schedule = make_schedule(optimizer, name="constant", batches=9)
+    rule = HalveOnPlateau(model, optimizer, schedule, validate)
+    rule(LoopState(batch=1), never_asked, lambda line: None)
+    assert model.training == training
+    with pytest.raises(KeyboardInterrupt):
+        rule(LoopState(batch=2), never_asked, lambda line: None)
+    assert modes == [False, False]
+    assert model.training == training
+
+
 def never_asked(lengths: LengthRange, start: int, count: int) -> NoReturn:
     """The rule validates by itself."""
     raise AssertionError("nobody asks for an accuracy")

@@ -143,9 +143,15 @@ def parser(arguments: Sequence[str]) -> Parser:
 
 def run(arguments: Sequence[str]) -> int:
     """Reproduce; the exit code of `reproduce`."""
-    given, faults = parse(parser(arguments), arguments)
-    if faults:
-        raise ConfigError(faults)
+    try:
+        given, faults = parse(parser(arguments), arguments)
+        if faults:
+            raise ConfigError(faults)
+    except ConfigError as error:
+        hint = "where: takes one FIELD=VALUE; give --where once for each"
+        asked = any(word.startswith("--where") for word in arguments)
+        stray = asked and any("unrecognized" in fault for fault in error.faults)
+        raise ConfigError([*error.faults, *([hint] if stray else [])]) from None
     return reproduce(**given.as_dict())
 
 

@@ -65,7 +65,8 @@ class MemoryModel(
         readout_size: size of tanh(W h + b) between the controller and the logits, beside a memory;
             None for the controller's own output.
         output_bias: whether the logits have a bias.
-        dropout: share of what the logits are made of that is dropped in training, in [0, 1).
+        dropout: share of what the logits are made of that is dropped in training, in [0, 1);
+            between the layers of a deep controller it is an option of that.
         output_reading: whether what is read at a step reaches the logits of the same step, as in
             the program of Yang & Rush 2017, beside the controller's output.
         learn_initial_state: whether the controller's first state is a parameter; zero otherwise.

@@ -23,7 +23,8 @@ class ModelConfig:
         readout_size: size of a tanh layer between controller and logits, beside a memory; null for
             none.
         output_bias: whether the logits have a bias.
-        dropout: share of what the logits are made of that is dropped in training, in [0, 1).
+        dropout: share of what the logits are made of that is dropped in training, in [0, 1); the
+            losses of training are measured with it.
         output_reading: what is read at a step reaches the logits of the same step, beside a memory.
         learn_initial_state: the controller's first state is a parameter.
         initialization: of the layer: glorot, torch for PyTorch's own, sums for those of Joulin &

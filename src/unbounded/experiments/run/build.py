@@ -51,6 +51,9 @@ def build_run(planned: Plan, accelerator: Accelerator) -> Built:
     check_memory(planned, accelerator.device, accelerator.num_processes)
     torch.manual_seed(config.seed)
     model = planned.model()
+    if accelerator.process_index:
+        # The same weights everywhere, but no other process's dropout.
+        torch.manual_seed(config.seed + accelerator.process_index)
     optimizer = make_optimizer(
         [parameter for parameter in model.parameters() if parameter.requires_grad],
         name=training.optimizer,

@@ -219,13 +219,13 @@ def _fitting(tier: Tier, trials: Sequence[Trial], condition: str) -> tuple[Trial
     """The trials that fit one FIELD=VALUES; the field is one of any trial of the tier."""
     name, equals, text = condition.partition("=")
     name = name.strip()
-    if not equals:
+    # A list is one value: its commas divide nothing.
+    parts = [text] if text.strip().startswith("[") else text.split(",")
+    if not equals or not name or not all(part.strip() for part in parts):
         raise ConfigError([f"where: expected FIELD=VALUE or FIELD=VALUE,VALUE, got {condition!r}"])
     known = {field for trial in tier.trials for field in _leaves(to_dict(trial.config))}
     if name not in known:
         raise ChoiceError("field under where", name, known)
-    # A list is one value: its commas divide nothing.
-    parts = [text] if text.strip().startswith("[") else text.split(",")
     try:
         wanted = [_exact(plain_yaml.load(part)) for part in parts]
     except yaml.YAMLError:
@@ -234,7 +234,8 @@ def _fitting(tier: Tier, trials: Sequence[Trial], condition: str) -> tuple[Trial
     fitting = [trial for trial, v in zip(trials, values, strict=True) if _exact(v) in wanted]
     if not fitting:
         there = ", ".join(dict.fromkeys(json.dumps(value) for value in values))
-        raise ConfigError([f"where: no trial has {condition}; {name} is {there}"])
+        others = " where the rest fits" if len(trials) < len(tier.trials) else ""
+        raise ConfigError([f"where: no trial has {condition}; {name} is {there}{others}"])
     return tuple(fitting)
 
 
