@@ -115,8 +115,8 @@ def test_every_cell_of_table_2_and_every_measured_row_of_table_4_is_there() -> N
 
 def test_the_parts_of_the_protocol_have_ten_restarts_each() -> None:
     tier = load_tier("joulin2015", "parts")
-    assert len(tier.cells) == 6
-    assert len(tier.trials) == 120
+    assert len(tier.cells) == 8
+    assert len(tier.trials) == 160
     assert all(faults(trial.config) == [] for trial in tier.trials)
     assert {trial.config.training.clip_by for trial in tier.trials} == {"norm", "value"}
 
