@@ -33,7 +33,7 @@ def test_a_hardening_goes_down_the_smoothed_loss_too(tmp_path: Path) -> None:
     )
     ends = []
     for share in (0.0, 0.4):
-        # The trained model is the same: with rate 0 nothing moves before the hardening.
+        # At this rate nothing moves before the hardening: the trained model is the same.
         config.training = dataclasses.replace(
             config.training, label_smoothing=share, learning_rate=1e-30
         )
