@@ -6,6 +6,7 @@ declaration in `structures/`, and to C++ by its header.
 
 from unbounded.kernels import structures
 from unbounded.kernels._availability import check_wanted, why_not
+from unbounded.kernels._bound import BoundRecurrence
 from unbounded.kernels._controllers import CONTROLLERS, ControllerWeights, Weights
 from unbounded.kernels._fused import open_session, recurrence, unroll
 from unbounded.kernels._library import Availability, available, switched, without_memory
@@ -16,6 +17,7 @@ __all__ = [
     "CONTROLLERS",
     "STRUCTURES",
     "Availability",
+    "BoundRecurrence",
     "ControllerWeights",
     "Session",
     "Structure",

@@ -98,6 +98,64 @@ def _call_with(sizes: Sizes, op: RecurrenceCall, tensors: dict[str, Tensor | Non
     return call
 
 
+class Forward(NamedTuple):
+    """What a forward pass that saves writes.
+
+    Fields:
+        results, kept: by name; see `Sizes`. faults: where it notes them, or None.
+    """
+
+    results: dict[str, Tensor]
+    kept: dict[str, Tensor]
+    faults: Tensor | None
+
+    @classmethod
+    def new(cls, sizes: Sizes, like: Tensor) -> Forward:
+        """Make room for it."""
+        faults = sizes.structure.new_faults(like, sizes.batch, sizes.rows, sizes.steps)
+        return cls(new_results(sizes, like), new_kept(sizes, like), faults)
+
+
+def forward_call(
+    sizes: Sizes, op: RecurrenceCall, tensors: dict[str, Tensor | None], made: Forward
+) -> Call:
+    """A call of the forward pass: `tensors` come in, by name, and `made` is written."""
+    return _call_with(sizes, op, {**tensors, **made.results, **made.kept, "fault": made.faults})
+
+
+def backward_call(
+    sizes: Sizes,
+    op: RecurrenceCall,
+    tensors: dict[str, Tensor | None],
+    of_results: dict[str, Tensor | None],
+    made: Gradients,
+) -> tuple[Call, list[Tensor]]:
+    """A call of the backward pass, and tensors that it writes beside `made`: they must outlive it.
+
+    Args:
+        tensors: what came in, the forward pass's results and what it kept, by name.
+        of_results: the gradients of the results, by name.
+        made: where it writes those that are asked for.
+    """
+    call = _call_with(sizes, op, tensors)
+    names = weights_with_gradients(op.controller, op.named_weights)
+    of_weights = dict(zip(names, made.weights, strict=True)) if made.weights else {}
+    of_state = dict(zip(sizes.state, made.state, strict=True)) if made.state else {}
+    last = {f"{name}_last" for name in sizes.fields}
+    point_array(call, "grad_state_last", [of_results[f"{name}_last"] for name in sizes.fields])
+    point_array(call, "grad_state0", [of_state.get(name) for name in sizes.fields])
+    # The gradients of what is carried are made in any case.
+    of_carried = {
+        f"grad_{name}0": of_state[name] if made.state else op.x.new_empty(sizes.state[name])
+        for name in sizes.carried
+    }
+    of_inputs = of_weights | ({"x": made.x[0]} if made.x else {})
+    of_rest = {f"grad_{name}": tensor for name, tensor in of_inputs.items()}
+    of_last = {f"grad_{name}": grad for name, grad in of_results.items() if name not in last}
+    point(call, {**of_carried, **of_rest, **of_last})
+    return call, list(of_carried.values())
+
+
 # What stands behind the star of a schema torch hands on by name, all before it by place.
 def _forward(*call: Any, saves: bool) -> tuple[list[Tensor], list[Tensor]]:
     op = RecurrenceCall(*call)
@@ -110,14 +168,13 @@ def _forward(*call: Any, saves: bool) -> tuple[list[Tensor], list[Tensor]]:
             structure, op.activations, op.controller, op.named_weights, op.state, sizes.steps
         )
         return [*session.run(op.x, op.lengths), *session.state()], []
-    results, kept = new_results(sizes, op.x), new_kept(sizes, op.x)
-    faults = structure.new_faults(op.x, sizes.batch, sizes.rows, sizes.steps)
-    call_of_all = _call_with(sizes, op, {**tensors, **results, **kept, "fault": faults})
+    made = Forward.new(sizes, op.x)
+    call_of_all = forward_call(sizes, op, tensors, made)
     handle = Handle(op.structure, op.controller, op.x.element_size(), call_of_all)
     handle.run(call_of_all)
     handle.finish(call_of_all)
-    structure.check_faults(faults)
-    return list(results.values()), list(kept.values())
+    structure.check_faults(made.faults)
+    return list(made.results.values()), list(made.kept.values())
 
 
 def _forward_fake(*call: Any, saves: bool) -> tuple[list[Tensor], list[Tensor]]:
@@ -144,28 +201,15 @@ def _backward(
     require(of_forward, {**sizes.results, **sizes.kept}, op.x)
     of_results = named("grads", grads, sizes.results)
     require(of_results, sizes.results, op.x, tuple(of_results))
-    made = _new_gradients(op, sizes, need)
-    names = weights_with_gradients(op.controller, op.named_weights)
-    of_weights = dict(zip(names, made.weights, strict=True)) if need.weights else {}
-    of_state = dict(zip(sizes.state, made.state, strict=True)) if need.state else {}
-    all_of_call = _call_with(sizes, op, {**tensors, **of_forward})
-    last = [of_results.pop(f"{name}_last") for name in sizes.fields]
-    point_array(all_of_call, "grad_state_last", last)
-    point_array(all_of_call, "grad_state0", [of_state.get(name) for name in sizes.fields])
-    # The gradients of what is carried are made in any case.
-    of_carried = {
-        f"grad_{name}0": of_state[name] if need.state else op.x.new_empty(sizes.state[name])
-        for name in sizes.carried
-    }
-    of_inputs = of_weights | ({"x": made.x[0]} if need.x else {})
-    of_rest = {f"grad_{name}": tensor for name, tensor in of_inputs.items()}
-    of_last = {f"grad_{name}": grad for name, grad in of_results.items()}
-    point(all_of_call, {**of_carried, **of_rest, **of_last})
+    made = new_gradients(op, sizes, need)
+    all_of_call, beside = backward_call(sizes, op, {**tensors, **of_forward}, of_results, made)
     run_backward(op.structure, op.controller, op.x.element_size(), all_of_call)
+    del beside
     return made
 
 
-def _new_gradients(op: RecurrenceCall, sizes: Sizes, needs: Needs) -> Gradients:
+def new_gradients(op: RecurrenceCall, sizes: Sizes, needs: Needs) -> Gradients:
+    """Make room for the gradients that are asked for."""
     # Without a step or a sequence the sums over them are 0.
     new = op.x.new_empty if sizes.steps * sizes.batch else op.x.new_zeros
     names = weights_with_gradients(op.controller, op.named_weights)
@@ -184,7 +228,7 @@ def _backward_fake(
     needs: Sequence[bool],
 ) -> Gradients:
     op = RecurrenceCall(*call)
-    return _new_gradients(op, op.sizes, Needs(*needs))
+    return new_gradients(op, op.sizes, Needs(*needs))
 
 
 RECURRENCE = define(

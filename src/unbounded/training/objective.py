@@ -13,8 +13,8 @@ from torch.nn import functional
 
 from unbounded.errors import ShapeError
 
-# No token has this number, and no target by mistake: -100, torch's own, is an error here.
-_LEFT_OUT = -(2**62)
+#: No token has this number, and no target by mistake: -100, torch's own, is an error here.
+LEFT_OUT: Final = -(2**62)
 
 
 def masked_cross_entropy(
@@ -44,12 +44,12 @@ def masked_cross_entropy(
     if flat.element_size() < 4:
         flat = flat.float()
     # Leaving steps out by their target copies no logits: of 10 000 words half the time is that.
-    chosen = targets.masked_fill(~mask, _LEFT_OUT).flatten()
+    chosen = targets.masked_fill(~mask, LEFT_OUT).flatten()
     return functional.cross_entropy(
         flat,
         chosen,
         reduction="sum",
-        ignore_index=_LEFT_OUT,
+        ignore_index=LEFT_OUT,
         label_smoothing=label_smoothing,
     )
 

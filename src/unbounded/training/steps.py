@@ -15,6 +15,7 @@ from unbounded.errors import ChoiceError, NonFiniteError
 from unbounded.memories import detach_state
 from unbounded.tasks import Batch, pieces
 from unbounded.training import finite
+from unbounded.training.bound_steps import bound_gradient
 from unbounded.training.carry import Carry
 from unbounded.training.objective import training_loss
 from unbounded.training.optimizers import CLIPS
@@ -105,6 +106,7 @@ class BatchTrainer:
         self._piece_steps = options.piece_steps
         self._carry = carry or Carry()
         self._average = options.average
+        self._bound = bound_gradient(model, accelerator, options, objective)
 
     def train(self, whole: Batch, number: int) -> Iterator[StepResult]:
         """Train a batch, the same one on all processes, from where it was left.
@@ -153,20 +155,14 @@ class BatchTrainer:
             return StepResult(0.0, 0, symbols, None, stop, 0.0)
         share = self._share(piece)
         processes = self._accelerator.num_processes
-        # Models are causal: padding behind a sequence changes nothing that the mask counts.
-        result = self._call(share, carry.state)
-        logits = result[0]
-        counted = (logits, share.targets, share.mask)
-        if self._smoothed is None:
-            nats = minimised = self._loss(*counted)
-        else:
-            minimised = self._smoothed(*counted)
-            with torch.no_grad():
-                # Where the smoothed loss alone is not finite, all processes have to see it.
-                nats = torch.where(minimised.isfinite(), self._loss(*counted), minimised)
         # Processes average their gradients; each sum divided by the tokens of all processes and
         # times their number makes that average the gradient of the piece's mean.
-        self._accelerator.backward(minimised * (processes / (tokens if self._average else 1)))
+        scale = processes / (tokens if self._average else 1)
+        if self._bound is not None and self._bound.fits(share):
+            nats, logits, state = self._bound.step(share, carry.state, scale)
+            minimised = nats
+        else:
+            nats, minimised, logits, state = self._through_graph(share, scale)
         nats_of_all, stop = self._totals(nats)
         if not math.isfinite(nats_of_all):
             self._went_bad(number, share, logits, minimised)
@@ -177,8 +173,25 @@ class BatchTrainer:
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)
         if self._piece_steps is not None:
-            carry.move(carry.piece + 1, detach_state(result[1]))
+            carry.move(carry.piece + 1, state)
         return StepResult(nats_of_all, tokens, symbols, float(norm), stop, 0.0)
+
+    def _through_graph(self, share: Batch, scale: float) -> tuple[Tensor, Tensor, Tensor, Any]:
+        """Loss, what is minimised, logits and state after a piece; and the gradients, by torch."""
+        # Models are causal: padding behind a sequence changes nothing that the mask counts.
+        result = self._call(share, self._carry.state)
+        logits = result[0]
+        counted = (logits, share.targets, share.mask)
+        if self._smoothed is None:
+            nats = minimised = self._loss(*counted)
+        else:
+            minimised = self._smoothed(*counted)
+            with torch.no_grad():
+                # Where the smoothed loss alone is not finite, all processes have to see it.
+                nats = torch.where(minimised.isfinite(), self._loss(*counted), minimised)
+        self._accelerator.backward(minimised * scale)
+        state = None if self._piece_steps is None else detach_state(result[1])
+        return nats, minimised, logits, state
 
     def _clip_gradient(self) -> Tensor:
         """Clip; the norm before."""

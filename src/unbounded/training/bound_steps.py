@@ -1,0 +1,109 @@
+"""The gradient of a piece without torch's graph: for small models half of a step is that graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from torch import Tensor, nn
+from torch.nn import functional
+
+from unbounded.layers.bound import BoundLayer, why_not_bound
+from unbounded.layers.fused import has_hooks
+from unbounded.models import MemoryModel
+from unbounded.models.sequence_model import SequenceModel
+from unbounded.tasks import Batch
+from unbounded.training.objective import LEFT_OUT
+from unbounded.training.options import PhaseOptions
+
+_SUM = 2  # torch's number for reduction="sum"
+
+
+class BoundGradient:
+    """What `loss.backward()` does for a model of one-hot symbols, in fewer calls.
+
+    The same operators on the same numbers: of one sequence at a time to the last bit, of several up
+    to the order of their sums.
+
+    Args:
+        model: one for which `bound_gradient` returns this.
+        batch_size: B of every piece.
+    """
+
+    def __init__(self, model: SequenceModel, batch_size: int) -> None:
+        self._output, self._symbols = model.output, model.input_vocabulary
+        self._layer = BoundLayer(model.layer, batch_size)  # type: ignore[arg-type]  # it is checked
+        self._batch_size = batch_size
+
+    def fits(self, piece: Batch) -> bool:
+        """Whether a piece has the batch size that this was made for."""
+        return piece.inputs.shape[0] == self._batch_size
+
+    @torch.no_grad()
+    def step(self, piece: Batch, state: Any, scale: float) -> tuple[Tensor, Tensor, Any]:
+        """Set the gradient of each parameter to that of the piece's summed loss times `scale`.
+
+        Args:
+            piece: B sequences of T symbols, of which one at least counts.
+            state: in which it begins, as the model or an earlier call gave it; None begins anew.
+        Returns:
+            the summed loss in nats, the logits [T, B, V], and the state after the piece: always the
+            same tensors.
+        """
+        layer, output = self._layer, self._output
+        layer.take(state)
+        weight = output.weight
+        hidden = layer.forward(
+            functional.one_hot(piece.inputs.t(), self._symbols).to(weight.dtype)
+        )
+        flat = hidden.flatten(0, 1)
+        logits = functional.linear(flat, weight, output.bias)
+        chosen = piece.targets.masked_fill(~piece.mask, LEFT_OUT).t().flatten()
+        chances = torch.log_softmax(logits, 1)
+        aten = torch.ops.aten
+        nats, count = aten.nll_loss_forward(chances, chosen, None, _SUM, LEFT_OUT)
+        grad = aten.nll_loss_backward(
+            nats.new_tensor(scale), chances, chosen, None, _SUM, LEFT_OUT, count
+        )
+        grad = aten._log_softmax_backward_data(grad, chances, 1, chances.dtype)
+        layer.backward((grad @ weight).view_as(hidden))
+        weight.grad = grad.t() @ flat
+        if output.bias is not None:
+            output.bias.grad = grad.sum(dim=0)
+        layer.go_on()
+        return nats, logits.view(*hidden.shape[:2], -1), layer.state
+
+
+def bound_gradient(
+    model: nn.Module, accelerator: Accelerator, options: PhaseOptions, objective: str
+) -> BoundGradient | None:
+    """A `BoundGradient` of a model, where it gives what the graph would; None otherwise.
+
+    Args:
+        model: prepared by `accelerator`; it may be hardened or loaded, but not hooked into later.
+    """
+    if (
+        accelerator.num_processes > 1
+        or accelerator.mixed_precision != "no"
+        or accelerator.gradient_accumulation_steps > 1
+        or options.piece_steps is None
+        or objective != "cross_entropy"
+        or options.label_smoothing
+        or options.prediction_clip
+    ):
+        return None
+    if type(model) is not MemoryModel or type(model.sequence) is not SequenceModel:
+        return None
+    sequence = model.sequence
+    if (
+        not sequence.one_hot
+        or sequence._looks_up
+        or sequence.dropout
+        or sequence.read_only_token is not None
+        or any(has_hooks(module) for module in (model, sequence, sequence.output))
+        or not all(each.requires_grad for each in sequence.output.parameters())
+        or why_not_bound(sequence.layer, options.batch_size) is not None
+    ):
+        return None
+    return BoundGradient(sequence, options.batch_size)
