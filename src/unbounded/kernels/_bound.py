@@ -18,7 +18,6 @@ from unbounded.kernels._controllers import Weights, weights_with_gradients
 from unbounded.kernels._library import Handle, run_backward
 from unbounded.kernels._recurrence import (
     Forward,
-    Gradients,
     Needs,
     RecurrenceCall,
     backward_call,
@@ -40,10 +39,12 @@ class BoundRecurrence:
         weights: parameters, contiguous; they are read where they are, in each call.
         initial: the state in which a call begins, contiguous; read where it is, in each call.
         steps: T, at least 1.
+        of_x: whether a backward pass makes the gradient of `x`.
     Fields:
         x: [T, B, I]. outputs: h of every step, [T, B, H]. grad_outputs: of them.
         final: the state after the last step, laid out as `initial`.
         gradients: of the weights, by name; a bias_hh that is added to a bias_ih has none.
+        grad_x: of `x`, or None.
     Raises:
         ShapeError, DTypeError: a tensor disagrees with the others, or the memory grows.
     """
@@ -56,6 +57,8 @@ class BoundRecurrence:
         weights: Weights,
         initial: Sequence[Tensor],
         steps: int,
+        *,
+        of_x: bool = False,
     ) -> None:
         if steps < 1:
             raise ShapeError(f"steps: expected at least 1, got {steps}.")
@@ -70,15 +73,18 @@ class BoundRecurrence:
         tensors = call.checked(sizes)
         last = [f"{name}_last" for name in sizes.state]
         require(
-            dict(zip(last, initial, strict=True)), {name: sizes.results[name] for name in last}, like
+            dict(zip(last, initial, strict=True)),
+            {name: sizes.results[name] for name in last},
+            like,
         )
         made = Forward.new(sizes, like)
         self.outputs, self.final = made.results["outputs"], [made.results[name] for name in last]
         self.grad_outputs = like.new_zeros(self.outputs.shape)
-        gradients = new_gradients(call, sizes, Needs(x=False, weights=True, state=False))
+        gradients = new_gradients(call, sizes, Needs(x=of_x, weights=True, state=False))
         self.gradients: Final = dict(
             zip(weights_with_gradients(controller, weights), gradients.weights, strict=True)
         )
+        self.grad_x: Final = gradients.x[0] if of_x else None
         self._structure, self._faults = structure, made.faults
         buffers = sizes.kept
         self._begin_zero = [made.kept[name] for name in buffers if buffers[name].begins_zero]

@@ -1,15 +1,18 @@
-"""A MemoryRNN that is trained piece by piece without torch's graph: state and gradients in place."""
+"""Layers that are trained piece by piece without torch's graph: state and gradients in place."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from unbounded import kernels
-from unbounded.layers.controllers import WeightedController
+from unbounded.layers.controller_rnn import ControllerRNN
+from unbounded.layers.controllers import CONTROLLERS, WeightedController
+from unbounded.layers.deep_lstm import DeepLSTM
 from unbounded.layers.fused import (
     flatten_state,
     has_hooks,
@@ -19,18 +22,63 @@ from unbounded.layers.fused import (
 )
 from unbounded.layers.memory_rnn import MemoryRNN
 from unbounded.layers.recurrence import LoopState
-from unbounded.layers.state import MemoryRNNState, joined, parted
+from unbounded.layers.state import joined, parted
 from unbounded.memories.state_field import StateField
 
 #: Numbers of a state beyond which copying it from piece to piece is more than a trifle.
 _MOST_NUMBERS: Final = 2**18
 
 
-class BoundLayer:
-    """A MemoryRNN on pieces of sequences, forward and backward, whose state goes on by itself.
+class BoundLayer(Protocol):
+    """A layer on pieces of B sequences, forward and backward, whose state goes on by itself.
 
-    The parameters are the layer's own, as they are at each call. A memory with a capacity has all
-    its rows from the beginning; an empty row and none are the same.
+    The parameters are the layer's own, as they are at each call.
+    """
+
+    @property
+    def state(self) -> Any:
+        """What is carried on, as the layer returns it: the same tensors, written by `go_on`."""
+
+    def take(self, state: Any) -> None:
+        """Go on from a state of the layer, without its gradient; None begins anew."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Run over x [T, B, I]; h of every step, [T, B, H], overwritten by the next piece.
+
+        Raises:
+            MemoryOverflowError: the memory is strict and lost something.
+        """
+
+    def backward(self, grad: Tensor) -> None:
+        """From the gradient [T, B, H] of what the last `forward` gave to the parameters' `grad`."""
+
+    def go_on(self) -> None:
+        """The state after the last piece becomes the one before the next."""
+
+
+def bound_layer(layer: nn.Module, batch_size: int) -> BoundLayer | None:
+    """A layer with its tensors in place, or None where it must go through torch's graph."""
+    if has_hooks(layer) or not all(each.is_contiguous() for each in layer.parameters()):
+        return None
+    # Exact types: a subclass may compute something else.
+    if type(layer) is MemoryRNN:
+        return None if why_not_bound(layer, batch_size) else BoundMemory(layer, batch_size)
+    if type(layer) is DeepLSTM and layer.initial is None:
+        weights = [_weights_of(each, "_l0") for each in layer.layers]
+        return _bound_controllers("lstm", weights, layer.skip_input, batch_size)
+    if type(layer) is ControllerRNN and layer.initial is None:
+        controller = layer.controller
+        name = getattr(controller, "kernel_name", None)
+        if type(controller) in CONTROLLERS.values() and name is not None:
+            return _bound_controllers(name, [_weights_of(controller)], None, batch_size)
+    return None
+
+
+class BoundMemory:
+    """A `BoundLayer` of a MemoryRNN.
+
+    A memory with a capacity has all its rows from the beginning; an empty row and none are the
+    same.
 
     Args:
         layer: for which `why_not_bound` has no reason.
@@ -40,100 +88,202 @@ class BoundLayer:
     def __init__(self, layer: MemoryRNN, batch_size: int) -> None:
         controller = layer.controller
         assert isinstance(controller, WeightedController)
-        self._layer, self._arguments = layer, kernel_arguments(controller, layer.memory)
+        self._memory, self._state_size = layer.memory, controller.state_size
         self._weights = kernel_weights(controller, layer.heads)
         with torch.no_grad():
             self._first = self._full(layer.initial_loop_state(batch_size))
-            self._now = [tensor.clone() for tensor in self._first]
-        self._of_steps: dict[int, kernels.BoundRecurrence] = {}
-        self._run = self._bound(1)
-        size = controller.state_size
-        hidden, (reading, *memory) = tuple(self._now[:size]), self._now[size:]
-        self._state = joined([LoopState(hidden, reading, layer.memory.State(*memory))])
-
-    @property
-    def state(self) -> MemoryRNNState:
-        """What is carried on: always the same tensors, which the next piece overwrites."""
-        return self._state
+        self._run = _InPlace(
+            *kernel_arguments(controller, layer.memory), self._weights, self._first
+        )
+        hidden, (reading, *memory) = self._run.split(controller.state_size)
+        self.state = joined([LoopState(hidden, reading, layer.memory.State(*memory))])
 
     def take(self, state: Any) -> None:
-        """Go on from a state of the layer, without its gradient; None begins anew."""
-        if state is self._state:
+        """As of `BoundLayer`."""
+        if state is self.state:
             return
         parts = self._first
         if state is not None:
-            memory, size = self._layer.memory, self._layer.controller.state_size
-            (part,) = parted(state, 1, size, memory.State)
+            (part,) = parted(state, 1, self._state_size, self._memory.State)
             parts = self._full(part)
-        torch._foreach_copy_(self._now, [part.detach() for part in parts])
+        self._run.take(parts)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Run over x [T, B, I]; h of every step, [T, B, H], overwritten by the next piece.
+        """As of `BoundLayer`."""
+        return self._run.forward(x)
 
-        Raises:
-            MemoryOverflowError: the memory is strict and lost something.
-        """
+    def backward(self, grad: Tensor) -> None:
+        """As of `BoundLayer`."""
+        set_gradients(self._weights, self._run.backward(grad))
+
+    def go_on(self) -> None:
+        """As of `BoundLayer`."""
+        self._run.go_on()
+
+    def _full(self, state: LoopState) -> list[Tensor]:
+        """The state's tensors in the kernels' order, with as many rows as the memory can have."""
+        fields = [
+            part if field.most_rows is None else field.padded_to(part, field.most_rows)
+            for field, part in zip(self._memory.state_fields, state.memory, strict=True)
+        ]
+        full = state._replace(memory=self._memory.State(*fields))
+        return [tensor.detach().contiguous() for tensor in flatten_state(full)]
+
+
+class BoundControllers:
+    """A `BoundLayer` of controllers without a memory, each on the one below it.
+
+    The kernels have no recurrence without a memory: beside each controller stands a register of
+    one number, which nothing is written to and whose weights are 0.
+
+    Args:
+        name: the kernels' name of the controller.
+        weights: of each layer, parameters.
+        skip_input: whether layers beyond the first see the input too; None for one layer whose
+            state is no tuple of layers.
+        batch_size: B.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        weights: Sequence[kernels.ControllerWeights],
+        skip_input: bool | None,
+        batch_size: int,
+    ) -> None:
+        self._weights, self._skip = list(weights), skip_input
+        kind = kernels.CONTROLLERS[name]
+        structure = kernels.structures.Register(1)
+        self._wide, self._runs = [], []
+        for k, of_layer in enumerate(self._weights):
+            into = of_layer.weight_ih.detach()
+            units = len(into) // kind.blocks
+            wide = kernels.Weights(
+                *of_layer._replace(weight_ih=into.new_zeros(len(into), into.shape[1] + 1)),
+                into.new_zeros(structure.head_rows, units),
+                None,
+            )
+            self._wide.append(wide.weight_ih)
+            sizes = [units for _ in kind.state] + [1, 1]
+            first = [into.new_zeros(batch_size, size) for size in sizes]
+            activations = ("identity",) * len(structure.heads)
+            self._runs.append(_InPlace(structure, activations, name, wide, first, of_x=k > 0))
+        self._size = len(kind.state)
+        states = tuple(run.split(self._size)[0] for run in self._runs)
+        self.state: tuple[Any, ...] = states[0] if skip_input is None else states
+
+    def take(self, state: Any) -> None:
+        """As of `BoundLayer`."""
+        if state is self.state:
+            return
+        states = [state] if self._skip is None else state
+        for k, run in enumerate(self._runs):
+            run.take(None if state is None else [*states[k], *run.split(self._size)[1]])
+
+    def forward(self, x: Tensor) -> Tensor:
+        """As of `BoundLayer`."""
+        hidden = x
+        for k, run in enumerate(self._runs):
+            self._wide[k][:, :-1].copy_(self._weights[k].weight_ih)
+            below = torch.cat([x, hidden], dim=-1) if k and self._skip else hidden
+            hidden = run.forward(below)
+        return hidden
+
+    def backward(self, grad: Tensor) -> None:
+        """As of `BoundLayer`."""
+        for run, weights in zip(reversed(self._runs), reversed(self._weights), strict=True):
+            made = run.backward(grad)
+            set_gradients(weights, {**made, "weight_ih": made["weight_ih"][:, :-1].contiguous()})
+            if run.grad_x is not None:
+                grad = run.grad_x[..., -grad.shape[-1] :]
+
+    def go_on(self) -> None:
+        """As of `BoundLayer`."""
+        for run in self._runs:
+            run.go_on()
+
+
+class _InPlace:
+    """Recurrences of different numbers of steps on one state."""
+
+    def __init__(
+        self,
+        structure: kernels.Structure,
+        activations: tuple[str, ...],
+        controller: str,
+        weights: kernels.Weights,
+        first: Sequence[Tensor],
+        *,
+        of_x: bool = False,
+    ) -> None:
+        self._first, self._now = first, [tensor.clone() for tensor in first]
+        self._arguments = (structure, activations, controller, weights, self._now)
+        self._of_x = of_x
+        self._of_steps: dict[int, kernels.BoundRecurrence] = {}
+        self._run = self._bound(1)
+
+    def split(self, size: int) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+        """The state's first `size` tensors, and the rest."""
+        return tuple(self._now[:size]), tuple(self._now[size:])
+
+    def take(self, state: Sequence[Tensor] | None) -> None:
+        """Go on from a state laid out as the first; None for that."""
+        torch._foreach_copy_(self._now, list(self._first if state is None else state))
+
+    def forward(self, x: Tensor) -> Tensor:
         self._run = run = self._bound(len(x))
         run.x.copy_(x)
         run.forward()
         return run.outputs
 
-    def backward(self, grad: Tensor) -> None:
-        """From the gradient [T, B, H] of what the last `forward` gave to the parameters' `grad`."""
-        run = self._run
-        run.grad_outputs.copy_(grad)
-        run.backward()
-        for name, weight in self._weights._asdict().items():
-            if weight is None:
-                continue
-            if name in run.gradients:
-                weight.grad = run.gradients[name]
-            else:
-                # The biases of an LSTM or Elman cell are one sum; their gradients are two tensors.
-                weight.grad = run.gradients["bias_ih"].clone()
+    def backward(self, grad: Tensor) -> dict[str, Tensor]:
+        self._run.grad_outputs.copy_(grad)
+        self._run.backward()
+        return self._run.gradients
+
+    @property
+    def grad_x(self) -> Tensor | None:
+        """Of the last piece, [T, B, I]."""
+        return self._run.grad_x
 
     def go_on(self) -> None:
-        """The state after the last piece becomes the one before the next."""
         torch._foreach_copy_(self._now, self._run.final)
 
     def _bound(self, steps: int) -> kernels.BoundRecurrence:
         if steps not in self._of_steps:
             self._of_steps[steps] = kernels.BoundRecurrence(
-                *self._arguments, self._weights, self._now, steps
+                *self._arguments, steps, of_x=self._of_x
             )
         return self._of_steps[steps]
 
-    def _full(self, state: LoopState) -> list[Tensor]:
-        """The state's tensors in the kernels' order, with as many rows as the memory can have."""
-        memory = self._layer.memory
-        fields = [
-            part if field.most_rows is None else field.padded_to(part, field.most_rows)
-            for field, part in zip(memory.state_fields, state.memory, strict=True)
-        ]
-        full = state._replace(memory=memory.State(*fields))
-        return [tensor.detach().contiguous() for tensor in flatten_state(full)]
+
+def set_gradients(
+    weights: kernels.Weights | kernels.ControllerWeights, made: dict[str, Tensor]
+) -> None:
+    """Hand the gradients that a recurrence made to the parameters that have one."""
+    for name, weight in weights._asdict().items():
+        if weight is None or not weight.requires_grad:
+            continue
+        # The biases of an LSTM or Elman cell are one sum; their gradients are two tensors.
+        weight.grad = made[name] if name in made else made["bias_ih"].clone()
 
 
-def why_not_bound(layer: nn.Module, batch_size: int) -> str | None:
-    """Why a layer cannot be trained by `BoundLayer`, or None if it can."""
-    # Exact types: a subclass may compute something else.
-    if type(layer) is not MemoryRNN or layer.others:
-        return "it is not one MemoryRNN of one layer"
-    if layer.readout is not None or layer.output_reading:
+def why_not_bound(layer: MemoryRNN, batch_size: int) -> str | None:
+    """Why a MemoryRNN cannot be a `BoundMemory`, or None if it can."""
+    if layer.others or layer.readout is not None or layer.output_reading:
         return "its output is not the controller's own"
     if layer.initial_controller or layer.initial_memory or layer.first_write:
         return "it learns where it begins"
-    if layer.backend == "reference" or has_hooks(layer):
-        return "it runs on the reference, or has hooks"
-    if not all(each.requires_grad and each.is_contiguous() for each in layer.parameters()):
-        return "a parameter is frozen or not contiguous"
-    if any(field.grows and field.most_rows is None for field in layer.memory.state_fields):
+    if layer.backend == "reference":
+        return "it is to run on the reference"
+    fields = layer.memory.state_fields
+    if any(field.grows and field.most_rows is None for field in fields):
         return "its memory grows without bound"
+    if batch_size * sum(map(_numbers, fields)) > _MOST_NUMBERS:
+        return "its state is large"
     like = layer.heads.weight
     if like.device.type != "cpu":
         return "it is not on the CPU"
-    if batch_size * sum(map(_numbers, layer.memory.state_fields)) > _MOST_NUMBERS:
-        return "its state is large"
     with torch.no_grad():
         state = layer.initial_loop_state(batch_size)
         x = like.new_zeros(1, batch_size, layer.input_size)
@@ -143,3 +293,19 @@ def why_not_bound(layer: nn.Module, batch_size: int) -> str | None:
 def _numbers(field: StateField) -> int:
     rows = field.rows if field.most_rows is None else field.most_rows
     return math.prod(rows if isinstance(axis, str) else axis for axis in field.shape)
+
+
+def _weights_of(module: nn.Module, suffix: str = "") -> kernels.ControllerWeights:
+    names = kernels.ControllerWeights._fields
+    return kernels.ControllerWeights(*(getattr(module, name + suffix) for name in names))
+
+
+def _bound_controllers(
+    name: str,
+    weights: Sequence[kernels.ControllerWeights],
+    skip_input: bool | None,
+    batch_size: int,
+) -> BoundControllers | None:
+    if kernels.why_not(*(each for of_layer in weights for each in of_layer)) is not None:
+        return None
+    return BoundControllers(name, weights, skip_input, batch_size)

@@ -9,7 +9,7 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 from torch.nn import functional
 
-from unbounded.layers.bound import BoundLayer, why_not_bound
+from unbounded.layers.bound import BoundLayer, bound_layer
 from unbounded.layers.fused import has_hooks
 from unbounded.models import MemoryModel
 from unbounded.models.sequence_model import SequenceModel
@@ -28,13 +28,13 @@ class BoundGradient:
 
     Args:
         model: one for which `bound_gradient` returns this.
+        layer: the model's own, with its tensors in place.
         batch_size: B of every piece.
     """
 
-    def __init__(self, model: SequenceModel, batch_size: int) -> None:
+    def __init__(self, model: SequenceModel, layer: BoundLayer, batch_size: int) -> None:
         self._output, self._symbols = model.output, model.input_vocabulary
-        self._layer = BoundLayer(model.layer, batch_size)  # type: ignore[arg-type]  # it is checked
-        self._batch_size = batch_size
+        self._layer, self._batch_size = layer, batch_size
 
     def fits(self, piece: Batch) -> bool:
         """Whether a piece has the batch size that this was made for."""
@@ -54,9 +54,7 @@ class BoundGradient:
         layer, output = self._layer, self._output
         layer.take(state)
         weight = output.weight
-        hidden = layer.forward(
-            functional.one_hot(piece.inputs.t(), self._symbols).to(weight.dtype)
-        )
+        hidden = layer.forward(functional.one_hot(piece.inputs.t(), self._symbols).to(weight.dtype))
         flat = hidden.flatten(0, 1)
         logits = functional.linear(flat, weight, output.bias)
         chosen = piece.targets.masked_fill(~piece.mask, LEFT_OUT).t().flatten()
@@ -103,7 +101,7 @@ def bound_gradient(
         or sequence.read_only_token is not None
         or any(has_hooks(module) for module in (model, sequence, sequence.output))
         or not all(each.requires_grad for each in sequence.output.parameters())
-        or why_not_bound(sequence.layer, options.batch_size) is not None
     ):
         return None
-    return BoundGradient(sequence, options.batch_size)
+    layer = bound_layer(sequence.layer, options.batch_size)
+    return None if layer is None else BoundGradient(sequence, layer, options.batch_size)

@@ -1,0 +1,161 @@
+"""Pieces without torch's graph: the same loss, gradients and states as with it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+import torch
+from accelerate import Accelerator
+
+from unbounded.errors import MemoryOverflowError
+from unbounded.kernels import available
+from unbounded.memories import detach_state
+from unbounded.models import MemoryModel
+from unbounded.models.memory_model import STACK_RNN
+from unbounded.tasks import Batch, LengthRange
+from unbounded.training.bound_steps import bound_gradient
+from unbounded.training.objective import masked_cross_entropy
+from unbounded.training.options import PhaseOptions
+
+pytestmark = pytest.mark.skipif(not available().ok, reason="no compiled kernels")
+
+OPTIONS = PhaseOptions(
+    seed=0, lengths=LengthRange(1, 2), batch_size=2, batches=1, clip=1.0, piece_steps=7
+)
+STACK = {"name": "superposition_stack", "count": 3, "capacity": 9, "overflow": "drop_bottom"}
+LIST = {**STACK, "name": "superposition_list", "overflow": "drop_ends"}
+ELMAN = {"name": "elman", "activation": "sigmoid", "recurrent": True, "bias": False}
+MODELS: dict[str, dict[str, Any]] = {
+    "stack-rnn": {**STACK_RNN, "memory": STACK},
+    "stack-rnn, no-op, recurrent": {"memory": {**STACK, "noop": True}, "controller": ELMAN},
+    "list-rnn": {"memory": LIST, "controller": ELMAN, "output_bias": False},
+    "tape, gru": {"memory": {"name": "turing_tape", "slots": 6, "width": 4}, "controller": "gru"},
+    "stack, lstm": {"memory": STACK, "controller": "lstm"},
+    "rnn": {"memory": "none", "controller": ELMAN},
+    "rnn, biases": {"memory": "none", "controller": {"name": "elman", "activation": "tanh"}},
+    "gru": {"memory": "none", "controller": {"name": "gru"}},
+    "lstm": {"memory": "none", "controller": "lstm"},
+    "lstm, two layers": {
+        "memory": "none",
+        "controller": {"name": "lstm", "num_layers": 2, "skip_input": False},
+    },
+    "lstm, three layers that see the input": {
+        "memory": "none",
+        "controller": {"name": "lstm", "num_layers": 3, "second_bias": True},
+    },
+}
+
+
+def model_of(name: str) -> MemoryModel:
+    torch.manual_seed(0)
+    options = {"hidden_size": 10, **MODELS[name], "embedding_size": None}
+    return MemoryModel(inputs=5, outputs=4, **options).double()
+
+
+def pieces_of(lengths: tuple[int, ...], batch_size: int = 2) -> list[Batch]:
+    draw = torch.Generator().manual_seed(1)
+    return [
+        Batch(
+            torch.randint(5, (batch_size, steps), generator=draw),
+            torch.randint(4, (batch_size, steps), generator=draw),
+            torch.rand(batch_size, steps, generator=draw) < 0.7,
+            torch.full((batch_size,), steps),
+        )
+        for steps in lengths
+    ]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_it_is_what_the_graph_gives(name: str) -> None:
+    model = model_of(name)
+    state: Any = None
+    carried: Any = None
+    bound = bound_gradient(model, Accelerator(cpu=True), OPTIONS, "cross_entropy")
+    assert bound is not None
+    for place, piece in enumerate(pieces_of((7, 7, 3, 7))):
+        model.zero_grad()
+        # Before the third piece the state comes in other tensors, as a checkpoint's does.
+        begin = state if place == 2 else carried
+        logits, after = model(piece.inputs, state)
+        state = detach_state(after)
+        loss = masked_cross_entropy(logits, piece.targets, piece.mask)
+        (loss * 0.25).backward()
+        wanted = {k: each.grad for k, each in model.named_parameters() if each.requires_grad}
+        model.zero_grad()
+        nats, found, carried = bound.step(piece, begin, 0.25)
+        torch.testing.assert_close(nats, loss, rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(found.transpose(0, 1), logits, rtol=1e-12, atol=1e-12)
+        grads = {k: each.grad for k, each in model.named_parameters() if each.requires_grad}
+        for key, gradient in wanted.items():
+            torch.testing.assert_close(grads[key], gradient, rtol=1e-9, atol=1e-12, msg=key)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                if parameter.grad is not None:
+                    parameter.sub_(0.1 * parameter.grad)
+
+
+OTHER_MODELS: dict[str, dict[str, Any]] = {
+    "embeddings": {**MODELS["lstm"], "embedding_size": 3},
+    "more symbols than rows": {**MODELS["rnn"], "hidden_size": 4},
+    "dropout": {**MODELS["lstm"], "dropout": 0.5},
+    "learned beginning": {**MODELS["lstm"], "learn_initial_state": True},
+    "a memory that grows": {"memory": "queue"},
+    "a readout": {**MODELS["stack, lstm"], "readout_size": 3},
+    "the reference": {**MODELS["stack, lstm"], "backend": "reference"},
+    "a network that no kernel knows": {"memory": "none", "controller": "srcn"},
+}
+
+
+@pytest.mark.parametrize("name", OTHER_MODELS)
+def test_other_models_go_through_the_graph(name: str) -> None:
+    options = {"hidden_size": 10, "embedding_size": None, **OTHER_MODELS[name]}
+    model = MemoryModel(inputs=5, outputs=4, **options)
+    assert bound_gradient(model, Accelerator(cpu=True), OPTIONS, "cross_entropy") is None
+
+
+@pytest.mark.parametrize(
+    "changed", [{"piece_steps": None}, {"label_smoothing": 0.1}, {"prediction_clip": 0.1}]
+)
+def test_other_protocols_go_through_the_graph(changed: dict[str, Any]) -> None:
+    options, model = dataclasses.replace(OPTIONS, **changed), model_of("lstm")
+    assert bound_gradient(model, Accelerator(cpu=True), options, "cross_entropy") is None
+    assert bound_gradient(model, Accelerator(cpu=True), OPTIONS, "binary") is None
+
+
+@pytest.mark.parametrize("place", ["", "sequence", "sequence.output", "sequence.layer"])
+def test_what_hooks_see_goes_through_the_graph(place: str) -> None:
+    for name in ("lstm", "stack-rnn"):
+        model = model_of(name)
+        model.get_submodule(place).register_forward_hook(lambda *_: None)
+        assert bound_gradient(model, Accelerator(cpu=True), OPTIONS, "cross_entropy") is None
+
+
+def test_a_piece_of_fewer_sequences_does_not_fit() -> None:
+    bound = bound_gradient(model_of("lstm"), Accelerator(cpu=True), OPTIONS, "cross_entropy")
+    assert bound is not None
+    assert [bound.fits(piece) for size in (1, 2) for piece in pieces_of((3,), size)] == [
+        False,
+        True,
+    ]
+
+
+def test_a_frozen_weight_gets_no_gradient() -> None:
+    model = model_of("stack, lstm")
+    layer: Any = model.sequence.layer
+    layer.heads.weight.requires_grad_(False)
+    bound = bound_gradient(model, Accelerator(cpu=True), OPTIONS, "cross_entropy")
+    assert bound is not None
+    bound.step(pieces_of((5,))[0], None, 1.0)
+    assert layer.heads.weight.grad is None
+    assert layer.controller.weight_ih.grad is not None
+
+
+def test_a_strict_memory_says_what_it_lost() -> None:
+    strict = {**MODELS["stack-rnn"], "memory": {**STACK, "overflow": "error"}, "hidden_size": 10}
+    model = MemoryModel(inputs=5, outputs=4, **strict)
+    bound = bound_gradient(model, Accelerator(cpu=True), OPTIONS, "cross_entropy")
+    assert bound is not None
+    with pytest.raises(MemoryOverflowError):
+        bound.step(pieces_of((30,))[0], None, 1.0)
