@@ -18,7 +18,7 @@ from unbounded.layers.controllers import (
 from unbounded.layers.heads import Heads
 from unbounded.layers.initial_memory import InitialMemory
 from unbounded.layers.symbols import input_weight
-from unbounded.models.sequence_model import SequenceModel
+from unbounded.models.sequence_model import SequenceModel, TiedLinear
 
 #: How a model's layer begins: as it draws itself, as PyTorch's would, as sums of random numbers, or
 #: with a Glorot draw for each kind of input and each head, and biases of 0.
@@ -52,6 +52,9 @@ def initialize(model: SequenceModel, layer: str, output: str, symbols: str) -> N
     if output == "torch":
         model.output.reset_parameters()
     if output == "sums":
+        if isinstance(model.output, TiedLinear):
+            drawn = model.output.weight.detach()
+            drawn.copy_(_sum_of_uniform(drawn, bound=0.1, terms=3))
         draw_sums(model.output)
     if output == "glorot":
         nn.init.xavier_uniform_(model.output.weight)

@@ -20,7 +20,7 @@ from unbounded.models.initialization import (
 )
 from unbounded.models.inputs import bit_faults, input_size
 from unbounded.models.model_parts import make_layer, part_of
-from unbounded.models.sequence_model import SequenceModel, dropout_faults
+from unbounded.models.sequence_model import SequenceModel, dropout_faults, tie_faults
 from unbounded.notebook import shown
 
 #: What the Hub takes as a name, and what a run's folder holds models in.
@@ -67,6 +67,9 @@ class MemoryModel(
         output_bias: whether the logits have a bias.
         dropout: share of what the logits are made of that is dropped in training, in [0, 1);
             between the layers of a deep controller it is an option of that.
+        tied_embeddings: whether the output matrix is the input embedding (Press & Wolf 2017), of
+            one vocabulary; what the logits are made of has `embedding_size` numbers then. It begins
+            as `output_initialization` says, or as `symbol_initialization` where that says more.
         output_reading: whether what is read at a step reaches the logits of the same step, as in
             the program of Yang & Rush 2017, beside the controller's output.
         learn_initial_state: whether the controller's first state is a parameter; zero otherwise.
@@ -105,6 +108,7 @@ class MemoryModel(
         readout_size: int | None = None,
         output_bias: bool = True,
         dropout: float = 0.0,
+        tied_embeddings: bool = False,
         output_reading: bool = False,
         learn_initial_state: bool = False,
         map_initial_state: bool = False,
@@ -123,6 +127,8 @@ class MemoryModel(
         faults += bit_faults(input_bits, embedding_size)
         faults += dropout_faults(dropout)
         faults += map_faults(map_initial_state, learn_initial_state)
+        if tied_embeddings:
+            faults += tie_faults(inputs, outputs, embedding_size)
         if faults:
             raise ConfigError(faults)
         seen = inputs if input_bits is None else input_size(inputs, input_bits)
@@ -144,6 +150,7 @@ class MemoryModel(
             size,
             output_bias=output_bias,
             dropout=dropout,
+            tied_embeddings=tied_embeddings,
             input_bits=input_bits,
             read_only_token=read_only_token,
         )

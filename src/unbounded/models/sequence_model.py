@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from torch import Tensor, nn
@@ -35,6 +36,8 @@ class SequenceModel(nn.Module):
         output_bias: whether the logits have a bias; Joulin & Mikolov 2015 have none.
         dropout: share of what the logits are made of that is dropped in training, in [0, 1): the
             rest is divided by 1 - dropout.
+        tied_embeddings: whether the output matrix is the input embedding (Press & Wolf 2017), of
+            one vocabulary; `layer_size` is `embedding_size` then.
         input_bits: the low so many bits of a symbol's number are an input each, what is above them
             one more, a number; 0 for the number alone. None feeds embeddings or one-hot symbols.
         read_only_token: the symbol from whose first occurrence on nothing is written, in 0 ..
@@ -52,6 +55,7 @@ class SequenceModel(nn.Module):
         *,
         output_bias: bool = True,
         dropout: float = 0.0,
+        tied_embeddings: bool = False,
         input_bits: int | None = None,
         read_only_token: int | None = None,
     ) -> None:
@@ -82,7 +86,14 @@ class SequenceModel(nn.Module):
             None if embedding_size is None else nn.Embedding(input_vocabulary, embedding_size)
         )
         self.layer = layer
-        self.output = nn.Linear(layer_size, output_vocabulary, bias=output_bias)
+        self.output: nn.Linear | TiedLinear
+        if tied_embeddings:
+            faults = tie_faults(input_vocabulary, output_vocabulary, embedding_size, layer_size)
+            if self.embedding is None or faults:
+                raise ShapeError(faults[0])
+            self.output = TiedLinear(self.embedding, bias=output_bias)
+        else:
+            self.output = nn.Linear(layer_size, output_vocabulary, bias=output_bias)
         nn.init.normal_(self.output.weight)
 
     def forward(
@@ -140,6 +151,68 @@ class SequenceModel(nn.Module):
             return one_hot.to(self.output.weight.dtype)
         embedded: Tensor = self.embedding(inputs)
         return embedded
+
+
+class TiedLinear(nn.Module):
+    """Logits by the vectors of an embedding: y = E x + b; the matrix is the embedding's parameter.
+
+    Args:
+        embedding: [V, D].
+        bias: whether there is b [V].
+    Source: Press & Wolf 2017, arXiv:1608.05859; Inan et al. 2017, arXiv:1611.01462.
+    """
+
+    bias: nn.Parameter | None
+
+    def __init__(self, embedding: nn.Embedding, *, bias: bool) -> None:
+        super().__init__()
+        # Not a module of this one: its parameter has one name in files and optimizers.
+        object.__setattr__(self, "_embedding", embedding)
+        self.register_parameter(
+            "bias",
+            nn.Parameter(embedding.weight.new_zeros(len(embedding.weight))) if bias else None,
+        )
+        self.reset_parameters()
+
+    @property
+    def weight(self) -> Tensor:
+        """The embedding's, [V, D]."""
+        embedding: nn.Embedding = self.__dict__["_embedding"]
+        return embedding.weight
+
+    def reset_parameters(self) -> None:
+        """Draw matrix and bias as torch.nn.Linear draws its own."""
+        bound = 1 / math.sqrt(self.weight.shape[1])
+        nn.init.uniform_(self.weight, -bound, bound)
+        if self.bias is not None:
+            nn.init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map x [..., D] to logits [..., V]."""
+        return F.linear(x, self.weight, self.bias)
+
+
+def tie_faults(
+    inputs: int, outputs: int, embedding_size: int | None, layer_size: int | None = None
+) -> list[str]:
+    """Why input and output cannot have the same embeddings, a line or none.
+
+    Args:
+        inputs, outputs: of the vocabularies. layer_size: None where it is not known yet.
+    """
+    if embedding_size is None:
+        return ["tied_embeddings: one-hot symbols have no embeddings; give embedding_size"]
+    if inputs != outputs:
+        return [
+            f"tied_embeddings: needs one vocabulary, got {inputs} symbols to read and {outputs} to "
+            "say"
+        ]
+    if layer_size not in (None, embedding_size):
+        return [
+            f"tied_embeddings: logits are made of {layer_size} numbers and embeddings have "
+            f"{embedding_size}; give embedding_size {layer_size}"
+        ]
+    return []
 
 
 def dropout_faults(dropout: float) -> list[str]:

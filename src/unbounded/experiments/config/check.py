@@ -32,7 +32,7 @@ from unbounded.models.model_parts import (
     controller_faults,
     memory_faults,
 )
-from unbounded.models.sequence_model import dropout_faults
+from unbounded.models.sequence_model import dropout_faults, tie_faults
 from unbounded.tasks import LengthRange, Task, make_task
 from unbounded.training.objective import CLIPPED
 
@@ -134,6 +134,8 @@ def model_faults(model: ModelConfig) -> list[str]:
     )
     lines += bit_faults(model.input_bits, model.embedding_size)
     lines += dropout_faults(model.dropout)
+    if model.tied_embeddings:
+        lines += tie_faults(0, 0, model.embedding_size)
     lines += map_faults(model.map_initial_state, model.learn_initial_state)
     return found + [f"model.{line}" for line in lines]
 

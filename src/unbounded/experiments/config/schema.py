@@ -25,6 +25,8 @@ class ModelConfig:
         output_bias: whether the logits have a bias.
         dropout: share of what the logits are made of that is dropped in training, in [0, 1); the
             losses of training are measured with it.
+        tied_embeddings: the output matrix is the input embedding, of one vocabulary; what the
+            logits are made of has embedding_size numbers then.
         output_reading: what is read at a step reaches the logits of the same step, beside a memory.
         learn_initial_state: the controller's first state is a parameter.
         initialization: of the layer: glorot, torch for PyTorch's own, sums for those of Joulin &
@@ -47,6 +49,7 @@ class ModelConfig:
     readout_size: int | None = 64
     output_bias: bool = True
     dropout: float = 0.0
+    tied_embeddings: bool = False
     output_reading: bool = False
     learn_initial_state: bool = True
     initialization: str = "glorot"

@@ -1,0 +1,97 @@
+"""One matrix for what is read and what is said."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.func import functional_call
+
+from tests.experiments.tiny import planned, tiny
+from unbounded.errors import ConfigError, ShapeError
+from unbounded.experiments.config.check import faults
+from unbounded.models import MemoryModel, SequenceModel
+
+
+def model(**options: Any) -> MemoryModel:
+    torch.manual_seed(0)
+    sizes = {"inputs": 5, "outputs": 5, "hidden_size": 4, "embedding_size": 4}
+    return MemoryModel(**{**sizes, "tied_embeddings": True, **options})
+
+
+def test_the_matrix_is_one_parameter_with_both_gradients() -> None:
+    tied, tokens = model(), torch.tensor([[1, 2, 3]])
+    names = [name for name, _ in tied.named_parameters()]
+    assert "sequence.output.bias" in names
+    assert "sequence.output.weight" not in names
+    assert tied.sequence.embedding is not None
+    table = tied.sequence.embedding.weight
+    hidden, _ = tied.sequence.hidden(tokens)
+    logits, _ = tied(tokens)
+    bias = tied.sequence.output.bias
+    assert bias is not None
+    assert torch.equal(logits, hidden @ table.T + bias)
+    apart = {"embedding": table.detach().clone(), "output": table.detach().clone()}
+    both = MemoryModel(inputs=5, outputs=5, hidden_size=4, embedding_size=4)
+    both.load_state_dict({**tied.state_dict(), "sequence.output.weight": apart["output"]})
+    for each in (tied, both):
+        each(tokens)[0].square().sum().backward()
+    assert both.sequence.embedding is not None
+    read, said = both.sequence.embedding.weight.grad, both.sequence.output.weight.grad
+    assert table.grad is not None
+    assert read is not None
+    assert said is not None
+    assert bool(read.any())
+    assert bool(said.any())
+    assert torch.allclose(table.grad, read + said, atol=1e-5)
+
+
+@pytest.mark.parametrize("begins", ["normal", "torch", "sums", "glorot"])
+def test_it_begins_as_the_output_is_to(begins: str) -> None:
+    sizes = {"inputs": 400, "outputs": 400, "hidden_size": 100, "embedding_size": 100}
+    weight = model(**sizes, output_initialization=begins).sequence.output.weight.detach()
+    wanted = {"normal": 1.0, "torch": 0.1 / 3**0.5, "sums": 0.1, "glorot": (2 / 500) ** 0.5}
+    assert float(weight.std()) == pytest.approx(wanted[begins], rel=0.02)
+    small = model(**sizes, output_initialization=begins, symbol_initialization="sums")
+    assert float(small.sequence.output.weight.detach().std()) == pytest.approx(0.1, rel=0.02)
+
+
+def test_copies_casts_and_files_keep_it_tied(tmp_path: Path) -> None:
+    tied, tokens = model(), torch.tensor([[1, 2, 3]])
+    tied.save_pretrained(tmp_path)
+    read = MemoryModel.from_pretrained(tmp_path)
+    assert torch.equal(read(tokens)[0], tied(tokens)[0])
+    for each in (copy.deepcopy(tied).double(), read):
+        assert each.sequence.embedding is not None
+        with torch.no_grad():
+            each.sequence.embedding.weight.zero_()
+        assert not each.sequence.output.weight.any()
+    weights = {name: torch.zeros_like(value) for name, value in tied.state_dict().items()}
+    assert not functional_call(tied, weights, (tokens,))[0].any()
+    assert tied(tokens)[0].any()
+
+
+def test_what_cannot_be_tied_is_said() -> None:
+    with pytest.raises(ConfigError, match="one-hot symbols have no embeddings"):
+        model(embedding_size=None)
+    with pytest.raises(ConfigError, match="got 5 symbols to read and 6 to say"):
+        model(outputs=6)
+    with pytest.raises(ShapeError, match="give embedding_size 3"):
+        model(readout_size=3)
+    layer = torch.nn.LSTM(2, 2, batch_first=True)
+    with pytest.raises(ShapeError, match="one-hot symbols have no embeddings"):
+        SequenceModel(2, 2, None, layer, 2, tied_embeddings=True)
+
+
+def test_a_config_says_so_too() -> None:
+    config = tiny()
+    config.model.tied_embeddings = True
+    config.model.embedding_size = None
+    assert [line for line in faults(config) if line.startswith("model.tied_embeddings: one-hot")]
+    config.model.embedding_size = 8
+    assert not [line for line in faults(config) if "tied" in line]
+    with pytest.raises(ConfigError, match="symbols to read and"):
+        planned(config).model()
