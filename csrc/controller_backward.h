@@ -55,7 +55,8 @@ class ControllerBackwardOf final : public ControllerBackward<T> {
     if (groups.count() == 0) return;
     const T* from = f.grad_products_at(t);
     T* products = products_ + thread * std::min(f.c.batch, rows_at_once) * hidden_stride();
-    for_chunks(entries, [&](Share chunk) {
+    const Share going = going_on(f, t, entries);
+    for_chunks(going, [&](Share chunk) {
       const Product<T> product{{from + chunk.begin * K, K, K},
                                {from, 0, 0},
                                f.c.hidden,
@@ -69,6 +70,7 @@ class ControllerBackwardOf final : public ControllerBackward<T> {
       for (int64_t b = chunk.begin; b < chunk.end; ++b)
         cells(t, b, groups, products + (b - chunk.begin) * hidden_stride());
     });
+    for (int64_t b = going.end; b < entries.end; ++b) cells(t, b, groups, products);
   }
 
   void before(int64_t t, Share groups, Share entries) override {

@@ -69,7 +69,8 @@ class ControllerForwardOf final : public ControllerForward<T> {
   void step(int64_t t, Share groups, Share entries, int64_t thread) override {
     if (groups.count() == 0) return;
     T* products = products_ + thread * std::min(f.c.batch, rows_at_once) * row_stride();
-    for_chunks(entries, [&](Share chunk) {
+    const Share going = going_on(f, t, entries);
+    for_chunks(going, [&](Share chunk) {
       if (chunk.count() <= few_rows)
         for (int lane = 0; lane < Controller::lane_count; ++lane)
           multiply_lane(t, lane, groups, chunk, products, nullptr);
@@ -85,6 +86,7 @@ class ControllerForwardOf final : public ControllerForward<T> {
       for (int64_t b = chunk.begin; b < chunk.end; ++b)
         cells(t, b, groups, products + (b - chunk.begin) * row_stride());
     });
+    for (int64_t b = going.end; b < entries.end; ++b) cells(t, b, groups, products);
   }
 
   void keep_state(int64_t b) override {

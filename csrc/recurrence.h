@@ -149,11 +149,11 @@ class Recurrence final : public Session {
   bool run_step(int64_t t, int64_t thread, Team& team, Portion& portion) {
     const Share units = portion.of(f.unit_groups());
     const int64_t ahead = steps_at_once(portion.products);
-    if (t % ahead == 0)
-      controller_->project(t, std::min(ahead, f.c.steps - t), units, portion.products);
+    const Share going = going_on(f, t, portion.products);
+    if (t % ahead == 0) controller_->project(t, std::min(ahead, f.c.steps - t), units, going);
     controller_->step(t, units, portion.products, thread);
     if (!meet(team, thread, portion, f.c.batch)) return false;
-    multiply_heads(t, portion.of(f.head_groups()), portion.products);
+    multiply_heads(t, portion.of(f.head_groups()), going);
     if (!meet(team, thread, portion, f.c.batch)) return false;
     for (int64_t b = portion.entries.begin; b < portion.entries.end; ++b)
       step_memory(t, b);
@@ -252,6 +252,7 @@ class RecurrenceBackward {
     controller_.pack(share_of(f.unit_groups(), thread, threads),
                      share_of(f.unit_groups() + f.reading_groups(), thread, threads));
     input_.pack(share_of(input_.groups(), thread, threads));
+    if (thread == 0) weights_.list_rows();
     const Share entries = share_of(f.c.batch, thread, threads);
     for (int64_t b = entries.begin; b < entries.end; ++b) {
       controller_.begin(b);
@@ -265,7 +266,8 @@ class RecurrenceBackward {
     if (!meet(team, thread, portion, f.c.batch)) return false;
     controller_.step(t, portion.of(f.unit_groups()), portion.products, thread);
     if (!meet(team, thread, portion, f.c.batch)) return false;
-    controller_.before(t, portion.of(f.unit_groups() + f.reading_groups()), portion.products);
+    controller_.before(t, portion.of(f.unit_groups() + f.reading_groups()),
+                       going_on(f, t, portion.products));
     return meet(team, thread, portion, f.c.batch);
   }
 

@@ -86,6 +86,14 @@ void for_passes(const Frame<T>& f, bool rows, Share entries, Body body) {
                  [&](int64_t begin, int count) { body(Share{begin, begin + count}); });
 }
 
+// What is left of some entries at a step once the last ones are over: of a batch in the order of its
+// lengths, the longest first, the entries that take the step, and of any other batch some more.
+template <class T>
+Share going_on(const Frame<T>& f, int64_t t, Share entries) {
+  while (entries.count() > 0 && f.length_of(entries.end - 1) <= t) --entries.end;
+  return entries;
+}
+
 // Every second step goes backwards: what was used last is still in the cache, where going always
 // forwards over a little more than fits would miss every time.
 inline int64_t first_in_zigzag(Share share, int64_t step) {

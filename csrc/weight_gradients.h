@@ -1,10 +1,11 @@
 // Gradients of weights and biases: sums over all steps of outer products of what reached the gates
 // or the heads with what these had seen.
 //
-// grad W[g, k] = sum over n of G[n, g] S[n, k], where n counts steps and batch entries. The columns
-// of S are packed into panels as in panel.h, a few columns of G into blocks beside them, so that a
-// tile of grad W stays in registers over the whole sum. Threads claim groups of blocks one after the
-// other: one that the system lets wait takes fewer, and who takes which changes no sum.
+// grad W[g, k] = sum over n of G[n, g] S[n, k], where n counts steps and batch entries that still
+// take part in them. The columns of S are packed into panels as in panel.h, a few columns of G into
+// blocks beside them, so that a tile of grad W stays in registers over the whole sum. Threads claim
+// groups of blocks one after the other: one that the system lets wait takes fewer, and who takes
+// which changes no sum.
 #pragma once
 
 #include <atomic>
@@ -28,20 +29,21 @@ struct Seen {
   int64_t panels() const { return padded<T>(columns) / panel_width<T>; }
 };
 
-// grad W of one S, from row `shift` of it on; `to` is the first of the columns in a row of `stride`.
+// grad W of one S; `to` is the first of the columns in a row of `stride`.
 template <class T>
 struct Wanted {
   int seen;
-  int64_t shift;
   T* to;
   int64_t stride;
 };
 
-// Some columns of a G, and all that is wanted of them; null where no sum is.
+// Some columns of a G, and all that is wanted of them; null where no sum is. `is_later`: it saw what
+// a step gave, and not what came into it.
 template <class T>
 struct Reached {
   const T* data;
   int64_t stride, first, columns;
+  bool is_later;
   T* sums;
   T* sums_again;
   Wanted<T> wanted[3];
@@ -65,7 +67,11 @@ class WeightGradients {
     if (c.grad_head_weight == nullptr || c.steps == 0) return;
     const int64_t H = c.hidden, R = f.c.reading, I = c.inputs, row = I + R;
     batch_ = c.batch;
-    count_ = c.steps * c.batch;
+    all_ = c.steps * c.batch;
+    frame_ = &f;
+    going_first_ = count_ = going_on(f, 0, {0, batch_}).count();
+    for (int64_t t = 0; t < c.steps; ++t) count_ += going_on(f, t, {0, batch_}).count();
+    count_ -= last_ = going_on(f, c.steps - 1, {0, batch_}).count();
     seen_[0] = {nullptr, as<T>(c.x), 0, I};
     seen_[1] = {as<T>(c.reading0), as<T>(c.readings), batch_, R};
     seen_[2] = {as<T>(c.hidden0), as<T>(c.outputs), batch_, H};
@@ -81,34 +87,46 @@ class WeightGradients {
              follows(from_reading, reading_block<Controller>(lane + lanes_alike)) &&
              follows(from_hidden, hidden_block<Controller>(lane + lanes_alike)))
         ++lanes_alike;
-      Reached<T>& g = add({f.grad_gates, f.inner(), lane * H, lanes_alike * H});
+      Reached<T>& g = add({f.grad_gates, f.inner(), lane * H, lanes_alike * H, false});
       if (from_reading >= 0) {
         g.sums = as<T>(c.grad_bias_ih) + from_reading * H;
         T* to = as<T>(c.grad_weight_ih) + from_reading * H * row;
-        if (I > 0) g.want({0, 0, to, row});
-        g.want({1, 0, to + I, row});
+        if (I > 0) g.want({0, to, row});
+        g.want({1, to + I, row});
       }
       if (from_hidden >= 0) {
         if (c.grad_bias_hh) g.sums_again = as<T>(c.grad_bias_hh) + from_hidden * H;
         if (c.grad_weight_hh)
-          g.want({2, 0, as<T>(c.grad_weight_hh) + from_hidden * H * H, H});
+          g.want({2, as<T>(c.grad_weight_hh) + from_hidden * H * H, H});
       }
       lane += lanes_alike;
     }
-    Reached<T>& heads = add({f.grad_products, f.head_rows, 0, f.head_rows});
+    Reached<T>& heads = add({f.grad_products, f.head_rows, 0, f.head_rows, true});
     heads.sums = as<T>(c.grad_head_bias);
-    heads.want({2, batch_, as<T>(c.grad_head_weight), H});
+    heads.want({2, as<T>(c.grad_head_weight), H});
   }
 
   void take_scratch(Workspace& space, int64_t threads) {
     const int64_t rows = std::min(count_, most_at_once);
     for (int s = 0; s < 3; ++s) space.take(panels_[s], seen_[s].panels() * (rows + batch_) * panel);
     space.take(blocks_, threads * blocks_at_once * rows * block_stride);
+    space.take(place_, count_ + last_);
+  }
+
+  // By one thread, before all of them run.
+  void list_rows() {
+    int64_t n = 0;
+    for (int64_t t = -1; frame_ && t < frame_->c.steps; ++t)
+      for (int64_t b = 0, end = going_on(*frame_, std::max<int64_t>(t, 0), {0, batch_}).end;
+           b < end; ++b)
+        place_[n++] = (t + 1) * batch_ + b;
   }
 
   // Called by every thread, after all of G is there.
   void run(int64_t thread, Team& team) {
-    const int64_t chunks = (count_ + most_at_once - 1) / most_at_once;
+    if (frame_ == nullptr) return;
+    // Sums of no rows are 0.
+    const int64_t chunks = std::max<int64_t>(1, (count_ + most_at_once - 1) / most_at_once);
     for (int64_t i = 0; i < chunks; ++i) {
       if (i > 0) team.wait();
       if (!team.keeps(thread)) return;
@@ -123,7 +141,14 @@ class WeightGradients {
   }
 
  private:
-  int64_t batch_ = 0, count_ = 0;
+  const Frame<T>* frame_ = nullptr;  // null where no gradient is wanted
+  int64_t batch_ = 0, all_ = 0;      // all_: T * B
+  // Rows of each sum; entries that take the first and the last step.
+  int64_t count_ = 0, going_first_ = 0, last_ = 0;
+  // Where the rows of `seen_` lie that are looked at: at n what a step sees that comes in, and the
+  // step's own x and gates; `going_first_` later what the step at n gives. Of what comes in there are
+  // as many rows as the step before has, so that both are one list: the few that are over are 0 in G.
+  int64_t* place_ = nullptr;
   Seen<T> seen_[3] = {};
   Reached<T> reached_[4] = {};
   int reached_count_ = 0;
@@ -134,22 +159,24 @@ class WeightGradients {
   struct Columns {
     const T* data;
     int64_t stride, first, columns;
+    bool is_later;
   };
   Reached<T>& add(const Columns& of) {
     Reached<T>& made = reached_[reached_count_++];
-    made = {of.data, of.stride, of.first, of.columns, nullptr, nullptr, {}, 0};
+    made = {of.data, of.stride, of.first, of.columns, of.is_later, nullptr, nullptr, {}, 0};
     return made;
   }
 
   // Rows of a chunk and, of h, one step more: the heads saw it a step later than the gates.
   void pack_seen(int s, Share rows, Share panels) {
     const Seen<T>& from = seen_[s];
-    const int64_t count = rows.count() + (s == 2 ? batch_ : 0);
+    const int64_t wanted = rows.count() + (s == 2 ? going_first_ : 0);
+    const int64_t count = std::min(wanted, count_ + last_ - rows.begin);
     for (int64_t p = panels.begin; p < panels.end; ++p) {
       T* to = panels_[s] + p * (rows.count() + batch_) * panel;
       const int64_t width = std::min<int64_t>(panel, from.columns - p * panel);
       for (int64_t n = 0; n < count; ++n, to += panel) {
-        const T* row = from.row(rows.begin + n) + p * panel;
+        const T* row = from.row(place_[rows.begin + n]) + p * panel;
         if (width == panel) {
           store(to, load(row));
           store(to + lanes<T>, load(row + lanes<T>));
@@ -158,6 +185,7 @@ class WeightGradients {
           clear_values(to + width, panel - width);
         }
       }
+      clear_values(to, (wanted - count) * panel);
     }
   }
 
@@ -179,11 +207,12 @@ class WeightGradients {
       pack_block(g, first, count, rows, block);
       block += block_size;
     });
+    const int64_t shift = g.is_later ? going_first_ : 0;
     for (int w = 0; w < g.count; ++w) {
       const Wanted<T>& one = g.wanted[w];
       const Seen<T>& seen = seen_[one.seen];
       for (int64_t p = 0; p < seen.panels(); ++p) {
-        const T* right = panels_[one.seen] + (p * (rows.count() + batch_) + one.shift) * panel;
+        const T* right = panels_[one.seen] + (p * (rows.count() + batch_) + shift) * panel;
         const int width = int(std::min<int64_t>(panel, seen.columns - p * panel));
         const T* left = blocks;
         for_row_blocks(columns.begin, columns.count(), [&](int64_t first, int count) {
@@ -199,12 +228,18 @@ class WeightGradients {
   void pack_block(const Reached<T>& g, int64_t first, int count, Share rows, T* to) {
     constexpr int vectors = int(block_stride) / lanes<T>;
     Vector<T> sums[vectors] = {};
-    const T* from = g.data + rows.begin * g.stride + g.first + first;
-    const T* end = g.data + count_ * g.stride;
-    for (int64_t n = 0; n < rows.count(); ++n, from += g.stride, to += block_stride) {
+    const T* own = g.data + g.first + first;
+    const T* end = g.data + all_ * g.stride;
+    // The list from this chunk on, and how much of it is there.
+    const int64_t* place = place_ + rows.begin + (g.is_later ? going_first_ : 0);
+    const int64_t listed = place_ + count_ + last_ - place, back = g.is_later ? batch_ : 0;
+    const int64_t there = std::max<int64_t>(0, std::min(rows.count(), listed));
+    for (int64_t n = 0; n < there; ++n, to += block_stride) {
+      const T* from = own + (place[n] - back) * g.stride;
       // Rows lie in different pages, which the processor does not fetch ahead by itself.
-      __builtin_prefetch(from + 16 * g.stride);
-      __builtin_prefetch(from + 16 * g.stride + block_stride - 1);
+      const T* ahead = own + (place[std::min(n + 16, there - 1)] - back) * g.stride;
+      __builtin_prefetch(ahead);
+      __builtin_prefetch(ahead + block_stride - 1);
 #pragma GCC unroll 16
       for (int v = 0; v < vectors; ++v) {
         const T* at = from + v * lanes<T>;
@@ -215,6 +250,7 @@ class WeightGradients {
         sums[v] += x;
       }
     }
+    clear_values(to, (rows.count() - there) * block_stride);
     T sum[block_stride];
 #pragma GCC unroll 16
     for (int v = 0; v < vectors; ++v) store(sum + v * lanes<T>, sums[v]);

@@ -49,6 +49,52 @@ def test_parity(memory, sharpness, dtype, lengths, rows):
     )
 
 
+ENDS = {
+    "the longest first": [90, 90, 77, 60, 60, 31, 30, 29, 15, 2, 1, 0],
+    "the shortest first": [0, 1, 2, 15, 29, 30, 31, 60, 60, 77, 90, 90],
+    "none takes the last step": [88, 3, 40],
+    "one step": [1, 1, 0],
+    "no step": [0, 0],
+}
+
+
+@pytest.mark.parametrize("memory", ["stack", "turing_tape", "register"])
+@pytest.mark.parametrize("controller", ["lstm", "gru"])
+@pytest.mark.parametrize("ends", ENDS)
+def test_parity_where_sequences_end(memory, controller, ends):
+    lengths = ENDS[ends]
+    # Of the weights' gradients the sums have more rows than are made at once.
+    steps, batch = 90, len(lengths) * (2 if len(lengths) > 3 else 1)
+    lengths = [n for n in lengths for _ in range(batch // len(lengths))]
+    assert_parity(make_case(memory, controller, steps, batch, hidden=19, lengths=lengths))
+
+
+@pytest.mark.parametrize("memory", ["queue", "lie_access"])
+def test_the_order_of_a_batch_changes_no_bit_of_a_sequence(memory):
+    lengths = [20, 3, 0, 17, 20, 1, 9]
+    case = make_case(memory, steps=20, batch=7, hidden=21, lengths=lengths, dtype=torch.float32)
+    order = torch.tensor(lengths).argsort(descending=True, stable=True)
+    back = order.argsort()
+    moved = case._replace(
+        x=case.x[:, order].detach().requires_grad_(),
+        lengths=case.lengths[order],
+        initial=tuple(each[order].detach().requires_grad_() for each in case.initial),
+    )
+    factors = torch.randn(20, 7, 21)
+    results = []
+    for each, place in ((case, slice(None)), (moved, back)):
+        outputs, final = fused(each)
+        loss = (outputs * factors[:, order if each is moved else slice(None)]).sum()
+        grads = torch.autograd.grad(loss, [each.x, each.weights.weight_hh, *each.initial])
+        of_x, of_weight, *of_initial = grads
+        rows = [*final[:-1], *of_initial]
+        of_steps = [outputs, of_x, final[-1]]
+        results.append((of_weight, [r[place] for r in rows] + [s[:, place] for s in of_steps]))
+    (weight, plain), (moved_weight, sorted_again) = results
+    assert all(map(torch.equal, plain, sorted_again))
+    torch.testing.assert_close(moved_weight, weight, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("memory", VARIANTS, ids=repr)
 @pytest.mark.parametrize("controller", ["lstm", "elman_sigmoid"])
 @pytest.mark.parametrize("batch", [1, 10, 33])

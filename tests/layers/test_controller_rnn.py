@@ -1,4 +1,4 @@
-"""The plain Elman network: torch's own loop beside the readable one."""
+"""Controllers without a memory: kernels and torch's own loop beside the readable one."""
 
 from functools import partial
 
@@ -7,8 +7,13 @@ import torch
 
 import unbounded as ub
 from unbounded.errors import ShapeError
-from unbounded.layers import ElmanController
-from unbounded.layers.controller_rnn import _run_steps
+from unbounded.kernels import available
+from unbounded.layers import DeepLSTM, ElmanController
+from unbounded.layers.alone import run_steps
+from unbounded.layers.controller_rnn import _run_plain
+
+# Gradients of gradients come from the readable loop, which is said once.
+pytestmark = pytest.mark.filterwarnings("ignore:backward with create_graph:RuntimeWarning")
 
 STEPS, BATCH, INPUT, HIDDEN = 7, 4, 3, 5
 
@@ -23,22 +28,98 @@ def draw(*shape):
     return torch.randn(*shape, dtype=torch.float64, requires_grad=True)
 
 
-@pytest.mark.parametrize("lengths", [None, [7, 0, 1, 4]])
+LENGTHS = pytest.mark.parametrize("lengths", [None, [7, 0, 1, 4], [7, 5, 5, 1], [3, 3, 0, 0]])
+
+
+def results_of(run, layer, lengths):
+    """What a layer gives for fixed inputs, the gradients, and gradients of these."""
+    torch.manual_seed(3)
+    x = draw(STEPS, BATCH, INPUT)
+    state = tuple(draw(BATCH, HIDDEN) for _ in range(layer.controller.state_size))
+    counts = None if lengths is None else torch.tensor(lengths)
+    outputs, final = run(x, state, counts)
+    factors = torch.linspace(1, 2, STEPS).reshape(-1, 1, 1)
+    loss = (outputs * factors).sum() + sum(3 * part.square().sum() for part in final)
+    wanted = [x, *state, *layer.parameters()]
+    first = torch.autograd.grad(loss, wanted, create_graph=True)
+    second = torch.autograd.grad(sum(each.square().sum() for each in first), wanted)
+    return [outputs, *final, *first, *second]
+
+
+def assert_same(results, others):
+    for one, other in zip(results, others, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-11, atol=1e-12)
+
+
+@LENGTHS
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("activation", ["tanh", "sigmoid", "relu"])
-def test_the_fast_loop_agrees_with_the_readable_one(activation, bias, lengths):
+def test_an_elman_network_agrees_with_the_readable_loop(activation, bias, lengths):
     layer = make(activation, bias)
-    x, h = draw(STEPS, BATCH, INPUT), draw(BATCH, HIDDEN)
-    counts = None if lengths is None else torch.tensor(lengths)
-    factors = torch.linspace(1, 2, STEPS).reshape(-1, 1, 1)
+    readable = results_of(partial(run_steps, layer.controller), layer, lengths)
+    assert_same(results_of(layer, layer, lengths), readable)
+
+
+@LENGTHS
+@pytest.mark.parametrize("controller", ["lstm", "gru"])
+def test_gates_agree_with_the_readable_loop(controller, lengths):
+    torch.manual_seed(2)
+    layer = ub.ControllerRNN(INPUT, HIDDEN, controller, dtype=torch.float64)
+    readable = results_of(partial(run_steps, layer.controller), layer, lengths)
+    assert_same(results_of(layer, layer, lengths), readable)
+
+
+@LENGTHS
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("activation", ["tanh", "sigmoid", "relu"])
+def test_torchs_own_loop_agrees_with_the_readable_one(activation, bias, lengths):
+    layer = make(activation, bias)
+    run = partial(_run_plain_of, layer.controller)
+    assert_same(
+        results_of(run, layer, lengths),
+        results_of(partial(run_steps, layer.controller), layer, lengths),
+    )
+
+
+def _run_plain_of(controller, x, state, lengths):
+    return _run_plain(controller, x, state[0], lengths)
+
+
+@pytest.mark.skipif(not available().ok, reason="no compiled kernels")
+@pytest.mark.parametrize(
+    "layer",
+    [
+        ub.ControllerRNN(INPUT, HIDDEN, "gru"),
+        ub.ControllerRNN(INPUT, HIDDEN, partial(ElmanController, activation="sigmoid")),
+        DeepLSTM(INPUT, HIDDEN, 2),
+    ],
+    ids=["gru", "elman", "deep lstm"],
+)
+def test_the_kernels_serve_sequences_that_end(layer):
+    lengths = torch.tensor([7, 5, 5, 1])
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        layer(torch.randn(STEPS, BATCH, INPUT), None, lengths)
+    names = {event.key for event in profile.key_averages()}
+    assert "unbounded::recurrence" in names
+    assert not names & {"aten::lstm", "aten::gru", "aten::rnn_tanh"}
+
+
+@LENGTHS
+@pytest.mark.parametrize("layers", [1, 2])
+def test_a_deep_lstm_agrees_with_torch_on_sequences_that_end(layers, lengths, monkeypatch):
+    torch.manual_seed(2)
+    layer = DeepLSTM(INPUT, HIDDEN, layers, dtype=torch.float64)
+    wanted = [each for each in layer.parameters() if each.requires_grad]
+    x, counts = draw(STEPS, BATCH, INPUT), None if lengths is None else torch.tensor(lengths)
     results = []
-    for run in (layer, partial(_run_steps, layer.controller)):
-        outputs, (final,) = run(x, (h,), counts)
-        loss = (outputs * factors).sum() + 3 * final.square().sum()
-        gradients = torch.autograd.grad(loss, [x, h, *layer.parameters()])
-        results.append([outputs, final, *gradients])
-    for fast, readable in zip(*results, strict=True):
-        torch.testing.assert_close(fast, readable, rtol=1e-12, atol=1e-12)
+    for is_fused in (True, False):
+        if not is_fused:
+            monkeypatch.setattr("unbounded.layers.deep_lstm.why_not_alone", lambda *_: "a test")
+        outputs, state = layer(x, None, counts)
+        parts = [outputs, *(part for pair in state for part in pair)]
+        loss = sum((k + 1) * part.square().sum() for k, part in enumerate(parts))
+        results.append([*parts, *torch.autograd.grad(loss, [x, *wanted])])
+    assert_same(*results)
 
 
 def test_hooks_see_every_step():

@@ -350,7 +350,10 @@ def test_under_autocast_the_output_has_its_dtype(backend):
     layer, x = make(dtype=torch.float32, backend=backend), random(4, 2, 3).float()
     lstm = nn.LSTM(3, 5)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert layer(x)[0].dtype == lstm(x)[0].dtype == torch.bfloat16
+        assert layer(x)[0].dtype == torch.bfloat16
+        # torch's own runs in bfloat16 on some processors only, and is an error on the others.
+        if torch.ops.mkldnn._is_mkldnn_bf16_supported():
+            assert lstm(x)[0].dtype == torch.bfloat16
 
 
 @pytest.mark.parametrize("memory", ["stack", "deque", "superposition_stack", "superposition_list"])

@@ -31,11 +31,21 @@ def words(batch):
     return [tuple(tuple(field[:n]) for field in fields) for *fields, n in rows]
 
 
-def test_one_is_the_plain_order():
+def test_one_has_the_examples_of_its_number_the_longest_first():
     dealer = Dealer(TASK, 3, 5)
     for number in (0, 1, 7):
-        want = TASK.batch(3, "train", number * 5, 5, LENGTHS)
-        assert all(map(torch.equal, dealer.batch(number, LENGTHS), want))
+        batch = dealer.batch(number, LENGTHS)
+        want = words(TASK.batch(3, "train", number * 5, 5, LENGTHS))
+        # Sorting keeps the order of equal lengths.
+        assert words(batch) == sorted(want, key=lambda word: -len(word[0]))
+
+
+@pytest.mark.parametrize("deal", [1, 4])
+def test_the_longest_come_first(deal):
+    dealer = Dealer(TASK, 3, 8, deal)
+    for number in range(8):
+        lengths = dealer.batch(number, LENGTHS).lengths.tolist()
+        assert lengths == sorted(lengths, reverse=True)
 
 
 @pytest.mark.parametrize("deal", [2, 7])

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from unbounded import kernels
+from unbounded.layers.alone import REGISTER, REGISTER_ACTIVATIONS, beside_register
 from unbounded.layers.controller_rnn import ControllerRNN
 from unbounded.layers.controllers import CONTROLLERS, WeightedController
 from unbounded.layers.deep_lstm import DeepLSTM
@@ -133,8 +134,7 @@ class BoundMemory:
 class BoundControllers:
     """A `BoundLayer` of controllers without a memory, each on the one below it.
 
-    The kernels have no recurrence without a memory: beside each controller stands a register of
-    one number, which nothing is written to and whose weights are 0.
+    Beside each controller stands a register of one number, as in `run_alone`.
 
     Args:
         name: the kernels' name of the controller.
@@ -153,21 +153,24 @@ class BoundControllers:
     ) -> None:
         self._weights, self._skip = list(weights), skip_input
         kind = kernels.CONTROLLERS[name]
-        structure = kernels.structures.Register(1)
         self._wide, self._runs = [], []
         for k, of_layer in enumerate(self._weights):
             into = of_layer.weight_ih.detach()
             units = len(into) // kind.blocks
-            wide = kernels.Weights(
-                *of_layer._replace(weight_ih=into.new_zeros(len(into), into.shape[1] + 1)),
-                into.new_zeros(structure.head_rows, units),
-                None,
-            )
-            self._wide.append(wide.weight_ih)
+            wide = into.new_zeros(len(into), into.shape[1] + 1)
+            self._wide.append(wide)
             sizes = [units for _ in kind.state] + [1, 1]
             first = [into.new_zeros(batch_size, size) for size in sizes]
-            activations = ("identity",) * len(structure.heads)
-            self._runs.append(_InPlace(structure, activations, name, wide, first, of_x=k > 0))
+            self._runs.append(
+                _InPlace(
+                    REGISTER,
+                    REGISTER_ACTIVATIONS,
+                    name,
+                    beside_register(of_layer, wide, units),
+                    first,
+                    of_x=k > 0,
+                )
+            )
         self._size = len(kind.state)
         states = tuple(run.split(self._size)[0] for run in self._runs)
         self.state: tuple[Any, ...] = states[0] if skip_input is None else states

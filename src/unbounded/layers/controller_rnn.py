@@ -10,14 +10,17 @@ from torch import Tensor, nn
 
 from unbounded.checks import check_lengths, check_positive, check_shape, check_tensor
 from unbounded.errors import ShapeError
+from unbounded.layers.alone import run_alone, run_steps, why_not_alone
 from unbounded.layers.call import check_inputs, without_padding
 from unbounded.layers.controllers import (
+    CONTROLLERS,
     Controller,
     ControllerState,
     ElmanController,
+    WeightedController,
     input_width,
 )
-from unbounded.layers.fused import has_hooks
+from unbounded.layers.fused import runs_hooks
 from unbounded.layers.named_controller import ControllerFactory, make_controller
 
 
@@ -107,34 +110,26 @@ class ControllerRNN(nn.Module):
             )
         for k, tensor in enumerate(state):
             check_shape(f"state[{k}]", tensor, (batch_size, self.hidden_size))
-        if _is_plain(self.controller):
-            outputs, state = _run_plain(self.controller, inputs, state[0], lengths)
-        else:
-            outputs, state = _run_steps(self.controller, inputs, state, lengths)
+        outputs, state = self._run(inputs, state, lengths)
         return outputs.transpose(0, 1) if self.batch_first else outputs, state
+
+    def _run(
+        self, inputs: Tensor, state: ControllerState, lengths: Tensor | None
+    ) -> tuple[Tensor, ControllerState]:
+        controller = self.controller
+        # Exact types: a subclass may compute something else, which no kernel knows of.
+        if isinstance(controller, WeightedController) and type(controller) in CONTROLLERS.values():
+            name, weights = controller.kernel_name, controller.weights
+            is_fused = why_not_alone(name, inputs, weights, state) is None
+            if name is not None and is_fused and not runs_hooks(controller):
+                return run_alone(name, controller.cell, inputs, weights, state, lengths)
+        if _is_plain(controller):
+            return _run_plain(controller, inputs, state[0], lengths)
+        return run_steps(controller, inputs, state, lengths)
 
     def extra_repr(self) -> str:
         """Sizes, for print(module)."""
         return f"{self.input_size}, {self.hidden_size}, batch_first={self.batch_first}"
-
-
-def _run_steps(
-    controller: Controller, inputs: Tensor, state: ControllerState, lengths: Tensor | None
-) -> tuple[Tensor, ControllerState]:
-    """Any controller, step by step."""
-    hidden = []
-    for t, step in enumerate(inputs.unbind(0)):
-        new: ControllerState = controller(step, state)
-        output = new[0]
-        if lengths is not None:
-            active = (lengths > t).unsqueeze(-1)
-            output = torch.where(active, output, 0.0)
-            new = tuple(
-                torch.where(active, after, before) for after, before in zip(new, state, strict=True)
-            )
-        state = new
-        hidden.append(output)
-    return torch.stack(hidden), state
 
 
 def _is_plain(controller: Controller) -> TypeGuard[ElmanController]:
@@ -142,7 +137,7 @@ def _is_plain(controller: Controller) -> TypeGuard[ElmanController]:
     return (
         type(controller) is ElmanController
         and controller.weight_hh is not None
-        and not has_hooks(controller)
+        and not runs_hooks(controller)
         # No rule of torch.func for it: vmap and per-sample gradients take the readable loop.
         and torch._C._functorch.peek_interpreter_stack() is None
         and not torch.is_autocast_enabled(controller.weight_ih.device.type)

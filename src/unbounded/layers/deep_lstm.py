@@ -9,8 +9,10 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from unbounded.checks import check_lengths, check_positive, check_shape, check_tensor
-from unbounded.layers.call import check_inputs
-from unbounded.layers.controllers import initialize_cell
+from unbounded.kernels import ControllerWeights
+from unbounded.layers.alone import run_alone, why_not_alone
+from unbounded.layers.call import check_inputs, without_padding
+from unbounded.layers.controllers import initialize_cell, lstm_cell
 
 _WEIGHTS = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
 
@@ -112,6 +114,7 @@ class DeepLSTM(nn.Module):
         batch_size = inputs.shape[1]
         check_inputs(inputs, next(self.parameters()))
         check_lengths(lengths, inputs.shape[1], inputs.shape[0])
+        inputs = without_padding(inputs, lengths)
         if state is None:
             state = self.initial_state(batch_size)
         hidden, final = inputs, []
@@ -135,6 +138,13 @@ def _run_layer(
     weights = _weights(layer)
     options = (True, 1, 0.0, layer.training, False)  # biases, layers, dropout, training, both ways
     h, c = (tensor.unsqueeze(0).contiguous() for tensor in state)
+    if lengths is not None:
+        own = ControllerWeights(*weights)
+        if why_not_alone("lstm", inputs, own, state) is None:
+            # Steps beyond a length cost nothing there; torch's packed loop takes twice the time
+            # of its plain one.
+            output, (h, c) = run_alone("lstm", lstm_cell, inputs, own, state, lengths)
+            return output, (h, c)
     if lengths is None:
         output, h, c = torch.lstm(inputs, (h, c), weights, *options, False)
         return output, (h.squeeze(0), c.squeeze(0))

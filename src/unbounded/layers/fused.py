@@ -133,3 +133,8 @@ def has_hooks(module: nn.Module) -> bool:
         or module._backward_hooks
         or module._backward_pre_hooks
     )
+
+
+def runs_hooks(module: nn.Module) -> bool:
+    """Whether calling a module runs hooks: its own, or those of all modules."""
+    return has_hooks(module) or _has_any_global_hook()

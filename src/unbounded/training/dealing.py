@@ -1,4 +1,8 @@
-"""Which examples a training batch has: one after the other, or with others of like length."""
+"""Which examples a training batch has: one after the other, or with others of like length.
+
+Rows of a batch come in the order of their lengths, the longest first: the kernels leave out those
+that are over where none that goes on comes after them.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +19,12 @@ _BLOCK = 2**32 - 2
 class Dealer:
     """Deals the task's training examples into batches; what a batch has follows from its number.
 
-    Batch n holds the examples n * B to (n + 1) * B - 1. With `deal` above 1 the examples of `deal`
-    batches are sorted by length and dealt again, so that little of a batch is padding, and these
-    batches come in a random order: the same examples, each once. A loss that is a mean over the
-    symbols of a batch then counts a symbol of a short example for more than one of a long one. That
-    hardly matters where lengths are even, and does where most are short (docs/reproducing.md).
+    Batch n holds the examples n * B to (n + 1) * B - 1, the longest first. With `deal` above 1 the
+    examples of `deal` batches are sorted by length and dealt again, so that little of a batch is
+    padding, and these batches come in a random order: the same examples, each once. A loss that is
+    a mean over the symbols of a batch then counts a symbol of a short example for more than one of
+    a long one. That hardly matters where lengths are even, and does where most are short
+    (docs/reproducing.md).
 
     Args:
         task: yields the examples.
@@ -41,7 +46,7 @@ class Dealer:
             lengths: as for `Task.batch`; the same for all batches that are dealt together.
         """
         if self._deal == 1:
-            return self._draw(number * self._size, self._size, lengths)
+            return _in_order(self._draw(number * self._size, self._size, lengths))
         group, place = divmod(number, self._deal)
         if self._group is None or self._group[0] != group:
             drawn = self._draw(group * self._deal * self._size, self._deal * self._size, lengths)
@@ -49,7 +54,7 @@ class Dealer:
         _, drawn, rows = self._group
         inputs, targets, mask, steps = (field[rows[place]] for field in drawn)
         own = slice(0, int(steps.max()))
-        return Batch(inputs[:, own], targets[:, own], mask[:, own], steps)
+        return _in_order(Batch(inputs[:, own], targets[:, own], mask[:, own], steps))
 
     def _draw(self, start: int, size: int, lengths: LengthRange | None) -> Batch:
         return self._task.batch(self._seed, "train", start, size, lengths)
@@ -59,5 +64,11 @@ class Dealer:
         parts = drawn.lengths.argsort(stable=True).split(self._size)
         numbers = group * self._deal + np.arange(self._deal)
         words = Stream(self._seed, "train").words(numbers, np.array([_BLOCK]))[0]
-        # Rows of a batch in the order of their numbers, as without dealing.
+        # Rows of a batch in the order of their numbers: those of one length come so, as without.
         return [torch.sort(parts[place]).values for place in np.argsort(words, kind="stable")]
+
+
+def _in_order(batch: Batch) -> Batch:
+    """The rows of a batch by their lengths, the longest first, and else as they are."""
+    rows = batch.lengths.argsort(descending=True, stable=True)
+    return Batch(*(field[rows] for field in batch))

@@ -41,7 +41,7 @@ class Phase:
     Args:
         task: yields the batches.
         trained: model, optimizer and schedule, prepared by `accelerator`; the model is called as
-            model(inputs), or model(inputs, state), and gives logits [B, T, V] and the state.
+            `BatchTrainer` says.
         accelerator: device, precision and processes.
         options: how far and in which steps.
         log: takes the metrics.

@@ -65,8 +65,9 @@ class BatchTrainer:
     the state goes on from piece to piece without its gradient, and begins anew with the batch.
 
     Args:
-        model: prepared by `accelerator`; called as model(inputs), or model(inputs, state) on a
-            further piece; gives logits [B, T, V] and the state.
+        model: prepared by `accelerator`; called as model(inputs), as model(inputs, state) on a
+            further piece, and as model(inputs, state, lengths) where not all sequences are as long
+            as the batch; gives logits [B, T, V] and the state.
         optimizer: prepared by `accelerator`.
         accelerator: device, precision and processes.
         totals: sums a loss over all processes; also says which signal asked to stop, or 0.
@@ -138,7 +139,9 @@ class BatchTrainer:
                 carry.move(0, None)
             yield result._replace(done=min(1.0, after / steps))
 
-    def _call(self, share: Batch, state: Any) -> Any:
+    def _call(self, share: Batch, state: Any, *, is_ragged: bool = False) -> Any:
+        if is_ragged:
+            return self._model(share.inputs, state, share.lengths)
         return self._model(share.inputs) if state is None else self._model(share.inputs, state)
 
     def _pass_by(self, piece: Batch, state: Any) -> Any:
@@ -162,7 +165,9 @@ class BatchTrainer:
             nats, logits, state = self._bound.step(share, carry.state, scale)
             minimised = nats
         else:
-            nats, minimised, logits, state = self._through_graph(share, scale)
+            is_ragged = int(piece.lengths.min()) < piece.inputs.shape[1]
+            results = self._through_graph(share, scale, is_ragged=is_ragged)
+            nats, minimised, logits, state = results
         nats_of_all, stop = self._totals(nats)
         if not math.isfinite(nats_of_all):
             self._went_bad(number, share, logits, minimised)
@@ -176,10 +181,13 @@ class BatchTrainer:
             carry.move(carry.piece + 1, state)
         return StepResult(nats_of_all, tokens, symbols, float(norm), stop, 0.0)
 
-    def _through_graph(self, share: Batch, scale: float) -> tuple[Tensor, Tensor, Tensor, Any]:
+    def _through_graph(
+        self, share: Batch, scale: float, *, is_ragged: bool
+    ) -> tuple[Tensor, Tensor, Tensor, Any]:
         """Loss, what is minimised, logits and state after a piece; and the gradients, by torch."""
-        # Models are causal: padding behind a sequence changes nothing that the mask counts.
-        result = self._call(share, self._carry.state)
+        # Models are causal: padding behind a sequence changes nothing that the mask counts, and
+        # whoever knows where it begins can leave it out.
+        result = self._call(share, self._carry.state, is_ragged=is_ragged)
         logits = result[0]
         counted = (logits, share.targets, share.mask)
         if self._smoothed is None:

@@ -1,0 +1,125 @@
+"""A controller without a memory on the fused kernels.
+
+The kernels have no recurrence without a memory: beside the controller stands a register of one
+number, which nothing is written to and whose weights are 0.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from unbounded import kernels
+from unbounded.kernels import ControllerWeights
+from unbounded.layers.controllers import Cell, ControllerState
+
+REGISTER: Final = kernels.structures.Register(1)
+REGISTER_ACTIVATIONS: Final = ("identity",) * len(REGISTER.heads)
+_SIZES: Final = (1, 1)  # of what is read, and of what the register holds
+
+
+def why_not_alone(
+    name: str | None, x: Tensor, weights: ControllerWeights, state: ControllerState
+) -> str | None:
+    """Why the kernels cannot serve a controller by itself, or None if they can.
+
+    Args:
+        name: the kernels' name of the controller, None where they have none.
+        x, weights, state: of the call.
+    """
+    if name not in kernels.CONTROLLERS:
+        return f"no kernel is built for the controller {name}"
+    if weights.weight_hh is None:
+        return "without recurrence there is nothing to fuse"
+    if torch.is_autocast_enabled(x.device.type):
+        return "autocast computes the products in half precision"
+    return kernels.why_not(x, *weights, *state)
+
+
+def run_alone(
+    name: str,
+    cell: Cell,
+    x: Tensor,
+    weights: ControllerWeights,
+    state: ControllerState,
+    lengths: Tensor | None,
+) -> tuple[Tensor, ControllerState]:
+    """Run a controller over a sequence in one fused call per direction.
+
+    Args:
+        name: the kernels' name of the controller. cell: its equations, for gradients of gradients.
+        x: [T, B, I]. weights: of the controller, with weight_ih [G * H, I].
+        state: tensors [B, H]. lengths: int64 [B] in 0..T, or None.
+    Returns:
+        h of every step, [T, B, H], 0 beyond a length, and the state, which stays there.
+    Raises:
+        ShapeError: lengths are not in 0..T.
+    """
+    into = weights.weight_ih
+    wide = torch.cat([into, into.new_zeros(len(into), _SIZES[0])], dim=1)
+    empty = [x.new_zeros(x.shape[1], size) for size in _SIZES]
+    hidden, _, final = kernels.recurrence(
+        REGISTER,
+        REGISTER_ACTIVATIONS,
+        name,
+        x,
+        lengths,
+        beside_register(weights, wide, state[0].shape[1]),
+        [*state, *empty],
+        reference=None if torch.compiler.is_compiling() else functools.partial(_reference, cell),
+    )
+    return hidden, final[: len(state)]
+
+
+def beside_register(weights: ControllerWeights, wide: Tensor, units: int) -> kernels.Weights:
+    """A controller's weights with `wide` for weight_ih, [G * H, I + 1], and heads that are 0."""
+    heads = wide.new_zeros(REGISTER.head_rows, units)
+    return kernels.Weights(*weights._replace(weight_ih=wide), heads, None)
+
+
+def run_steps(
+    step: Callable[[Tensor, ControllerState], ControllerState],
+    x: Tensor,
+    state: ControllerState,
+    lengths: Tensor | None,
+) -> tuple[Tensor, ControllerState]:
+    """What `run_alone` computes, step by step: `step` gives the next state from x_t and the last.
+
+    Args:
+        x, state, lengths: as of `run_alone`; x has one step at least.
+    """
+    hidden = []
+    for t, x_t in enumerate(x.unbind(0)):
+        new = step(x_t, state)
+        output = new[0]
+        if lengths is not None:
+            active = (lengths > t).unsqueeze(-1)
+            output = torch.where(active, output, 0.0)
+            new = tuple(
+                torch.where(active, after, before) for after, before in zip(new, state, strict=True)
+            )
+        state = new
+        hidden.append(output)
+    return torch.stack(hidden), state
+
+
+def _reference(
+    cell: Cell,
+    lengths: Tensor | None,
+    x: Tensor,
+    weights: kernels.Weights,
+    initial: tuple[Tensor, ...],
+) -> tuple[Tensor, ...]:
+    """The fused call in differentiable steps; the register is left out, which stays 0."""
+    *of_controller, _, _ = weights
+    narrow = ControllerWeights._make(of_controller)
+    narrow = narrow._replace(weight_ih=narrow.weight_ih[:, : -_SIZES[0]])
+    *state, reading, value = initial
+    hidden, final = run_steps(
+        lambda x_t, before: cell(x_t, before, narrow), x, tuple(state), lengths
+    )
+    return hidden, x.new_zeros(*x.shape[:2], _SIZES[0]), *final, reading, value
