@@ -15,7 +15,7 @@ from unbounded.errors import NonFiniteError
 from unbounded.tasks import Batch, LengthRange
 from unbounded.training import PhaseOptions
 from unbounded.training.objective import OBJECTIVES, training_loss
-from unbounded.training.steps import BatchTrainer, bare_optimizer
+from unbounded.training.steps import BatchTrainer, bare_optimizer, plain_sgd, step_plain_sgd
 
 
 class Table(nn.Module):
@@ -90,3 +90,62 @@ def test_torchs_own_optimizer_steps_where_a_wrapper_adds_nothing() -> None:
     assert bare_optimizer(plain, tpu) is plain
     elsewhere = Elsewhere(own)
     assert bare_optimizer(elsewhere, accelerator) is elsewhere
+
+
+def test_a_plain_step_of_sgd_is_torchs() -> None:
+    torch.manual_seed(0)
+    shapes = [(3, 4), (4,), (2, 2)]
+    both = [[nn.Parameter(torch.randn(shape)) for shape in shapes] for _ in range(2)]
+    for one, other in zip(*both, strict=True):
+        other.data.copy_(one)
+    optimizers = [
+        torch.optim.SGD([{"params": each[:2]}, {"params": each[2:], "lr": 0.3}], lr=0.7)
+        for each in both
+    ]
+    for place in range(3):
+        for k, (one, other) in enumerate(zip(*both, strict=True)):
+            # A parameter without a gradient stays as it is.
+            one.grad = None if k == place else torch.randn(one.shape)
+            other.grad = one.grad
+        optimizers[0].step()
+        step_plain_sgd(optimizers[1])
+        assert all(map(torch.equal, *both))
+
+
+@pytest.mark.parametrize("options", [{"momentum": 0.9}, {"weight_decay": 0.1}, {"maximize": True}])
+def test_other_steps_of_sgd_are_torchs_to_make(options: dict[str, Any]) -> None:
+    weight = nn.Parameter(torch.zeros(1))
+    assert plain_sgd(torch.optim.SGD([weight], lr=0.1))
+    assert not plain_sgd(torch.optim.SGD([weight], lr=0.1, **options))
+    assert not plain_sgd(torch.optim.Adam([weight]))
+    hooked = torch.optim.SGD([weight], lr=0.1)
+    hooked.register_step_post_hook(lambda *_: None)
+    assert not plain_sgd(hooked)
+
+
+def test_elements_are_clipped_and_the_norm_is_that_of_before() -> None:
+    model = Table()
+    options = PhaseOptions(
+        seed=0, lengths=LengthRange(1, 2), batch_size=1, batches=1, clip=0.2, clip_by="value"
+    )
+    batch = Batch(
+        torch.tensor([[0, 1]]), torch.tensor([[2, 0]]), torch.tensor([[True, True]]),
+        torch.tensor([2]),
+    )  # fmt: skip
+    before, other = Table(), Table()
+    OBJECTIVES["cross_entropy"].loss(other(batch.inputs)[0], *batch[1:3]).div(2).backward()
+    assert other.logits.grad is not None
+    norm = float(other.logits.grad.norm())
+    torch.nn.utils.clip_grad_value_(other.parameters(), 0.2)
+    trainer = BatchTrainer(
+        model,
+        torch.optim.SGD(model.parameters(), lr=0.5),
+        Accelerator(cpu=True),
+        lambda nats: (float(nats.detach()), 0),
+        options,
+    )
+    (result,) = trainer.train(batch, 0)
+    assert result.gradient_norm == pytest.approx(norm, rel=1e-6)
+    moved = before.logits.detach() - 0.5 * other.logits.grad
+    assert torch.allclose(model.logits.detach(), moved, atol=1e-7)
+    assert model.logits.grad is None

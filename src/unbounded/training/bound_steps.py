@@ -33,8 +33,9 @@ class BoundGradient:
     """
 
     def __init__(self, model: SequenceModel, layer: BoundLayer, batch_size: int) -> None:
-        self._output, self._symbols = model.output, model.input_vocabulary
+        self._output = model.output
         self._layer, self._batch_size = layer, batch_size
+        self._one_hot = torch.eye(model.input_vocabulary, dtype=model.output.weight.dtype)
 
     def fits(self, piece: Batch) -> bool:
         """Whether a piece has the batch size that this was made for."""
@@ -54,7 +55,7 @@ class BoundGradient:
         layer, output = self._layer, self._output
         layer.take(state)
         weight = output.weight
-        hidden = layer.forward(functional.one_hot(piece.inputs.t(), self._symbols).to(weight.dtype))
+        hidden = layer.forward(functional.embedding(piece.inputs.t(), self._one_hot))
         flat = hidden.flatten(0, 1)
         logits = functional.linear(flat, weight, output.bias)
         chosen = piece.targets.masked_fill(~piece.mask, LEFT_OUT).t().flatten()

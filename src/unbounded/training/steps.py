@@ -58,6 +58,32 @@ def bare_optimizer(
     return getattr(optimizer, "optimizer", optimizer) if is_plain else optimizer
 
 
+def plain_sgd(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether a step of an optimizer is nothing but `step_plain_sgd`."""
+    return (
+        type(optimizer) is torch.optim.SGD
+        and not optimizer._optimizer_step_pre_hooks
+        and not optimizer._optimizer_step_post_hooks
+        and not any(
+            group[name]
+            for group in optimizer.param_groups
+            for name in ("momentum", "weight_decay", "nesterov", "maximize", "differentiable")
+        )
+    )
+
+
+@torch.no_grad()
+def step_plain_sgd(optimizer: torch.optim.Optimizer) -> None:
+    """Take the gradient times the rate from each parameter: a fifth of what torch's own call takes.
+
+    For a small model a step of `torch.optim.SGD` is mostly its hooks and profiling.
+    """
+    for group in optimizer.param_groups:
+        moved = [each for each in group["params"] if each.grad is not None]
+        if moved:
+            torch._foreach_add_(moved, [each.grad for each in moved], alpha=-group["lr"])
+
+
 class BatchTrainer:
     """Trains a model on one batch after another.
 
@@ -94,6 +120,9 @@ class BatchTrainer:
         self._model = model
         self._parameters = list(model.parameters())
         self._optimizer = bare_optimizer(optimizer, accelerator)
+        # What schedules wrap is called once, or they warn of a step that was none.
+        self._plain = plain_sgd(self._optimizer)
+        self._has_stepped = False
         self._accelerator = accelerator
         self._totals = totals
         clip = options.prediction_clip
@@ -171,15 +200,20 @@ class BatchTrainer:
         nats_of_all, stop = self._totals(nats)
         if not math.isfinite(nats_of_all):
             self._went_bad(number, share, logits, minimised)
-        norm = self._clip_gradient()
+        norm = float(self._clip_gradient())
         # In float16 the loss scaler meets infinite gradients on purpose and skips the step.
-        if self._accelerator.mixed_precision != "fp16" and not bool(torch.isfinite(norm)):
+        if self._accelerator.mixed_precision != "fp16" and not math.isfinite(norm):
             self._went_bad(number, share, logits, minimised)
-        self._optimizer.step()
-        self._optimizer.zero_grad(set_to_none=True)
+        if self._plain and self._has_stepped:
+            step_plain_sgd(self._optimizer)
+        else:
+            self._optimizer.step()
+            self._has_stepped = True
+        for parameter in self._parameters:
+            parameter.grad = None
         if self._piece_steps is not None:
             carry.move(carry.piece + 1, state)
-        return StepResult(nats_of_all, tokens, symbols, float(norm), stop, 0.0)
+        return StepResult(nats_of_all, tokens, symbols, norm, stop, 0.0)
 
     def _through_graph(
         self, share: Batch, scale: float, *, is_ragged: bool
@@ -208,14 +242,18 @@ class BatchTrainer:
             return torch.as_tensor(self._accelerator.clip_grad_norm_(parameters, self._clip))
         self._accelerator.unscale_gradients()
         gradients = [each.grad for each in parameters if each.grad is not None]
-        norm = torch.nn.utils.get_total_norm(gradients)
-        torch.nn.utils.clip_grad_value_(parameters, self._clip)
+        # What torch.nn.utils does for tensors on one device, without looking for others.
+        norm: Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
+        torch._foreach_clamp_min_(gradients, -self._clip)
+        torch._foreach_clamp_max_(gradients, self._clip)
         return norm
 
     def _share(self, batch: Batch) -> Batch:
         """This process's rows of a batch, on its device."""
         rank, processes = self._accelerator.process_index, self._accelerator.num_processes
         device = self._accelerator.device
+        if processes == 1 and device.type == "cpu":
+            return batch
         return Batch(*(field[rank::processes].to(device) for field in batch))
 
     def _went_bad(self, number: int, share: Batch, logits: Tensor, loss: Tensor) -> None:
