@@ -116,7 +116,7 @@ using namespace unbounded;
 
 #define UNBOUNDED_EXPORT extern "C" __attribute__((visibility("default")))
 
-UNBOUNDED_EXPORT int unbounded_interface_version() { return 11; }
+UNBOUNDED_EXPORT int unbounded_interface_version() { return 12; }
 UNBOUNDED_EXPORT int64_t unbounded_call_bytes() { return sizeof(UnboundedCall); }
 UNBOUNDED_EXPORT int64_t unbounded_vector_bytes() { return UNBOUNDED_VECTOR_BYTES; }
 UNBOUNDED_EXPORT const char* unbounded_instruction_set() { return UNBOUNDED_ISA_NAME; }

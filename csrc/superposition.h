@@ -1,6 +1,6 @@
 // Superposition stacks and lists as memories of the frame: their cells through time.
 //
-// Options: structures, actions, depth, capacity (0 for none), strict. Heads: actions of each
+// Options: structures, actions, depth, capacity (0 for none), strict, whether an empty cell holds 0 and not -1. Heads: actions of each
 // structure, values. State: cells [S, N]. Saved: planes [T, B, actions + 1, S padded to whole registers]. Checkpoints: all rows.
 // Faults: 1, 2 where a cell that is not empty was lost at the first, the second end.
 //
@@ -16,14 +16,12 @@
 
 namespace unbounded {
 
-template <class T>
-constexpr T empty_cell = T(-1);
-
 // Where everything lies, for both directions.
 template <class T, class Places>
 struct MixtureSizes {
   const Frame<T>& f;
   int64_t count, depth, actions, capacity, stride, head, rows;
+  T empty;
   bool keeps;
 
   explicit MixtureSizes(const Frame<T>& frame)
@@ -35,6 +33,7 @@ struct MixtureSizes {
         stride((count + lanes<T> - 1) / lanes<T> * lanes<T>),
         head(Places::head(Places::grown(f.c.rows, f.c.room, capacity), depth)),
         rows(Places::rows(Places::grown(f.c.rows, f.c.room, capacity), depth)),
+        empty(f.c.options[5] != 0 ? T(0) : T(-1)),
         keeps(actions > Places::basic_actions) {}
 
   int64_t planes_size() const { return (actions + 1) * stride; }
@@ -93,7 +92,7 @@ class SuperpositionForward final : public MemoryForward<T> {
 
   void begin(int64_t b) override {
     const CellRows<T> rows = rows_of(b);
-    rows.fill_rows({0, sizes.rows}, empty_cell<T>);
+    rows.fill_rows({0, sizes.rows}, sizes.empty);
     sizes.spread(rows, as<T>(c.state0[0]) + b * sizes.count * c.rows, c.rows, {0, sizes.rows});
   }
 
@@ -179,8 +178,8 @@ class SuperpositionForward final : public MemoryForward<T> {
       Places::lost(cells, in, lane, [&](int64_t row, Vector<T> weight, int end) {
         const T* held = rows.at(row) + lane;
         for (int64_t s = 0; s < std::min<int64_t>(lanes<T>, sizes.count - lane); ++s)
-          if (weight[s] > 0 && !(held[s] - empty_cell<T> <= rounding &&
-                                 held[s] - empty_cell<T> >= -rounding))
+          if (weight[s] > 0 && !(held[s] - sizes.empty <= rounding &&
+                                 held[s] - sizes.empty >= -rounding))
             c.fault[b] |= end;
       });
   }
@@ -286,8 +285,8 @@ class SuperpositionBackward final : public MemoryBackward<T> {
     surround(to, span);
   }
   void surround(const CellRows<T>& rows, Span span) const {
-    rows.fill_rows({span.begin - row_margin, span.begin}, empty_cell<T>);
-    rows.fill_rows({span.end, span.end + row_margin}, empty_cell<T>);
+    rows.fill_rows({span.begin - row_margin, span.begin}, sizes.empty);
+    rows.fill_rows({span.end, span.end + row_margin}, sizes.empty);
   }
 
   // The cells before the first step of a block.

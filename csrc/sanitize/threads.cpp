@@ -90,8 +90,8 @@ Sum run(const Choice& choice) {
   c.grad_outputs = real(T * B * H), c.grad_readings = real(T * B * R);
   c.grad_hidden0 = real(B * H), c.grad_cell0 = real(B * H), c.grad_reading0 = real(B * R);
   if (mixes) {
-    const int64_t options[] = {S, actions, depth, 0, 0};
-    std::copy(options, options + 5, c.options);
+    const int64_t options[] = {S, actions, depth, 0, 0, 0};
+    std::copy(options, options + 6, c.options);
     c.heads[0] = head(S, actions, unbounded::Activation::softmax);
     c.heads[1] = head(1, S, unbounded::Activation::sigmoid);
     c.head_count = 2;

@@ -53,6 +53,8 @@ VARIANTS = [
     SuperpositionList(1, depth=1, capacity=1, overflow="drop_ends"),
     SuperpositionList(17, depth=3, noop=False, capacity=4, overflow="drop_ends"),
     SuperpositionList(4, capacity=400),
+    SuperpositionList(5, depth=3, empty=0),
+    SuperpositionList(3, noop=False, capacity=4, overflow="drop_ends", empty=0),
     TuringTape(21, 5, 2, 3, shift_range=2),
     TuringTape(9, 4, 3, 1, "zero", variant="deleu2016"),
     TuringTape(16, 1, 1, 2, "zero", shift_range=0, reads="before"),

@@ -1,6 +1,6 @@
 """Superposition stack and list in plain Python: no torch, and no line shared with the library.
 
-A cell is looked up by its place; a place that was never written is -1.
+A cell is looked up by its place; a place that was never written is empty: -1, or 0 where asked for.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def stack_step(cells, action, value):
     return new
 
 
-def list_step(cells, action, value):
+def list_step(cells, action, value, empty=-1.0):
     """One list: cells is a dict from place to number, HEAD at 0; 3 or 4 weights."""
     right, left, insert = action[:3]
     keep = action[3] if len(action) == 4 else 0.0
@@ -28,19 +28,19 @@ def list_step(cells, action, value):
         if i == 0:
             inserted = value
         elif i < 0:
-            inserted = cells.get(i + 1, -1.0)
+            inserted = cells.get(i + 1, empty)
         else:
-            inserted = cells.get(i, -1.0)
+            inserted = cells.get(i, empty)
         new[i] = (
-            right * cells.get(i + 1, -1.0)
-            + left * cells.get(i - 1, -1.0)
+            right * cells.get(i + 1, empty)
+            + left * cells.get(i - 1, empty)
             + insert * inserted
-            + keep * cells.get(i, -1.0)
+            + keep * cells.get(i, empty)
         )
     return new
 
 
-def run(step, direction, actions, values, depth, capacity=None):
+def run(step, direction, actions, values, depth, capacity=None, empty=-1.0):
     """Readings of one structure: actions [T][A], values [T]; places 0, direction, ... are read.
 
     With a capacity the places from there on, on either side, are lost after each step.
@@ -51,5 +51,5 @@ def run(step, direction, actions, values, depth, capacity=None):
         cells = step(cells, action, value)
         if capacity is not None:
             cells = {place: cell for place, cell in cells.items() if abs(place) < capacity}
-        readings.append([cells.get(direction * j, -1.0) for j in range(depth)])
+        readings.append([cells.get(direction * j, empty) for j in range(depth)])
     return readings, cells

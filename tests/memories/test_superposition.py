@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -11,6 +13,7 @@ import unbounded as ub
 from tests.memories import superposition_oracle as oracle
 from tests.tolerances import assert_close
 from unbounded.errors import ChoiceError, ConfigError, MemoryOverflowError, ShapeError
+from unbounded.memories.as_data import memory_data
 
 DOUBLE = torch.float64
 MEMORIES = {"stack": ub.SuperpositionStack, "list": ub.SuperpositionList}
@@ -73,6 +76,43 @@ def test_agrees_with_the_oracle(name, noop, seed, steps, count, depth, room):
                 torch.tensor([cells[place] for place in sorted(cells)], dtype=DOUBLE),
                 "cells",
             )
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    steps=st.integers(1, 10),
+    depth=st.integers(1, 4),
+    room=st.one_of(st.none(), st.integers(0, 3)),
+)
+@settings(max_examples=25, deadline=None)
+def test_a_list_whose_empty_cells_hold_0_agrees_with_the_oracle(seed, steps, depth, room):
+    capacity = None if room is None else depth + room
+    overflow = "error" if room is None else "drop_ends"
+    memory = ub.SuperpositionList(1, depth, capacity=capacity, overflow=overflow, empty=0)
+    assert memory.reading_begin.value == 0
+    told = instructions(memory, 1, steps, seed=seed)
+    readings, state = memory.unroll(told)
+    step = functools.partial(oracle.list_step, empty=0.0)
+    action, value = told.action[0, :, 0].tolist(), told.value[0, :, 0].tolist()
+    want, cells = oracle.run(step, -1, action, value, depth, capacity, empty=0.0)
+    assert_close(readings[0], torch.tensor(want, dtype=DOUBLE), "readings")
+    held = torch.tensor([cells[place] for place in sorted(cells)], dtype=DOUBLE)
+    assert_close(state.cells[0, 0], held, "cells")
+    assert_close(memory.read(memory.trim(state).cells)[0], readings[0, -1], "trimmed")
+
+
+def test_what_an_empty_cell_of_a_list_holds_is_checked_and_shown():
+    for empty in (1, 0.5, True, False, None, "0"):
+        with pytest.raises(ConfigError, match="empty: expected -1 or 0"):
+            ub.SuperpositionList(1, empty=empty)
+    assert "empty" not in repr(ub.SuperpositionList(1, empty=-1))
+    assert repr(ub.SuperpositionList(1, empty=0)).endswith("noop=True, empty=0)")
+    strict = ub.SuperpositionList(1, depth=1, capacity=1, empty=0)
+    with pytest.raises(MemoryOverflowError):
+        strict.unroll(one_hot(strict, ["INSERT", "INSERT"], [0.5, 0.25]))
+    strict.unroll(one_hot(strict, ["RIGHT", "LEFT", "INSERT"], [0.5, 0.25, 0.75]))
+    with pytest.raises(ConfigError, match="empty cells of -1"):
+        memory_data(strict)
 
 
 @given(steps=st.lists(st.sampled_from(["PUSH", "POP", "NO-OP"]), min_size=1, max_size=30))

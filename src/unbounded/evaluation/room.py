@@ -34,9 +34,7 @@ def with_room(model: nn.Module, symbols: int) -> tuple[nn.Module, int | None]:
     roomy = copy.deepcopy(model)
     for name in limited:
         layer: Any = roomy.get_submodule(name)
-        old: SuperpositionMemory[Any] = layer.memory
-        make: Any = type(old)
-        layer.memory = make(old.count, old.depth, old.noop, capacity=symbols, overflow=old.overflow)
+        layer.memory.capacity = symbols
     return roomy, symbols
 
 

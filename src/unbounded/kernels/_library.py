@@ -15,7 +15,7 @@ import torch
 from unbounded.errors import BackendError, ChoiceError
 from unbounded.kernels._call import Call, Switches
 
-INTERFACE_VERSION: Final = 11
+INTERFACE_VERSION: Final = 12
 INSTRUCTION_SETS: Final = ("avx512", "avx2", "baseline")
 
 

@@ -12,6 +12,7 @@ from unbounded.memories.lie_access import LieAccessMemory
 from unbounded.memories.lie_groups import GROUPS
 from unbounded.memories.queue import NeuralQueue
 from unbounded.memories.stack import NeuralStack
+from unbounded.memories.superposition import EMPTY
 from unbounded.memories.superposition_list import SuperpositionList
 from unbounded.memories.superposition_stack import SuperpositionStack
 from unbounded.memories.turing_tape import TuringTape
@@ -47,6 +48,8 @@ def memory_data(memory: Memory[Any, Any]) -> dict[str, Any]:
         raise ConfigError(
             [f"memory: expected one of {', '.join(KINDS)}, got a {type(memory).__name__}"]
         )
+    if isinstance(memory, SuperpositionList) and memory.empty != EMPTY:
+        raise ConfigError([f"memory: expected a list with empty cells of -1, got {memory!r}"])
     options = {name: getattr(memory, name) for name in KINDS[kind][1]}
     if isinstance(memory, LieAccessMemory):
         options |= _lie_options(memory)

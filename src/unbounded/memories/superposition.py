@@ -20,9 +20,9 @@ from unbounded.memories.head import Head
 from unbounded.memories.state import portable
 from unbounded.memories.state_field import StateField
 
-#: What an empty cell holds.
+#: What an empty cell holds, unless a list says otherwise.
 EMPTY = -1.0
-#: A cell this many machine epsilons away from -1, or less, is not seen as overflow.
+#: A cell this many machine epsilons away from that, or less, is not seen as overflow.
 ROUNDING = 64
 #: The action that leaves every cell as it is.
 NO_OP = "NO-OP"
@@ -44,8 +44,8 @@ class ActionValue(NamedTuple):
 class SuperpositionMemory(Memory[StateT, ActionValue]):
     """Structures side by side, each with its own action and value; they meet in the controller.
 
-    The one field of a state is `cells`, s_t, [B, S, N]: S structures of N cells, -1 where a cell is
-    empty.
+    The one field of a state is `cells`, s_t, [B, S, N]: S structures of N cells, `empty` where a
+    cell is empty.
 
     Args:
         count: S, how many stacks or lists.
@@ -67,6 +67,8 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
     basic_actions: ClassVar[tuple[str, ...]]
     #: The policies of `overflow`.
     overflows: ClassVar[tuple[str, ...]]
+    #: What an empty cell holds.
+    empty: float = EMPTY
 
     def __init__(
         self,
@@ -99,9 +101,9 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
         )
 
     @property
-    def _kernel_options(self) -> tuple[int, int, int, int, bool]:
-        is_strict = self.overflow == "error"
-        return self.count, len(self.actions), self.depth, self.capacity or 0, is_strict
+    def _kernel_options(self) -> tuple[int, int, int, int, bool, bool]:
+        is_strict, capacity = self.overflow == "error", self.capacity or 0
+        return self.count, len(self.actions), self.depth, capacity, is_strict, self.empty == 0
 
     @property
     def actions(self) -> tuple[str, ...]:
@@ -123,8 +125,8 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
 
     @property
     def reading_begin(self) -> Constant:
-        """What empty cells read, -1 everywhere."""
-        return Constant(EMPTY)
+        """What empty cells read."""
+        return Constant(self.empty)
 
     @property
     @abstractmethod
@@ -149,12 +151,12 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
     def _lose(self, lost: Tensor, weight: Tensor, place: str) -> None:
         """Raise if cells [B, S] that are not empty leave the memory with a weight [B, S] above 0.
 
-        Mixed empty cells are -1 up to rounding, since the weights' sum is 1 up to rounding. Only
+        Mixed empty cells are empty up to rounding, since the weights' sum is 1 up to rounding. Only
         the policy "error" looks; looking makes the device wait.
         """
         if self.overflow != "error":
             return
-        held = (lost - EMPTY).abs() > ROUNDING * torch.finfo(lost.dtype).eps
+        held = (lost - self.empty).abs() > ROUNDING * torch.finfo(lost.dtype).eps
         if bool((held & (weight > 0)).any()):
             raise MemoryOverflowError(
                 f"{self!r}: {place} is not empty and would be lost. Give a larger capacity, "
@@ -162,8 +164,8 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
             )
 
 
-def shifted(cells: Tensor, by: int) -> Tensor:
+def shifted(cells: Tensor, by: int, empty: float = EMPTY) -> Tensor:
     """Move the cells of [B, S, N] by one place (+1: towards higher indices); empty cells enter."""
     if by > 0:
-        return F.pad(cells[..., :-1], (1, 0), value=EMPTY)
-    return F.pad(cells[..., 1:], (0, 1), value=EMPTY)
+        return F.pad(cells[..., :-1], (1, 0), value=empty)
+    return F.pad(cells[..., 1:], (0, 1), value=empty)

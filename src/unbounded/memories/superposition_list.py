@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from unbounded import kernels
-from unbounded.errors import ShapeError
+from unbounded.errors import ConfigError, ShapeError
 from unbounded.memories.beginnings import Constant
 from unbounded.memories.state import portable
 from unbounded.memories.state_field import StateField
@@ -27,7 +27,7 @@ class ListCells(NamedTuple):
     """The cells of every list.
 
     Fields:
-        cells: s_t, [B, S, N], N odd, HEAD at N // 2; -1 where a cell is empty.
+        cells: s_t, [B, S, N], N odd, HEAD at N // 2; `empty` where a cell is empty.
     """
 
     cells: Tensor
@@ -42,7 +42,7 @@ class SuperpositionList(SuperpositionMemory[ListCells]):
 
     What the paper leaves open, and the choice here:
 
-    * an empty cell is -1, as in a stack;
+    * an empty cell is -1, as in a stack, or 0 if that is asked for;
     * the k cells that feed the controller are HEAD, HEAD - 1, ..., HEAD - k + 1: the newest
       insertion and those that it pushed away, as the k topmost cells of a stack;
     * the list has no ends: it grows by an empty cell on both sides with each step. With a
@@ -57,6 +57,8 @@ class SuperpositionList(SuperpositionMemory[ListCells]):
             all; at least `depth`. None for lists that grow.
         overflow: what happens when a full list would lose a cell that is not empty: "error"
             raises, "drop_ends" loses it.
+        empty: what an empty cell holds, -1 or 0. Values are within (0, 1), so that with 0 an empty
+            cell and one that holds little are alike.
     Raises:
         ShapeError, ConfigError, ChoiceError: an argument is out of range; the message names it.
     Source: Joulin & Mikolov 2015 (NIPS), section 3; the authors' program has no list.
@@ -73,8 +75,16 @@ class SuperpositionList(SuperpositionMemory[ListCells]):
         noop: bool = True,
         capacity: int | None = None,
         overflow: str = "error",
+        empty: float = EMPTY,
     ) -> None:
         super().__init__(count, depth, noop, capacity, overflow)
+        if isinstance(empty, bool) or empty not in (EMPTY, 0):
+            raise ConfigError([f"empty: expected -1 or 0, got {empty!r}"])
+        self.empty = float(empty)
+
+    def __repr__(self) -> str:
+        rest = "" if self.empty == EMPTY else f", empty={self.empty:g}"
+        return f"{super().__repr__()[:-1]}{rest})"
 
     @property
     def kernel(self) -> kernels.Structure:
@@ -85,8 +95,8 @@ class SuperpositionList(SuperpositionMemory[ListCells]):
     def cells_field(self) -> StateField:
         """HEAD alone at first; a cell more at both ends a step, to capacity - 1 beside HEAD."""
         most = None if self.capacity is None else 2 * self.capacity - 1
-        shape, begin = (self.count, "N"), Constant(EMPTY)
-        return StateField("cells", shape, (1, 1), 1, most, empty=EMPTY, beginning=begin)
+        shape, begin = (self.count, "N"), Constant(self.empty)
+        return StateField("cells", shape, (1, 1), 1, most, empty=self.empty, beginning=begin)
 
     def check_state(self, state: ListCells, batch_size: int, like: Tensor) -> None:
         """As `Memory.check_state`; the cells must have a middle."""
@@ -127,7 +137,8 @@ class SuperpositionList(SuperpositionMemory[ListCells]):
         inserted = torch.cat(
             [old[..., 1 : head + 1], instruction.value.unsqueeze(-1), old[..., head + 1 :]], dim=-1
         )
-        cells = right * shifted(old, -1) + left * shifted(old, 1) + insert * inserted
+        by_one = [shifted(old, by, self.empty) for by in (-1, 1)]
+        cells = right * by_one[0] + left * by_one[1] + insert * inserted
         for weight in keep:
             cells = cells + weight * old
         return self.read(cells), ListCells(cells)
@@ -135,13 +146,13 @@ class SuperpositionList(SuperpositionMemory[ListCells]):
     def trim(self, state: ListCells) -> ListCells:
         """Take away cells that are empty at both ends; HEAD stays in the middle."""
         head = state.cells.shape[-1] // 2
-        right = used_cells(state.cells[..., head:], EMPTY)
-        left = used_cells(state.cells[..., : head + 1].flip(-1), EMPTY)
+        right = used_cells(state.cells[..., head:], self.empty)
+        left = used_cells(state.cells[..., : head + 1].flip(-1), self.empty)
         beside = max(right, left, 1) - 1
         return ListCells(state.cells[..., head - beside : head + beside + 1])
 
     def read(self, cells: Tensor) -> Tensor:
-        """Read HEAD and the k - 1 cells left of it, [B, S k]; -1 beyond the last cell."""
+        """Read HEAD and the k - 1 cells left of it, [B, S k]; empty beyond the last."""
         head = cells.shape[-1] // 2
         leftwards = cells[..., : head + 1].flip(-1)[..., : self.depth]
-        return F.pad(leftwards, (0, self.depth - leftwards.shape[-1]), value=EMPTY).flatten(1)
+        return F.pad(leftwards, (0, self.depth - leftwards.shape[-1]), value=self.empty).flatten(1)

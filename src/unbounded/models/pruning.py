@@ -6,6 +6,7 @@ Source: Joulin & Mikolov 2015 (NIPS), section 3, "Rounding": unused stacks are r
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,7 +14,7 @@ from torch import Tensor
 from unbounded.errors import ConfigError
 from unbounded.layers import MemoryRNN
 from unbounded.layers.controllers import WeightedController
-from unbounded.memories.superposition import EMPTY
+from unbounded.memories import SuperpositionMemory
 from unbounded.models.discrete import superposition_layer
 from unbounded.models.memory_model import MemoryModel
 
@@ -41,7 +42,7 @@ def without_stacks(model: MemoryModel, removed: Iterable[int]) -> MemoryModel:
         smaller = MemoryModel(**{**config, "memory": {**config["memory"], "count": len(kept)}})
     weights = {name: weight.detach().clone() for name, weight in model.state_dict().items()}
     _slice_heads(weights, layer, kept)
-    _slice_inputs(weights, layer, kept, memory.count)
+    _slice_inputs(weights, layer, memory, kept)
     smaller.to(layer.heads.weight.device, layer.heads.weight.dtype).load_state_dict(weights)
     return smaller.train(model.training)
 
@@ -80,13 +81,16 @@ def _slice_heads(weights: dict[str, Tensor], layer: MemoryRNN, kept: list[int]) 
 
 
 def _slice_inputs(
-    weights: dict[str, Tensor], layer: MemoryRNN, kept: list[int], count: int
+    weights: dict[str, Tensor],
+    layer: MemoryRNN,
+    memory: SuperpositionMemory[Any],
+    kept: list[int],
 ) -> None:
     """Drop the columns of removed stacks and add what they bring to symbols or bias."""
     name, bias = (f"sequence.layer.controller.{part}_ih" for part in ("weight", "bias"))
     symbols, cells = weights[name].tensor_split([layer.input_size], dim=1)
-    cells = torch.unflatten(cells, 1, (count, -1))
-    constant = torch.full_like(cells[0], EMPTY)
+    cells = torch.unflatten(cells, 1, (memory.count, -1))
+    constant = torch.full_like(cells[0], memory.empty)
     constant[kept] = 0
     brought = (cells * constant).sum(dim=(1, 2))
     if bias in weights:

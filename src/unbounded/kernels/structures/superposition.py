@@ -31,6 +31,7 @@ class Superposition(Structure, ABC):
         count: S. actions: A, of each structure. depth: k, cells of each that are read.
         capacity: as of the memory; 0 for none.
         is_strict: whether it is an error that a full one loses a cell that is not empty.
+        is_zero: whether an empty cell holds 0, and not -1.
     """
 
     count: int
@@ -38,6 +39,7 @@ class Superposition(Structure, ABC):
     depth: int
     capacity: int
     is_strict: bool
+    is_zero: bool = False
 
     #: Actions without NO-OP.
     basic_actions: ClassVar[int]
