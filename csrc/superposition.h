@@ -1,7 +1,8 @@
 // Superposition stacks and lists as memories of the frame: their cells through time.
 //
-// Options: structures, actions, depth, capacity (0 for none), strict, whether an empty cell holds 0 and not -1. Heads: actions of each
-// structure, values. State: cells [S, N]. Saved: planes [T, B, actions + 1, S padded to whole registers]. Checkpoints: all rows.
+// Options: structures, actions, depth, capacity (0 for none), strict, whether an empty cell holds 0
+// and not -1. Heads: actions of each structure, values. State: cells [S, N]. Saved: planes [T, B,
+// actions + 1, S padded to whole registers]. Checkpoints: all rows.
 // Faults: 1, 2 where a cell that is not empty was lost at the first, the second end.
 //
 // Forward, cells change in place. Only a cell that a later reading can still hold something of gets a

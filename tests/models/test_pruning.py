@@ -10,6 +10,8 @@ import torch
 from tests.machines import counter, stream_model
 from tests.tolerances import assert_close
 from unbounded.errors import ConfigError
+from unbounded.evaluation.room import with_room
+from unbounded.memories import SuperpositionList
 from unbounded.models import MemoryModel, discretized
 from unbounded.models.pruning import without_stacks
 
@@ -43,12 +45,13 @@ def hold_empty(model, removed):
     class Held(type(layer.memory)):
         def read(self, cells):
             read = super().read(cells).unflatten(1, (self.count, self.depth)).clone()
-            read[:, removed] = -1
+            read[:, removed] = self.empty
             return read.flatten(1)
 
     held = copy.deepcopy(model)
     memory = layer.memory
-    held.sequence.layer.memory = Held(memory.count, memory.depth, memory.noop)
+    own = {"empty": memory.empty} if isinstance(memory, SuperpositionList) else {}
+    held.sequence.layer.memory = Held(memory.count, memory.depth, memory.noop, **own)
     return held
 
 
@@ -62,6 +65,26 @@ def test_the_smaller_model_is_the_whole_one_with_empty_stacks(options, removed):
     assert_close(got, want, "logits")
     assert state.memory.cells.shape[1] == 5 - len(removed)
     assert sum(p.numel() for p in smaller.parameters()) < sum(p.numel() for p in model.parameters())
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_lists_whose_empty_cells_hold_0(bias):
+    memory = {"name": "superposition_list", "count": 5, "empty": 0, "capacity": 4}
+    memory |= {"overflow": "drop_ends"}
+    torch.manual_seed(0)
+    controller = {"name": "elman", "bias": bias}
+    options = {"memory": memory, "controller": controller, "hidden_size": 6, "backend": "reference"}
+    model = MemoryModel(inputs=3, outputs=3, embedding_size=None, **options).double()
+    smaller = without_stacks(model, [1, 3])
+    lists = smaller.sequence.layer.memory
+    assert (lists.count, lists.empty) == (3, 0)
+    roomy, symbols = with_room(smaller, 15)
+    assert symbols == 15
+    assert repr(roomy.sequence.layer.memory) == repr(lists.with_capacity(15))
+    assert lists.capacity == 4
+    held = hold_empty(model, [1, 3])
+    held.sequence.layer.memory = held.sequence.layer.memory.with_capacity(15)
+    assert_close(roomy(tokens())[0], held(tokens())[0], "logits")
 
 
 def test_to_remove_nothing_changes_nothing():

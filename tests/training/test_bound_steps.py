@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from accelerate import Accelerator
+from torch import nn
 
 from unbounded.errors import MemoryOverflowError
 from unbounded.kernels import available
@@ -124,12 +125,64 @@ def test_other_protocols_go_through_the_graph(changed: dict[str, Any]) -> None:
     assert bound_gradient(model, Accelerator(cpu=True), OPTIONS, "binary") is None
 
 
-@pytest.mark.parametrize("place", ["", "sequence", "sequence.output", "sequence.layer"])
-def test_what_hooks_see_goes_through_the_graph(place: str) -> None:
-    for name in ("lstm", "stack-rnn"):
+PLACES = ["", "sequence", "sequence.output", "sequence.layer"]
+DEEPER = {"lstm": "layers.0", "stack-rnn": "controller", "rnn": "controller", "gru": "controller"}
+
+
+def is_bound(model: MemoryModel) -> bool:
+    return bound_gradient(model, Accelerator(cpu=True), OPTIONS, "cross_entropy") is not None
+
+
+@pytest.mark.parametrize("name", DEEPER)
+def test_what_hooks_see_goes_through_the_graph(name: str) -> None:
+    for place in [*PLACES, f"sequence.layer.{DEEPER[name]}"]:
         model = model_of(name)
-        model.get_submodule(place).register_forward_hook(lambda *_: None)
-        assert bound_gradient(model, Accelerator(cpu=True), OPTIONS, "cross_entropy") is None
+        assert is_bound(model)
+        hook = model.get_submodule(place).register_forward_hook(lambda *_: None)
+        assert not is_bound(model)
+        hook.remove()
+        assert is_bound(model)
+    with torch.nn.modules.module.register_module_forward_hook(lambda *_: None):
+        assert not is_bound(model_of(name))
+    model = model_of(name)
+    with next(model.parameters()).register_hook(lambda gradient: gradient):
+        assert not is_bound(model)
+    with next(model.parameters()).register_post_accumulate_grad_hook(lambda _: None):
+        assert not is_bound(model)
+
+
+class Halved(nn.Linear):
+    """Half of what a linear map gives."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x) * 0.5
+
+
+@pytest.mark.parametrize("name", DEEPER)
+def test_what_computes_something_else_goes_through_the_graph(name: str) -> None:
+    model = model_of(name)
+    model.sequence.output = Halved(10, 4).double()
+    assert not is_bound(model)
+    model = model_of(name)
+    torch.nn.utils.parametrizations.weight_norm(model.sequence.output)
+    assert not is_bound(model)
+    model = model_of(name)
+    weight = "weight_ih_l0" if name == "lstm" else "weight_ih"
+    torch.nn.utils.parametrizations.weight_norm(
+        model.get_submodule(f"sequence.layer.{DEEPER[name]}"), weight
+    )
+    assert not is_bound(model)
+
+
+@pytest.mark.parametrize("name", ["lstm, two layers", "stack-rnn"])
+def test_the_tensors_of_two_lengths_are_kept(name: str) -> None:
+    model = model_of(name)
+    bound: Any = bound_gradient(model, Accelerator(cpu=True), OPTIONS, "cross_entropy")
+    state = None
+    for piece in pieces_of((7, 3, 7, 2, 7, 1, 7)):
+        state = bound.step(piece, state, 1.0)[2]
+    runs = getattr(bound._layer, "_runs", None) or [bound._layer._run]
+    assert all(set(run._of_steps) == {1, 7} for run in runs)
 
 
 def test_a_piece_of_fewer_sequences_does_not_fit() -> None:

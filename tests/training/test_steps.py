@@ -10,6 +10,7 @@ import torch
 from accelerate import Accelerator, DistributedType
 from accelerate.optimizer import AcceleratedOptimizer
 from torch import Tensor, nn
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from unbounded.errors import NonFiniteError
 from unbounded.tasks import Batch, LengthRange
@@ -121,6 +122,10 @@ def test_other_steps_of_sgd_are_torchs_to_make(options: dict[str, Any]) -> None:
     hooked = torch.optim.SGD([weight], lr=0.1)
     hooked.register_step_post_hook(lambda *_: None)
     assert not plain_sgd(hooked)
+    everywhere = register_optimizer_step_post_hook(lambda *_: None)
+    assert not plain_sgd(torch.optim.SGD([weight], lr=0.1))
+    everywhere.remove()
+    assert plain_sgd(torch.optim.SGD([weight], lr=0.1))
 
 
 def test_elements_are_clipped_and_the_norm_is_that_of_before() -> None:
@@ -149,3 +154,43 @@ def test_elements_are_clipped_and_the_norm_is_that_of_before() -> None:
     moved = before.logits.detach() - 0.5 * other.logits.grad
     assert torch.allclose(model.logits.detach(), moved, atol=1e-7)
     assert model.logits.grad is None
+
+
+class Recorder(Table):
+    """What a model is called with."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple[Any, ...]] = []
+
+    def forward(
+        self, inputs: Tensor, state: Any = None, lengths: Tensor | None = None
+    ) -> tuple[Tensor, Any]:
+        self.calls.append((inputs.shape[1], state, None if lengths is None else lengths.tolist()))
+        return self.logits[inputs], torch.zeros(len(inputs), 1)
+
+
+@pytest.mark.parametrize("piece", [None, 2])
+def test_a_model_is_told_lengths_where_sequences_end(piece: int | None) -> None:
+    model = Recorder()
+    options = PhaseOptions(
+        seed=0, lengths=LengthRange(1, 2), batch_size=2, batches=1, clip=1.0, piece_steps=piece
+    )
+    trainer = BatchTrainer(
+        model,
+        torch.optim.SGD(model.parameters(), lr=0.5),
+        Accelerator(cpu=True),
+        lambda nats: (float(nats.detach()), 0),
+        options,
+    )
+    inputs = torch.zeros(2, 4, dtype=torch.int64)
+    lengths = torch.tensor([4, 2])
+    mask = torch.arange(4) < lengths.unsqueeze(1)
+    list(trainer.train(Batch(inputs, inputs, mask, lengths), 0))
+    list(trainer.train(Batch(inputs, inputs, torch.ones_like(mask), torch.tensor([4, 4])), 1))
+    told = [(steps, given) for steps, _, given in model.calls]
+    if piece is None:
+        assert told == [(4, [4, 2]), (4, None)]
+    else:
+        assert told == [(2, None), (2, [2, 0]), (2, None), (2, None)]
+        assert [state is None for _, state, _ in model.calls] == [True, False, True, False]

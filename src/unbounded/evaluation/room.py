@@ -34,7 +34,7 @@ def with_room(model: nn.Module, symbols: int) -> tuple[nn.Module, int | None]:
     roomy = copy.deepcopy(model)
     for name in limited:
         layer: Any = roomy.get_submodule(name)
-        layer.memory.capacity = symbols
+        layer.memory = layer.memory.with_capacity(symbols)
     return roomy, symbols
 
 

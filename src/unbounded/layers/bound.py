@@ -16,11 +16,11 @@ from unbounded.layers.controllers import CONTROLLERS, WeightedController
 from unbounded.layers.deep_lstm import DeepLSTM
 from unbounded.layers.fused import (
     flatten_state,
-    has_hooks,
     kernel_arguments,
     kernel_weights,
     why_not_fused,
 )
+from unbounded.layers.in_place import InPlace, set_gradients
 from unbounded.layers.memory_rnn import MemoryRNN
 from unbounded.layers.recurrence import LoopState
 from unbounded.layers.state import joined, parted
@@ -58,13 +58,20 @@ class BoundLayer(Protocol):
 
 
 def bound_layer(layer: nn.Module, batch_size: int) -> BoundLayer | None:
-    """A layer with its tensors in place, or None where it must go through torch's graph."""
-    if has_hooks(layer) or not all(each.is_contiguous() for each in layer.parameters()):
+    """A layer with its tensors in place, or None where it must go through torch's graph.
+
+    Args:
+        layer: without hooks, which would not run.
+        batch_size: B.
+    """
+    if not all(each.is_contiguous() for each in layer.parameters()):
         return None
     # Exact types: a subclass may compute something else.
     if type(layer) is MemoryRNN:
         return None if why_not_bound(layer, batch_size) else BoundMemory(layer, batch_size)
     if type(layer) is DeepLSTM and layer.initial is None:
+        if any(type(each) is not nn.LSTM for each in layer.layers):
+            return None
         weights = [_weights_of(each, "_l0") for each in layer.layers]
         return _bound_controllers("lstm", weights, layer.skip_input, batch_size)
     if type(layer) is ControllerRNN and layer.initial is None:
@@ -93,9 +100,7 @@ class BoundMemory:
         self._weights = kernel_weights(controller, layer.heads)
         with torch.no_grad():
             self._first = self._full(layer.initial_loop_state(batch_size))
-        self._run = _InPlace(
-            *kernel_arguments(controller, layer.memory), self._weights, self._first
-        )
+        self._run = InPlace(*kernel_arguments(controller, layer.memory), self._weights, self._first)
         hidden, (reading, *memory) = self._run.split(controller.state_size)
         self.state = joined([LoopState(hidden, reading, layer.memory.State(*memory))])
 
@@ -162,7 +167,7 @@ class BoundControllers:
             sizes = [units for _ in kind.state] + [1, 1]
             first = [into.new_zeros(batch_size, size) for size in sizes]
             self._runs.append(
-                _InPlace(
+                InPlace(
                     REGISTER,
                     REGISTER_ACTIVATIONS,
                     name,
@@ -204,71 +209,6 @@ class BoundControllers:
         """As of `BoundLayer`."""
         for run in self._runs:
             run.go_on()
-
-
-class _InPlace:
-    """Recurrences of different numbers of steps on one state."""
-
-    def __init__(
-        self,
-        structure: kernels.Structure,
-        activations: tuple[str, ...],
-        controller: str,
-        weights: kernels.Weights,
-        first: Sequence[Tensor],
-        *,
-        of_x: bool = False,
-    ) -> None:
-        self._first, self._now = first, [tensor.clone() for tensor in first]
-        self._arguments = (structure, activations, controller, weights, self._now)
-        self._of_x = of_x
-        self._of_steps: dict[int, kernels.BoundRecurrence] = {}
-        self._run = self._bound(1)
-
-    def split(self, size: int) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-        """The state's first `size` tensors, and the rest."""
-        return tuple(self._now[:size]), tuple(self._now[size:])
-
-    def take(self, state: Sequence[Tensor] | None) -> None:
-        """Go on from a state laid out as the first; None for that."""
-        torch._foreach_copy_(self._now, list(self._first if state is None else state))
-
-    def forward(self, x: Tensor) -> Tensor:
-        self._run = run = self._bound(len(x))
-        run.x.copy_(x)
-        run.forward()
-        return run.outputs
-
-    def backward(self, grad: Tensor) -> dict[str, Tensor]:
-        self._run.grad_outputs.copy_(grad)
-        self._run.backward()
-        return self._run.gradients
-
-    @property
-    def grad_x(self) -> Tensor | None:
-        """Of the last piece, [T, B, I]."""
-        return self._run.grad_x
-
-    def go_on(self) -> None:
-        torch._foreach_copy_(self._now, self._run.final)
-
-    def _bound(self, steps: int) -> kernels.BoundRecurrence:
-        if steps not in self._of_steps:
-            self._of_steps[steps] = kernels.BoundRecurrence(
-                *self._arguments, steps, of_x=self._of_x
-            )
-        return self._of_steps[steps]
-
-
-def set_gradients(
-    weights: kernels.Weights | kernels.ControllerWeights, made: dict[str, Tensor]
-) -> None:
-    """Hand the gradients that a recurrence made to the parameters that have one."""
-    for name, weight in weights._asdict().items():
-        if weight is None or not weight.requires_grad:
-            continue
-        # The biases of an LSTM or Elman cell are one sum; their gradients are two tensors.
-        weight.grad = made[name] if name in made else made["bias_ih"].clone()
 
 
 def why_not_bound(layer: MemoryRNN, batch_size: int) -> str | None:

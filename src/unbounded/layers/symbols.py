@@ -40,7 +40,10 @@ def input_weight_name(layer: nn.Module) -> str | None:
 def input_weight(layer: nn.Module) -> Tensor | None:
     """The matrix whose first columns are a layer's symbols, [rows, I + ...]; None if unknown."""
     name = input_weight_name(layer)
-    return None if name is None else layer.get_parameter(name)
+    try:
+        return None if name is None else layer.get_parameter(name)
+    except AttributeError:  # a parametrization has taken its place
+        return None
 
 
 def run_symbols(

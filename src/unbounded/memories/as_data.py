@@ -49,7 +49,12 @@ def memory_data(memory: Memory[Any, Any]) -> dict[str, Any]:
             [f"memory: expected one of {', '.join(KINDS)}, got a {type(memory).__name__}"]
         )
     if isinstance(memory, SuperpositionList) and memory.empty != EMPTY:
-        raise ConfigError([f"memory: expected a list with empty cells of -1, got {memory!r}"])
+        raise ConfigError(
+            [
+                "memory: the explorer and traces of version 2 know lists whose empty cells hold "
+                f"-1, got {memory!r}; `unbounded actions RUN` shows such a run"
+            ]
+        )
     options = {name: getattr(memory, name) for name in KINDS[kind][1]}
     if isinstance(memory, LieAccessMemory):
         options |= _lie_options(memory)

@@ -5,8 +5,9 @@ Source: Joulin & Mikolov 2015, arXiv:1503.01007, section 3.
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -85,12 +86,21 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
         if capacity is None:
             if overflow != "error":
                 raise ConfigError([f"overflow: {overflow!r} has no effect without a capacity"])
-        elif not isinstance(capacity, int) or isinstance(capacity, bool) or capacity < depth:
-            raise ConfigError(
-                [f"capacity: expected an integer >= depth = {depth} or None, got {capacity!r}"]
-            )
+        else:
+            _check_capacity(capacity, depth)
         self.count, self.depth, self.noop = count, depth, bool(noop)
         self.capacity, self.overflow = capacity, overflow
+
+    def with_capacity(self, capacity: int) -> Self:
+        """The same structures, with room for other than their `capacity` cells each.
+
+        Raises:
+            ConfigError: as of the class.
+        """
+        _check_capacity(capacity, self.depth)
+        other = copy.copy(self)
+        other.capacity = capacity
+        return other
 
     def __repr__(self) -> str:
         limit = "" if self.capacity is None else f", capacity={self.capacity}"
@@ -162,6 +172,13 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
                 f"{self!r}: {place} is not empty and would be lost. Give a larger capacity, "
                 f"capacity=None, or overflow={self.overflows[-1]!r} to drop it."
             )
+
+
+def _check_capacity(capacity: object, depth: int) -> None:
+    if not isinstance(capacity, int) or isinstance(capacity, bool) or capacity < depth:
+        raise ConfigError(
+            [f"capacity: expected an integer >= depth = {depth} or None, got {capacity!r}"]
+        )
 
 
 def shifted(cells: Tensor, by: int, empty: float = EMPTY) -> Tensor:

@@ -104,7 +104,9 @@ class SequenceModel(nn.Module):
         Args:
             inputs: tokens, int64 [B, T] in 0..input_vocabulary-1.
             state: the layer's state from an earlier call; None begins anew.
-            lengths: int64 [B]; a model is causal, so they matter only for the state that comes out.
+            lengths: int64 [B]; a model is causal, so that up to them logits are the same without.
+                Beyond them the layer's output is 0; with the longest sequence first the kernels
+                leave out what is over.
         Returns:
             logits [B, T, V] and the layer's state.
         Raises:

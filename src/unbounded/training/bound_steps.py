@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from unbounded.layers.bound import BoundLayer, bound_layer
-from unbounded.layers.fused import has_hooks
+from unbounded.layers.fused import runs_hooks
 from unbounded.models import MemoryModel
 from unbounded.models.sequence_model import SequenceModel
 from unbounded.tasks import Batch
@@ -23,8 +23,7 @@ _SUM = 2  # torch's number for reduction="sum"
 class BoundGradient:
     """What `loss.backward()` does for a model of one-hot symbols, in fewer calls.
 
-    The same operators on the same numbers: of one sequence at a time to the last bit, of several up
-    to the order of their sums.
+    The same equations: up to rounding, and to the order of sums over several sequences.
 
     Args:
         model: one for which `bound_gradient` returns this.
@@ -81,6 +80,8 @@ def bound_gradient(
 
     Args:
         model: prepared by `accelerator`; it may be hardened or loaded, but not hooked into later.
+    Anything that a forward or backward pass runs beside the library's own classes goes through the
+    graph: subclasses, parametrizations, hooks of modules and of parameters.
     """
     if (
         accelerator.num_processes > 1
@@ -100,9 +101,15 @@ def bound_gradient(
         or sequence._looks_up
         or sequence.dropout
         or sequence.read_only_token is not None
-        or any(has_hooks(module) for module in (model, sequence, sequence.output))
+        or type(sequence.output) is not nn.Linear
+        or any(runs_hooks(module) for module in model.modules())
+        or any(_has_gradient_hooks(each) for each in model.parameters())
         or not all(each.requires_grad for each in sequence.output.parameters())
     ):
         return None
     layer = bound_layer(sequence.layer, options.batch_size)
     return None if layer is None else BoundGradient(sequence, layer, options.batch_size)
+
+
+def _has_gradient_hooks(parameter: nn.Parameter) -> bool:
+    return bool(parameter._backward_hooks or parameter._post_accumulate_grad_hooks)

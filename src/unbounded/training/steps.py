@@ -10,6 +10,10 @@ import torch
 from accelerate import Accelerator, DistributedType
 from accelerate.optimizer import AcceleratedOptimizer
 from torch import Tensor, nn
+from torch.optim.optimizer import (
+    _global_optimizer_post_hooks,
+    _global_optimizer_pre_hooks,
+)
 
 from unbounded.errors import ChoiceError, NonFiniteError
 from unbounded.memories import detach_state
@@ -62,13 +66,21 @@ def plain_sgd(optimizer: torch.optim.Optimizer) -> bool:
     """Whether a step of an optimizer is nothing but `step_plain_sgd`."""
     return (
         type(optimizer) is torch.optim.SGD
-        and not optimizer._optimizer_step_pre_hooks
-        and not optimizer._optimizer_step_post_hooks
+        and not _runs_step_hooks(optimizer)
         and not any(
             group[name]
             for group in optimizer.param_groups
             for name in ("momentum", "weight_decay", "nesterov", "maximize", "differentiable")
         )
+    )
+
+
+def _runs_step_hooks(optimizer: torch.optim.Optimizer) -> bool:
+    return bool(
+        optimizer._optimizer_step_pre_hooks
+        or optimizer._optimizer_step_post_hooks
+        or _global_optimizer_pre_hooks
+        or _global_optimizer_post_hooks
     )
 
 
@@ -204,7 +216,7 @@ class BatchTrainer:
         # In float16 the loss scaler meets infinite gradients on purpose and skips the step.
         if self._accelerator.mixed_precision != "fp16" and not math.isfinite(norm):
             self._went_bad(number, share, logits, minimised)
-        if self._plain and self._has_stepped:
+        if self._plain and self._has_stepped and not _runs_step_hooks(self._optimizer):
             step_plain_sgd(self._optimizer)
         else:
             self._optimizer.step()
