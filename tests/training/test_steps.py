@@ -30,19 +30,24 @@ class Table(nn.Module):
         return self.logits[inputs], None
 
 
+def trainer_of(model: nn.Module, options: PhaseOptions) -> BatchTrainer:
+    """Trains a model by plain SGD at 0.5, in one process."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    return BatchTrainer(
+        model, optimizer, Accelerator(cpu=True), lambda nats: (float(nats.detach()), 0), options
+    )
+
+
 @pytest.mark.parametrize("share", [0.0, 0.25])
 def test_losses_are_reported_without_the_smoothing_that_the_gradient_has(share: float) -> None:
     model, before = Table(), Table()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
     options = PhaseOptions(
         seed=0, lengths=LengthRange(1, 2), batch_size=1, batches=1, clip=1e3, label_smoothing=share
     )
     inputs, targets = torch.tensor([[0, 1, 1]]), torch.tensor([[2, 1, 0]])
     mask = torch.tensor([[True, True, False]])
     batch = Batch(inputs, targets, mask, torch.tensor([3]))
-    trainer = BatchTrainer(
-        model, optimizer, Accelerator(cpu=True), lambda nats: (float(nats.detach()), 0), options
-    )
+    trainer = trainer_of(model, options)
     (result,) = trainer.train(batch, 0)
     logits = before(inputs)[0]
     wanted = OBJECTIVES["cross_entropy"].loss(logits, targets, mask)
@@ -65,13 +70,7 @@ def test_a_smoothed_loss_that_alone_is_not_finite_stops_training() -> None:
     batch = Batch(
         torch.tensor([[0]]), torch.tensor([[2]]), torch.tensor([[True]]), torch.tensor([1])
     )
-    trainer = BatchTrainer(
-        model,
-        torch.optim.SGD(model.parameters(), lr=0.5),
-        Accelerator(cpu=True),
-        lambda nats: (float(nats.detach()), 0),
-        options,
-    )
+    trainer = trainer_of(model, options)
     with pytest.raises(NonFiniteError, match="the loss or its gradient is not finite"):
         list(trainer.train(batch, 0))
 
@@ -142,13 +141,7 @@ def test_elements_are_clipped_and_the_norm_is_that_of_before() -> None:
     assert other.logits.grad is not None
     norm = float(other.logits.grad.norm())
     torch.nn.utils.clip_grad_value_(other.parameters(), 0.2)
-    trainer = BatchTrainer(
-        model,
-        torch.optim.SGD(model.parameters(), lr=0.5),
-        Accelerator(cpu=True),
-        lambda nats: (float(nats.detach()), 0),
-        options,
-    )
+    trainer = trainer_of(model, options)
     (result,) = trainer.train(batch, 0)
     assert result.gradient_norm == pytest.approx(norm, rel=1e-6)
     moved = before.logits.detach() - 0.5 * other.logits.grad
@@ -176,13 +169,7 @@ def test_a_model_is_told_lengths_where_sequences_end(piece: int | None) -> None:
     options = PhaseOptions(
         seed=0, lengths=LengthRange(1, 2), batch_size=2, batches=1, clip=1.0, piece_steps=piece
     )
-    trainer = BatchTrainer(
-        model,
-        torch.optim.SGD(model.parameters(), lr=0.5),
-        Accelerator(cpu=True),
-        lambda nats: (float(nats.detach()), 0),
-        options,
-    )
+    trainer = trainer_of(model, options)
     inputs = torch.zeros(2, 4, dtype=torch.int64)
     lengths = torch.tensor([4, 2])
     mask = torch.arange(4) < lengths.unsqueeze(1)
