@@ -282,6 +282,10 @@ def test_the_usual_hardening_leaves_what_is_said() -> None:
     assert with_hardening(streams).rounding == RoundingConfig(batches=60, every=1)
     streams.rounding = RoundingConfig(factor=2.0, batches=7)
     assert with_hardening(streams).rounding == RoundingConfig(batches=7, every=1, factor=2.0)
+    # Also where it is what a hardening has that nobody said anything of.
+    streams.rounding = RoundingConfig(every=5)
+    assert with_hardening(streams).rounding.every == 1
+    assert with_hardening(streams, ["every"]).rounding.every == 5
     words = from_dict(merged(preset_of("dyck"), {}))
     assert with_hardening(words).rounding.every == 15
 

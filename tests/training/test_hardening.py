@@ -151,6 +151,40 @@ def test_it_is_over_when_the_machine_has_done_as_well_so_many_times(tmp_path):
     assert rule.is_decided
 
 
+def test_it_is_over_when_validation_says_little_against_the_machine_and_the_model(tmp_path):
+    model = soft_counter()
+    soft, hard = iter([0.0, 0.0, 0.3, 0.01, 0.0]), iter([0.5, 0.5, 0.01, 0.02, 0.01])
+
+    def validate(machine):
+        return next(soft if machine is model else hard)
+
+    # Before training, and at the first look, the machine is wrong; at the second, the model is; at
+    # the third the machine is a little worse than what is enough.
+    rule = Harden(model, VALIDATION, validate, every=1, factor=1.01, enough=0.01, tolerance=1.0)
+    run = Rounding(tmp_path, model, rule, rate=1e-9)
+    state = run.train()
+    assert state.batch == 4
+    assert "says 0.01 against the discrete machine at sharpness" in state.finished
+    assert rule.is_decided
+
+
+def test_it_is_given_up_after_looks_without_a_clearly_better_machine(tmp_path):
+    model, measured = soft_counter(), iter([0.5, 0.5, 0.48, 0.4, 0.39, 0.38, 0.37])
+    rule = Harden(
+        model,
+        VALIDATION,
+        lambda machine: 0.3 if machine is model else next(measured),
+        **{"every": 1, "factor": 1.01, "patience": 3},
+    )
+    run = Rounding(tmp_path, model, rule, rate=1e-9)
+    state = run.train()
+    assert state.batch == 6
+    assert "no better discrete machine in 3 looks, validation says 0.37 against" in state.finished
+    # A checkpoint of before there was a patience.
+    rule.load({name: each for name, each in rule.tensors().items() if name != "stalled"})
+    assert rule.is_decided is False
+
+
 def test_the_end_is_cooled_without_sharpening(tmp_path):
     model = soft_counter()
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-9)
@@ -190,11 +224,14 @@ def test_bad_input():
             decided=1.0,
             largest=math.inf,
             settle=-1,
+            enough=-1.0,
+            patience=-1,
             tolerance=math.nan,
             cool=-1,
         )
     assert [fault.split(":")[0] for fault in error.value.faults] == [
-        *("every", "factor", "decided", "largest", "settle", "tolerance", "cool"),
+        *("every", "factor", "decided", "largest", "settle", "enough", "patience"),
+        *("tolerance", "cool"),
     ]
     with pytest.raises(ConfigError, match="expected a memory with heads that decide"):
         Harden(stream_model(vocabulary=2, memory="none", controller="gru"), VALIDATION, loss)

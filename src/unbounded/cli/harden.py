@@ -24,8 +24,8 @@ Ctrl-C the same command goes on.
 """
 #: Options of `RoundingConfig` by the same name.
 _OPTIONS: Final = (
-    *("batches", "every", "factor", "decided", "settle", "cool", "tolerance", "far"),
-    "learning_rate",
+    *("batches", "every", "factor", "decided", "settle", "enough", "patience", "cool"),
+    *("tolerance", "far", "learning_rate"),
 )
 
 
@@ -48,6 +48,16 @@ def parser(arguments: Sequence[str]) -> Parser:
         "--settle",
         type=int | None,
         help="Looks at which the machine must do as well; 0 for no end.",
+    )
+    made.add_argument(
+        "--enough",
+        type=float | None,
+        help="What validation may say against a machine with which it is over.",
+    )
+    made.add_argument(
+        "--patience",
+        type=int | None,
+        help="Looks without a better machine after which it is given up; 0 for no end.",
     )
     made.add_argument("--cool", type=int | None, help="Looks at the end with a falling rate.")
     made.add_argument(

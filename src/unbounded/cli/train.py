@@ -46,6 +46,7 @@ checkpoints, metrics, report and figures; after Ctrl-C, SIGTERM or a crash --res
 
 
 _PRINT = "--print_config"
+_ROUNDING = "--rounding."
 #: What --help shows; --help-all has the other options too.
 _FIRST = (
     "--help",
@@ -167,7 +168,10 @@ def run(arguments: Sequence[str]) -> int:
         given.machine.data = given.data
     config = _config(given, beginning.task)
     if given.harden and config is not None:
-        config = with_hardening(config)
+        # "--rounding.every 5" or "--rounding.every=5".
+        words = [word.partition("=")[0] for word in beginning.arguments]
+        said = [word.removeprefix(_ROUNDING) for word in words if word.startswith(_ROUNDING)]
+        config = with_hardening(config, said)
     if print_only and config is not None and not faults:
         print(plain_yaml.dump(to_dict(config)), end="")
         return 0

@@ -28,6 +28,8 @@ _MOST_STEPS_BACK = 6
 _PATIENCE = 3
 #: A machine does as well as its model if validation says no more against it than this.
 _AS_WELL = 1e-3
+#: A machine is clearly better than the best before if validation says so much less against it.
+_CLEARLY = 0.9
 #: What the learning rate is multiplied by at each look while the end is cooled.
 _COOLING = 0.8
 
@@ -56,6 +58,8 @@ class _Numbers:
     sound_sharpness: float = 1.0
     #: Looks since it could have been over, at which the rate fell.
     cooled: float = 0
+    #: Looks in a row at which the best machine was not clearly better than all before.
+    stalled: float = 0
 
 
 class Harden:
@@ -72,8 +76,10 @@ class Harden:
 
     It is over when the least decided decision on `batch` has at least the certainty `decided`; when
     what decides has been multiplied by `largest` (what is undecided even then, the model hardly
-    uses); after `settle` looks in a row at which the machine did as well as the model; or after six
-    steps back: the task is not done with these decisions made harder. With `cool` it then goes on
+    uses); after `settle` looks in a row at which the machine did as well as the model; when
+    validation says no more than `enough` against the machine, and nothing worse of the model; after
+    `patience` looks in a row without a better machine; or after six steps back: the task is not
+    done with these decisions made harder. With `cool` it then goes on
     for so many looks, at which nothing is sharpened and the learning rate falls by a fifth each: a
     machine that is wrong on one pair of symbols in ten thousand is so for the rate's noise.
 
@@ -93,6 +99,10 @@ class Harden:
         decided: certainty that every decision must have, above 0.5 and below 1.
         largest: product of the factors at which hardening ends undecided.
         settle: looks in a row at which the machine must do as well; 0 goes on to the other ends.
+        enough: what validation may say against a machine that is right, in what it measures; None
+            goes on to the other ends.
+        patience: looks in a row without a machine that validation says a tenth less against than
+            the best before; 0 goes on to the other ends.
         tolerance: how much worse than at its best a model may be, in what `validate` measures.
         cool: looks at the end, of a hardening that holds, at which the rate falls.
         cool_at: the batch from which that begins also without one of the other ends; None waits.
@@ -115,6 +125,8 @@ class Harden:
         decided: float = 0.999,
         largest: float = 1e4,
         settle: int = 0,
+        enough: float | None = None,
+        patience: int = 0,
         tolerance: float = 0.03,
         cool: int = 0,
         cool_at: int | None = None,
@@ -134,6 +146,10 @@ class Harden:
             faults.append(f"largest: expected a number above 1, at most 1e9, got {largest!r}")
         if not isinstance(settle, int) or isinstance(settle, bool) or settle < 0:
             faults.append(f"settle: expected an integer >= 0, got {settle!r}")
+        if enough is not None and not 0 <= enough < math.inf:
+            faults.append(f"enough: expected a finite number of at least 0, got {enough!r}")
+        if not isinstance(patience, int) or isinstance(patience, bool) or patience < 0:
+            faults.append(f"patience: expected an integer >= 0, got {patience!r}")
         if not 0 <= tolerance < math.inf:
             faults.append(f"tolerance: expected a number of at least 0, got {tolerance!r}")
         if not isinstance(cool, int) or isinstance(cool, bool) or cool < 0:
@@ -144,7 +160,7 @@ class Harden:
         self._model, self._batch, self._validate = model, batch, validate
         self._validate_machine = validate_machine or validate
         self._every, self._bound, self._largest = every, decided, largest
-        self._settle = settle
+        self._settle, self._enough, self._patience = settle, enough, patience
         self._tolerance, self._optimizer, self._schedule = tolerance, optimizer, schedule
         self._piece_steps, self._device = piece_steps, device
         self._at = _Numbers(factor=factor)
@@ -207,6 +223,11 @@ class Harden:
     def _end(self) -> str | None:
         at = self._at
         least = f"the least decided decision has certainty {at.decided:.4f}"
+        if self._patience and at.stalled >= self._patience:
+            return (
+                f"hardening: no better discrete machine in {at.stalled:.0f} looks, validation says "
+                f"{at.least_hard:.3g} against the best; {least}"
+            )
         if not self._holds():
             if at.steps_back <= _MOST_STEPS_BACK:
                 return None
@@ -216,6 +237,11 @@ class Harden:
             )
         if at.decided >= self._bound:
             return f"hardening: all is decided at sharpness {at.sharpness:.3g}; {least}"
+        if self._enough is not None and max(at.soft, at.hard) <= self._enough:
+            return (
+                f"hardening: validation says {at.hard:.2g} against the discrete machine at "
+                f"sharpness {at.sharpness:.3g}, which is enough; {least}"
+            )
         if self._settle and at.settled >= self._settle:
             return (
                 f"hardening: the discrete machine did as well as the model {at.settled:.0f} times "
@@ -261,6 +287,7 @@ class Harden:
         finally:
             self._model.train(training)
         at.least_soft = min(at.least_soft, at.soft)
+        at.stalled = 0 if at.hard < _CLEARLY * at.least_hard else at.stalled + 1
         if at.hard <= at.least_hard:
             at.least_hard = at.hard
             self._best.keep()
@@ -296,7 +323,8 @@ class Harden:
         Raises:
             CheckpointError: something is missing.
         """
-        # Checkpoints of before there was a cooling have none.
-        self._at = _Numbers(*self._best.load({"cooled": torch.zeros(()), **tensors}))
+        # Checkpoints of before there were these have none.
+        later = {"cooled": torch.zeros(()), "stalled": torch.zeros(())}
+        self._at = _Numbers(*self._best.load({**later, **tensors}))
         own = {name: tensor for name, tensor in tensors.items() if name.startswith("sound/")}
         self._sound.load({name.removeprefix("sound/"): tensor for name, tensor in own.items()})

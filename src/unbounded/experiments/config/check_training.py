@@ -229,6 +229,9 @@ def rounding_faults(config: RunConfig, scoring: Scoring) -> list[str]:
         rate = rounding.learning_rate
         check_number(found, "rounding.learning_rate", rate, 0, 1e3, above=True)
     check_number(found, "rounding.settle", rounding.settle, 0)
+    check_number(found, "rounding.patience", rounding.patience, 0)
+    if rounding.enough is not None:
+        check_number(found, "rounding.enough", rounding.enough, 0, 1e3)
     check_number(found, "rounding.cool", rounding.cool, 0)
     if rounding.cool * rounding.every >= rounding.batches > 0:
         found.append(

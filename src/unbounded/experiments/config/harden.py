@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import asdict, replace
 from typing import Any, Final
 
@@ -18,15 +19,21 @@ _OF_OTHERS: Final[dict[str, Any]] = {
 }
 
 
-def with_hardening(config: RunConfig) -> RunConfig:
+def with_hardening(config: RunConfig, said: Collection[str] = ()) -> RunConfig:
     """The config with a hardening after training; what it says of one already stays.
 
     The usual one is the task's preset's, where that has one.
+
+    Args:
+        config: what it is added to.
+        said: options of the hardening that stay also where they are what they would be if nothing
+            had been said.
     """
     plain = asdict(RoundingConfig())
     usual: dict[str, Any] = preset_of(config.task)["rounding"]
     if not usual["batches"]:
         streams = config.training.piece_steps is not None
         usual = _OF_STREAMS if streams else _OF_OTHERS
-    own = {name: value for name, value in asdict(config.rounding).items() if value != plain[name]}
+    rounding = asdict(config.rounding)
+    own = {name: each for name, each in rounding.items() if each != plain[name] or name in said}
     return replace(config, rounding=RoundingConfig(**{**usual, **own}))

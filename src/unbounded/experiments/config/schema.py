@@ -190,6 +190,10 @@ class RoundingConfig:
         decided: certainty that every decision must have in the end.
         settle: sharpenings in a row after which the discrete machine does as well as the model on
             validation, and it is over; 0 goes on until all is decided.
+        enough: what validation may say against a discrete machine (nats per determined symbol, or
+            the share of sequences that are wrong) with which it is over; null goes on.
+        patience: sharpenings in a row without a clearly better discrete machine after which it is
+            given up; 0 never.
         tolerance: how much worse on validation, as a share of sequences, a model may be on the way
             before it goes back and takes smaller steps.
         cool: times `every` batches at the end, or at the end of the budget, in which nothing is
@@ -209,6 +213,8 @@ class RoundingConfig:
     factor: float = 1.25
     decided: float = 0.999
     settle: int = 0
+    enough: float | None = None
+    patience: int = 0
     tolerance: float = 0.03
     cool: int = 0
     validation_count: int | None = None

@@ -62,8 +62,9 @@ def harden_run(
         )
     trained = load_config(folder)
     place = MachineConfig(data=data or trained.machine.data, threads=trained.machine.threads)
+    own = dict(changes or {})
     config = with_hardening(
-        replace(trained, rounding=RoundingConfig(**dict(changes or {})), machine=place)
+        replace(trained, rounding=RoundingConfig(**own), machine=place), said=own.keys()
     )
     planned = plan(config, checked(config))
     where = folder / "rounding"

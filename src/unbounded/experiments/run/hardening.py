@@ -97,6 +97,8 @@ def harden_model(
         factor=rounding.factor,
         decided=rounding.decided,
         settle=rounding.settle,
+        enough=rounding.enough,
+        patience=rounding.patience,
         tolerance=rounding.tolerance,
         cool=rounding.cool,
         cool_at=rounding.batches - rounding.every * rounding.cool,
