@@ -12,7 +12,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -78,6 +78,7 @@ class Checkpoints:
         config: the model's config, kept beside its weights.
         run: what identifies the run; a checkpoint of another run is foreign.
         keep: how many of the newest stay, at least 1.
+        keep_at: batches whose checkpoint stays too.
         saved: called after each checkpoint that is written.
         extra: has tensors of its own to keep, in extra.safetensors; None has none.
     """
@@ -90,6 +91,7 @@ class Checkpoints:
         config: dict[str, Any],
         run: str,
         keep: int = 2,
+        keep_at: Collection[int] = (),
         saved: Callable[[], None] | None = None,
         extra: Extra | None = None,
     ) -> None:
@@ -98,6 +100,7 @@ class Checkpoints:
         self._config = config
         self._run = run
         self._keep = keep
+        self._lasting = {_name(batch) for batch in keep_at}
         self._saved = saved
         self._extra = extra
 
@@ -107,7 +110,7 @@ class Checkpoints:
         Raises:
             StorageError: the disk refused; what was there before is intact, nothing half is left.
         """
-        name = f"batch-{state.batch:09d}"
+        name = _name(state.batch)
         final = self.folder / name
         # One name for all processes, so that each can put its random states there.
         partial = self.folder / f"{_PARTIAL}{name}"
@@ -129,7 +132,8 @@ class Checkpoints:
                 raise
             if main:
                 for old in checkpoint_folders(self.folder)[self._keep :]:
-                    shutil.rmtree(old)
+                    if old.name not in self._lasting:
+                        shutil.rmtree(old)
             self._accelerator.wait_for_everyone()
         if self._saved is not None:
             self._saved()
@@ -147,7 +151,7 @@ class Checkpoints:
         found = checkpoint_folders(self.folder)
         for folder in found:
             try:
-                state = self._load(folder)
+                state = self._load(folder, self._run)
             except CheckpointError as error:
                 faults.append(str(error))
                 continue
@@ -157,6 +161,17 @@ class Checkpoints:
         if found:
             raise CheckpointError("no checkpoint can be used:\n  " + "\n  ".join(faults))
         return None
+
+    def load_from(self, folder: Path, run: str) -> LoopState:
+        """Restore the checkpoint of another run that trains the same up to there.
+
+        Args:
+            folder: the checkpoint.
+            run: what identifies that run.
+        Raises:
+            CheckpointError: it cannot be used.
+        """
+        return self._load(folder, run)
 
     def _write(self, partial: Path, state: LoopState) -> None:
         try:
@@ -207,11 +222,11 @@ class Checkpoints:
         for left in self.folder.glob(f"{_PARTIAL}*"):
             shutil.rmtree(left)
 
-    def _load(self, folder: Path) -> LoopState:
+    def _load(self, folder: Path, run: str) -> LoopState:
         manifest = verify(folder)
-        if manifest["run"] != self._run:
+        if manifest["run"] != run:
             raise CheckpointError(
-                f"checkpoint {folder} belongs to another run: {manifest['run']}, not {self._run}"
+                f"checkpoint {folder} belongs to another run: {manifest['run']}, not {run}"
             )
         if manifest["processes"] != self._accelerator.num_processes:
             raise CheckpointError(
@@ -233,6 +248,10 @@ class Checkpoints:
                 f"checkpoint {folder} does not fit or cannot be read: "
                 f"{type(error).__name__}: {reason}"
             ) from error
+
+
+def _name(batch: int) -> str:
+    return f"batch-{batch:09d}"
 
 
 def checkpoint_folders(folder: Path) -> Sequence[Path]:

@@ -60,6 +60,24 @@ class MetricsLog:
             )
         return kept
 
+    def copy_from(self, path: Path, lines: int) -> int:
+        """Begin with the first `lines` lines of another file; listeners are told them too.
+
+        Returns:
+            How many there are: fewer where that file has fewer or is not there.
+        Raises:
+            StorageError: the disk refused.
+        """
+        with storage_faults(path, "reading"):
+            content = path.read_text(encoding="utf-8") if path.exists() else ""
+        taken = content.split("\n")[:-1][:lines]
+        with storage_faults(self.path, "writing"):
+            self.path.write_text("".join(f"{line}\n" for line in taken), encoding="utf-8")
+        if self._listener is not None:
+            for line in taken:
+                self._listener(json.loads(line))
+        return len(taken)
+
     def sync(self) -> None:
         """Wait until every record is on the disk."""
         with storage_faults(self.path, "syncing"), self.path.open("ab") as stream:

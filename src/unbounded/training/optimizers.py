@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from unbounded.errors import ChoiceError, ConfigError
-from unbounded.training.tail import Tail
+from unbounded.training.tail import Tail, tail_length
 
 Schedule = Callable[[int], float]
 
@@ -50,7 +50,7 @@ def _linear(batches: int, tail_batches: int) -> Schedule:
 
 
 def _tail(batches: int, tail_batches: int) -> Schedule:
-    return Tail(min(tail_batches, batches // 2))
+    return Tail(tail_length(batches, tail_batches))
 
 
 #: Made from the budget in batches and the length of a tail.

@@ -38,6 +38,11 @@ class Tail:
         return f"{self.reason}; the learning rate then fell to 0 over {self.batches} batches"
 
 
+def tail_length(batches: int, tail_batches: int) -> int:
+    """How many of a budget of `batches` a tail of `tail_batches` takes: half of it at most."""
+    return min(tail_batches, batches // 2)
+
+
 def tail_of(schedule: torch.optim.lr_scheduler.LRScheduler) -> Tail | None:
     """The tail of a schedule, which accelerate may have wrapped; None where it has none."""
     bare = getattr(schedule, "scheduler", schedule)

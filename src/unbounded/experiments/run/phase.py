@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from accelerate import Accelerator
 
 from unbounded.evaluation.scorings import Exam, Scoring
+from unbounded.experiments.run.beginning import Beginning
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import Task
 from unbounded.training.carry import Carry
@@ -54,6 +55,8 @@ def run_phase(
     *,
     extras: Mapping[str, Extra],
     saved: Callable[[], None] | None = None,
+    keep_at: Collection[int] = (),
+    beginning: Beginning | None = None,
 ) -> LoopState:
     """Train from the newest checkpoint in the folder, or from the beginning, to the end.
 
@@ -65,6 +68,8 @@ def run_phase(
         around: what it is watched by.
         extras: what a checkpoint must hold beside model and optimizer, by name.
         saved: called after each checkpoint.
+        keep_at: batches whose checkpoint stays, beside the newest ones.
+        beginning: another run that this one may begin as, where it has no checkpoint of its own.
     Returns:
         The last state, with the reason why it is over.
     Raises:
@@ -83,6 +88,7 @@ def run_phase(
         config=model.config,
         run=run,
         keep=options.keep_checkpoints,
+        keep_at=keep_at,
         saved=saved,
         extra=Together(kept) if kept else None,
     )
@@ -90,6 +96,8 @@ def run_phase(
     is_main = around.accelerator.is_main_process
     warn = progress.warn if is_main else progress.say
     state = checkpoints.load_newest(warn)
+    if state is None and beginning is not None:
+        state = beginning.take(checkpoints, log, trained[2], warn)
     if state is None:
         if is_main and log.path.exists() and log.path.stat().st_size:
             warn(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from unbounded.experiments.config.check import checked
 from unbounded.experiments.config.identity import model_name
 from unbounded.experiments.config.schema import RunConfig, to_dict
 from unbounded.experiments.run.answer import write_answers
+from unbounded.experiments.run.beginning import Beginning, beginning_of
 from unbounded.experiments.run.build import Built, build_run, make_accelerator, make_place
 from unbounded.experiments.run.evaluate import own_sweep
 from unbounded.experiments.run.folder import (
@@ -82,6 +83,8 @@ def train_run(
     quiet: bool = False,
     log_with: Sequence[str] = (),
     task: Task | None = None,
+    keep_at: Collection[int] = (),
+    share: bool = False,
 ) -> RunResult:
     """Train what a config describes and report on the test split.
 
@@ -98,6 +101,9 @@ def train_run(
             "wandb", ...); those that write files write them into the folder's trackers/.
         task: as a config without faults describes it, where it was built before; None checks the
             config and builds it.
+        keep_at: batches whose checkpoint stays, beside the newest ones.
+        share: begin a run whose rate falls at the end as that under `root` whose rate stays, where
+            there is one; the outcome is the same, and what both train is trained once.
     Raises:
         ConfigError: the config has faults; all of them together.
         RunExistsError: the folder is there and neither `resume` nor `overwrite` was given, or it
@@ -143,11 +149,12 @@ def train_run(
         silent, size = quiet or not main, training.batch_size
         # All that can fail for want of a sound config or of room comes before an old run is moved.
         run = Run(build_run(planned, accelerator), folder, accelerator, trackers)
+        beginning = beginning_of(config, root) if share and processes == 1 else None
         closing = nullcontext() if trackers is None else contextlib.closing(trackers)
         with _made(folder, overwrite, main) as saved, closing, stop_requests() as request:
             accelerator.wait_for_everyone()
             with progress(training.batches, size, silent, unit) as shown:
-                report = run.train(request, shown, saved)
+                report = run.train(request, shown, saved, keep_at=keep_at, beginning=beginning)
             if processes > 1 and config.rounding.batches:
                 shown.say(
                     "not hardened, which one process does alone: "
@@ -184,9 +191,15 @@ class Run:
         self._trackers = trackers
 
     def train(
-        self, request: StopRequest, shown: Progress, saved: Callable[[], None]
+        self,
+        request: StopRequest,
+        shown: Progress,
+        saved: Callable[[], None],
+        *,
+        keep_at: Collection[int] = (),
+        beginning: Beginning | None = None,
     ) -> dict[str, Any]:
-        """Train, and save the model; its report. `saved` is called after each checkpoint."""
+        """Train, and save the model; its report. The options are those of `run_phase`."""
         planned, config, trained = self._plan, self._plan.config, self._built.trained
         if self._accelerator.is_main_process:
             begin(self._folder, config, shown.say)
@@ -220,6 +233,8 @@ class Run:
             Surroundings(self._accelerator, shown, request, self._listener()),
             extras={} if plateau is None else {"plateau": plateau},
             saved=saved,
+            keep_at=keep_at,
+            beginning=beginning,
         )
         shown.say(f"stopped after batch {state.batch}: {state.finished}")
         if plateau is not None:

@@ -105,11 +105,12 @@ def _start(trial: Trial, runs: Path, command: Sequence[str]) -> _Running:
     write_text(config, json.dumps(to_dict(trial.config)))
     log = logs / f"{trial.name}.log"
     verify = [] if trial.verify is None else [f"--verify={json.dumps(dict(trial.verify))}"]
+    keep = [f"--keep={batch}" for batch in trial.keep_at]
     # Libraries that torch brings along size their thread pools by these when they are loaded.
     one_thread = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     with log.open("ab") as stream:
         process = subprocess.Popen(
-            [*command, *verify, str(config), str(runs)],
+            [*command, *keep, *verify, str(config), str(runs)],
             stdin=subprocess.DEVNULL,
             stdout=stream,
             stderr=subprocess.STDOUT,

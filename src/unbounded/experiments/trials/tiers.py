@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import product
 from typing import Any
@@ -17,6 +17,7 @@ from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.compose import PARTS, merged, preset_of
 from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.config.schema import RunConfig, from_dict, to_dict
+from unbounded.experiments.config.steady import last_steady, steady
 from unbounded.experiments.tables.published import published, read_data
 
 #: Lists of a tier with the field of the config that takes their values.
@@ -38,6 +39,7 @@ class Trial:
         lacks_data: whether it cannot be trained, for want of a corpus.
         verify: options of its verification that are not the usual ones; None where it is not
             verified.
+        keep_at: batches whose checkpoint stays, for another trial that begins as this one does.
     """
 
     task: str
@@ -46,6 +48,7 @@ class Trial:
     phase: str = "trained"
     lacks_data: bool = False
     verify: Mapping[str, Any] | None = None
+    keep_at: tuple[int, ...] = ()
 
     @property
     def cell(self) -> str:
@@ -175,8 +178,19 @@ def make_tier(paper: str, name: str, data: dict[str, Any], corpus: str | None = 
         if data.get("verify", False):
             options = {key: value for each in own for key, value in each.get("verify", {}).items()}
         trials += [Trial(task, model, each, phase, lacks, options) for each in _grid(base, lists)]
+    trials = _keeping(trials)
     verify, extract = bool(data.get("verify", False)), tuple(data.get("extract", ()))
     return Tier(paper, name, data["about"], tuple(trials), verify, extract)
+
+
+def _keeping(trials: Sequence[Trial]) -> list[Trial]:
+    """The trials, each with the batches at which another begins as it does (run/beginning.py)."""
+    at: dict[str, set[int]] = {}
+    for trial in trials:
+        other, batch = steady(trial.config), last_steady(trial.config)
+        if other is not None and batch is not None:
+            at.setdefault(run_name(other), set()).add(batch)
+    return [replace(trial, keep_at=tuple(sorted(at.get(trial.name, ())))) for trial in trials]
 
 
 def select(tier: Tier, only: str | None, where: str | Sequence[str] = ()) -> tuple[Trial, ...]:

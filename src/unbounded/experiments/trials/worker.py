@@ -22,13 +22,15 @@ EXIT_FAILED = 1
 EXIT_BUSY = 4
 
 _PARENT_LOOK_S = 1.0
+_KEEP = "--keep="
 _VERIFY = "--verify="
 
 
 def main(arguments: list[str]) -> int:
     """Train the config in a file under the folder of runs, the two last arguments, or go on.
 
-    With "--overwrite" before them the run is trained anew, with "--verify=OPTIONS" it is verified
+    With "--overwrite" before them the run is trained anew, with "--keep=BATCHES" the checkpoint of
+    that batch stays, with "--verify=OPTIONS" it is verified
     after that, if it was not, the options as JSON; every other word before them is a module of the
     user's own that is imported.
 
@@ -39,6 +41,7 @@ def main(arguments: list[str]) -> int:
     *options, config_file, runs = arguments
     config = from_dict(json.loads(Path(config_file).read_text(encoding="utf-8")))
     overwrite = "--overwrite" in options
+    keep_at = [int(each.removeprefix(_KEEP)) for each in options if each.startswith(_KEEP)]
     _stop_with_parent()
     # Only now: torch and accelerate take seconds to load, and a parent may be gone by then.
     from unbounded.experiments.run.run import train_run
@@ -51,7 +54,14 @@ def main(arguments: list[str]) -> int:
     gc.freeze()
 
     try:
-        result = train_run(config, root=Path(runs), resume=not overwrite, overwrite=overwrite)
+        result = train_run(
+            config,
+            root=Path(runs),
+            resume=not overwrite,
+            overwrite=overwrite,
+            keep_at=keep_at,
+            share=True,
+        )
         for option in options:
             if option.startswith(_VERIFY):
                 _verify(result.folder, json.loads(option.removeprefix(_VERIFY)))

@@ -1,0 +1,90 @@
+"""A run that begins as another one did: of a rate that falls at the end, that whose rate stays.
+
+Up to where the rate begins to fall, the two train the same: same seed, same batches, same weights.
+So the one can take up the other's checkpoint of that batch instead of training it all once more.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from unbounded.errors import CheckpointError
+from unbounded.experiments.config.schema import RunConfig
+from unbounded.experiments.config.steady import last_steady, steady
+from unbounded.experiments.run.folder import folder_of
+from unbounded.training.checkpoint import Checkpoints, checkpoint_folders, verify
+from unbounded.training.metrics_log import MetricsLog
+from unbounded.training.state import LoopState
+from unbounded.training.stopping import FAILED
+from unbounded.training.tail import tail_of
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """Where a run may begin instead of at its first batch.
+
+    Fields:
+        folder: of the run that it begins as.
+        last: the batch at which its own rate falls at the latest.
+        budget: its own batches.
+    """
+
+    folder: Path
+    last: int
+    budget: int
+
+    def take(
+        self,
+        checkpoints: Checkpoints,
+        log: MetricsLog,
+        schedule: torch.optim.lr_scheduler.LRScheduler,
+        tell: Callable[[str], None],
+    ) -> LoopState | None:
+        """Load the other run's checkpoint of the batch at which the rate begins to fall.
+
+        Returns:
+            The state to go on from; None, and nothing is changed, where that run has no such
+            checkpoint, or it is of no use.
+        Raises:
+            CheckpointError: it is whole and yet does not fit.
+            StorageError: the disk refused.
+        """
+        tail = tail_of(schedule)
+        for folder in checkpoint_folders(self.folder / "checkpoints"):
+            try:
+                before = LoopState.from_json(json.loads((folder / "loop.json").read_text()))
+                reason = self._reason(before)
+                if tail is None or reason is None:
+                    continue
+                verify(folder)
+            except (OSError, ValueError, CheckpointError) as error:
+                tell(f"{error}; this run does not begin with it")
+                continue
+            state = checkpoints.load_from(folder, self.folder.name)
+            metrics = self.folder / "metrics.jsonl"
+            state.metrics_lines = log.copy_from(metrics, state.metrics_lines)
+            state.finished = None
+            tail.start(state.batch, reason)
+            return state
+        return None
+
+    def _reason(self, state: LoopState) -> str | None:
+        """Why the rate would begin to fall at that state; None where it would not."""
+        if state.actions_due or state.batch > self.last:
+            return None
+        if state.finished is not None:
+            return None if state.finished.startswith(FAILED) else state.finished
+        return f"budget: {self.budget} batches are done" if state.batch == self.last else None
+
+
+def beginning_of(config: RunConfig, root: Path) -> Beginning | None:
+    """What a run may begin as, of those under `root`; None of a run whose rate stays."""
+    other, last = steady(config), last_steady(config)
+    if other is None or last is None:
+        return None
+    return Beginning(folder_of(root, other), last, config.training.batches)
