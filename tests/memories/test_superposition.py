@@ -13,7 +13,7 @@ import unbounded as ub
 from tests.memories import superposition_oracle as oracle
 from tests.tolerances import assert_close
 from unbounded.errors import ChoiceError, ConfigError, MemoryOverflowError, ShapeError
-from unbounded.memories.as_data import memory_data
+from unbounded.memories.as_data import memory_data, memory_from_data
 
 DOUBLE = torch.float64
 MEMORIES = {"stack": ub.SuperpositionStack, "list": ub.SuperpositionList}
@@ -111,8 +111,11 @@ def test_what_an_empty_cell_of_a_list_holds_is_checked_and_shown():
     with pytest.raises(MemoryOverflowError):
         strict.unroll(one_hot(strict, ["INSERT", "INSERT"], [0.5, 0.25]))
     strict.unroll(one_hot(strict, ["RIGHT", "LEFT", "INSERT"], [0.5, 0.25, 0.75]))
-    with pytest.raises(ConfigError, match=r"empty cells hold -1, got.*unbounded actions"):
-        memory_data(strict)
+    # As data it is what it was; what is usual is left out, as before there was a choice.
+    data = memory_data(strict)
+    assert data["options"]["empty"] == 0
+    assert repr(memory_from_data(data)) == repr(strict)
+    assert "empty" not in memory_data(ub.SuperpositionList(1))["options"]
 
 
 @given(steps=st.lists(st.sampled_from(["PUSH", "POP", "NO-OP"]), min_size=1, max_size=30))

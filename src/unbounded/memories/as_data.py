@@ -48,14 +48,10 @@ def memory_data(memory: Memory[Any, Any]) -> dict[str, Any]:
         raise ConfigError(
             [f"memory: expected one of {', '.join(KINDS)}, got a {type(memory).__name__}"]
         )
-    if isinstance(memory, SuperpositionList) and memory.empty != EMPTY:
-        raise ConfigError(
-            [
-                "memory: the explorer and traces of version 2 know lists whose empty cells hold "
-                f"-1, got {memory!r}; `unbounded actions RUN` shows such a run"
-            ]
-        )
     options = {name: getattr(memory, name) for name in KINDS[kind][1]}
+    # Said only where it is not what lists have always had, so that older pages read the others.
+    if isinstance(memory, SuperpositionList) and memory.empty != EMPTY:
+        options["empty"] = memory.empty
     if isinstance(memory, LieAccessMemory):
         options |= _lie_options(memory)
     heads = [

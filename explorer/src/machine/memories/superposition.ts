@@ -1,10 +1,17 @@
 // What superposition stacks and lists share: scalar cells that are mixed by the weights of actions.
 // Joulin & Mikolov 2015, arXiv:1503.01007, section 3.
 
+import type { MemoryData } from '../../data.ts'
 import type { Vector } from '../tensors.ts'
 
-/** What an empty cell holds. */
-export const EMPTY = -1
+/** What an empty cell holds, unless a list says otherwise. */
+const EMPTY = -1
+
+/** What an empty cell of that memory holds. */
+export function emptyOf(data: MemoryData): number {
+  const { empty } = data.options
+  return typeof empty === 'number' ? empty : EMPTY
+}
 
 export interface Cells {
   /** [count, size], structure by structure. */
@@ -17,7 +24,7 @@ export interface Cells {
 export type Source = { place: number } | { fresh: true }
 
 /**
- * Mix what the actions would leave: `sources(action, i)` says what each puts into cell i.
+ * Mix what the actions would leave, in empty cells `empty`: `sources(action, i)` says what each puts into cell i.
  * A cell's origin is that of the part that weighs most.
  */
 export function mixed(
@@ -27,6 +34,7 @@ export function mixed(
   action: Vector,
   value: Vector,
   size: number,
+  empty: number,
   sources: (action: number, i: number) => Source,
   step: number,
 ): Cells {
@@ -42,7 +50,7 @@ export function mixed(
         const source = sources(a, i)
         const inside = 'place' in source && source.place >= 0 && source.place < before.size
         const place = 'place' in source ? s * before.size + source.place : 0
-        const held = 'fresh' in source ? value[s] : inside ? before.cells[place] : EMPTY
+        const held = 'fresh' in source ? value[s] : inside ? before.cells[place] : empty
         sum += weight * held
         if (weight > most) {
           most = weight

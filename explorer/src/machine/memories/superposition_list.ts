@@ -2,7 +2,7 @@
 // (NIPS), section 3; what is left open is chosen as in memories/superposition_list.py.
 
 import { type MemoryMaker, fieldsOf, optionOf } from './memory.ts'
-import { EMPTY, mixed } from './superposition.ts'
+import { emptyOf, mixed } from './superposition.ts'
 
 const RIGHT = 0
 const LEFT = 1
@@ -13,6 +13,7 @@ export const superpositionList: MemoryMaker = (data) => {
   const depth = optionOf(data, 'depth')
   const capacity = data.options.capacity as number | null
   const most = capacity === null || capacity === undefined ? Number.POSITIVE_INFINITY : 2 * capacity - 1
+  const empty = emptyOf(data)
   const actions = data.heads[0].shape[1]
   return {
     begin: (initial) => ({ fields: fieldsOf(initial), origins: new Int32Array(count).fill(-1) }),
@@ -27,7 +28,7 @@ export const superpositionList: MemoryMaker = (data) => {
       // A list that grows has one more cell on its left.
       const shift = (size - before.size) / 2
       const { cells, origins } = mixed(
-        before, count, actions, told.action, told.value, size,
+        before, count, actions, told.action, told.value, size, empty,
         (action, i) => {
           const place = i - shift
           if (action === RIGHT) return { place: place + 1 }
@@ -40,7 +41,7 @@ export const superpositionList: MemoryMaker = (data) => {
       const reading = new Float64Array(count * depth)
       for (let s = 0; s < count; s++) {
         for (let k = 0; k < depth; k++) {
-          reading[s * depth + k] = head - k >= 0 ? cells[s * size + head - k] : EMPTY
+          reading[s * depth + k] = head - k >= 0 ? cells[s * size + head - k] : empty
         }
       }
       return { reading, state: { fields: { cells }, origins } }

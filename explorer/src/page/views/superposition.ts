@@ -3,12 +3,12 @@
 import { el, resized, short, write } from '../dom.ts'
 import type { Hue } from '../colours.ts'
 import type { Session } from '../session.ts'
+import { emptyOf } from '../../machine/memories/superposition.ts'
 import { StepMap } from './map.ts'
 import type { View, ViewMaker } from './view.ts'
 
 /** Cells that are drawn of a stack, and on each side of a list's HEAD. */
 const MOST_CELLS = 12
-const EMPTY = -1
 
 interface ActionStyle {
   name: string
@@ -79,6 +79,8 @@ class Column {
   private readonly place: number
   private readonly styles: ActionStyle[]
   private readonly isList: boolean
+  /** What an empty cell holds. */
+  private readonly empty: number
   private readonly inspect: (text: string) => void
   private readonly action = el('p', { class: 'action' })
   private hue: Hue | null = null
@@ -92,6 +94,7 @@ class Column {
     this.place = place
     this.styles = styles
     this.isList = isList
+    this.empty = emptyOf(session.run.model.memory!)
     this.inspect = inspect
     const name = `${isList ? 'list' : 'stack'} ${place + 1}`
     this.list = el('ol', { class: 'cells', 'aria-label': `cells of ${name}` })
@@ -148,7 +151,8 @@ class Column {
       this.cells[k] = cell
     }
     const cell = this.cells[k]
-    const isEmpty = Math.abs(value - EMPTY) < 1e-9
+    // A written value may be as near to what an empty cell holds.
+    const isEmpty = origin < 0 && Math.abs(value - this.empty) < 1e-9
     write(cell, isEmpty ? '·' : short(value))
     const share = isEmpty ? '0' : Math.max(0, Math.min(1, value)).toFixed(2)
     if (this.looks[k] !== share) {
