@@ -125,9 +125,7 @@ def test_it_begins_anew_where_there_is_nothing_to_begin_as(tmp_path: Path, capsy
     weights = damaged / "checkpoints" / "batch-000000025" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"?")
     shared = train_run(config, root=tmp_path / "damaged", share=True).folder
-    assert "its SHA-256 is not the manifest's; this run does not begin with it" in "".join(
-        capsys.readouterr()
-    )
+    assert "this run does not begin with" in "".join(capsys.readouterr())
     assert_same_run(alone, shared)
     # What a budget of symbols leaves for the tail nobody knows before.
     assert last_steady(tiny(**TAIL | {"symbols": 1000})) is None

@@ -45,7 +45,8 @@ MEMORIES: Final[dict[str, dict[str, Any]]] = {
         "name": "superposition_list", "count": 1, "capacity": 2, "overflow": "drop_ends",
     },
     "lists of zeros": {
-        "name": "superposition_list", "count": 2, "capacity": 2, "overflow": "drop_ends", "empty": 0,
+        "name": "superposition_list", "count": 2, "capacity": 2, "overflow": "drop_ends",
+        "empty": 0,
     },
     "lists of zeros that grow": {"name": "superposition_list", "count": 1, "depth": 3, "empty": 0},
     "tape": {"name": "turing_tape", "slots": 6, "width": 3},

@@ -58,8 +58,9 @@ class _Numbers:
     sound_sharpness: float = 1.0
     #: Looks since it could have been over, at which the rate fell.
     cooled: float = 0
-    #: Looks in a row at which the best machine was not clearly better than all before.
+    #: Looks in a row without a machine clearly better than the last that was, which had `mark`.
     stalled: float = 0
+    mark: float = math.inf
 
 
 class Harden:
@@ -99,10 +100,10 @@ class Harden:
         decided: certainty that every decision must have, above 0.5 and below 1.
         largest: product of the factors at which hardening ends undecided.
         settle: looks in a row at which the machine must do as well; 0 goes on to the other ends.
-        enough: what validation may say against a machine that is right, in what it measures; None
-            goes on to the other ends.
+        enough: what validation may say against the machine, and the model, in what it measures;
+            None goes on to the other ends.
         patience: looks in a row without a machine that validation says a tenth less against than
-            the best before; 0 goes on to the other ends.
+            against the last that was so much better; 0 goes on to the other ends.
         tolerance: how much worse than at its best a model may be, in what `validate` measures.
         cool: looks at the end, of a hardening that holds, at which the rate falls.
         cool_at: the batch from which that begins also without one of the other ends; None waits.
@@ -225,8 +226,8 @@ class Harden:
         least = f"the least decided decision has certainty {at.decided:.4f}"
         if self._patience and at.stalled >= self._patience:
             return (
-                f"hardening: no better discrete machine in {at.stalled:.0f} looks, validation says "
-                f"{at.least_hard:.3g} against the best; {least}"
+                f"hardening: no clearly better discrete machine in {at.stalled:.0f} looks, "
+                f"validation says {at.least_hard:.3g} against the best; {least}"
             )
         if not self._holds():
             if at.steps_back <= _MOST_STEPS_BACK:
@@ -287,7 +288,9 @@ class Harden:
         finally:
             self._model.train(training)
         at.least_soft = min(at.least_soft, at.soft)
-        at.stalled = 0 if at.hard < _CLEARLY * at.least_hard else at.stalled + 1
+        at.stalled += 1
+        if at.hard < _CLEARLY * at.mark:
+            at.stalled, at.mark = 0, at.hard
         if at.hard <= at.least_hard:
             at.least_hard = at.hard
             self._best.keep()
@@ -324,7 +327,8 @@ class Harden:
             CheckpointError: something is missing.
         """
         # Checkpoints of before there were these have none.
-        later = {"cooled": torch.zeros(()), "stalled": torch.zeros(())}
+        later = {name: torch.zeros(()) for name in ("cooled", "stalled")}
+        later["mark"] = torch.tensor(math.inf)
         self._at = _Numbers(*self._best.load({**later, **tensors}))
         own = {name: tensor for name, tensor in tensors.items() if name.startswith("sound/")}
         self._sound.load({name.removeprefix("sound/"): tensor for name, tensor in own.items()})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,28 +60,36 @@ class MetricsLog:
             )
         return kept
 
-    def copy_from(self, path: Path, lines: int) -> int:
-        """Begin with the first `lines` lines of another file; listeners are told them too.
+    def begin_with(self, lines: Sequence[str]) -> None:
+        """Write lines of another run as the first ones; the listener is told them too.
 
-        Returns:
-            How many there are: fewer where that file has fewer or is not there.
         Raises:
             StorageError: the disk refused.
         """
-        with storage_faults(path, "reading"):
-            content = path.read_text(encoding="utf-8") if path.exists() else ""
-        taken = content.split("\n")[:-1][:lines]
         with storage_faults(self.path, "writing"):
-            self.path.write_text("".join(f"{line}\n" for line in taken), encoding="utf-8")
+            self.path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         if self._listener is not None:
-            for line in taken:
+            for line in lines:
                 self._listener(json.loads(line))
-        return len(taken)
 
     def sync(self) -> None:
         """Wait until every record is on the disk."""
         with storage_faults(self.path, "syncing"), self.path.open("ab") as stream:
             os.fsync(stream.fileno())
+
+
+def first_lines(path: Path, count: int) -> list[str]:
+    """The first `count` lines of a metrics file, each of them a record.
+
+    Raises:
+        OSError: it cannot be read. ValueError: there are fewer, or one is no record.
+    """
+    lines = path.read_text(encoding="utf-8").split("\n")[:-1][:count]
+    if len(lines) < count:
+        raise ValueError(f"{path} has {len(lines)} of the {count} lines that it counts")
+    for line in lines:
+        json.loads(line)
+    return lines
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:

@@ -23,4 +23,5 @@ def last_steady(config: RunConfig) -> int | None:
     training = config.training
     if steady(config) is None or training.symbols is not None or training.minutes is not None:
         return None
-    return training.batches - tail_length(training.batches, training.tail_batches)
+    tail = tail_length(training.batches, training.tail_batches)
+    return training.batches - tail if tail else None

@@ -7,18 +7,19 @@ So the one can take up the other's checkpoint of that batch instead of training 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from unbounded.errors import CheckpointError
 from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.config.steady import last_steady, steady
-from unbounded.experiments.run.folder import folder_of
+from unbounded.experiments.run.folder import folder_of, read_config
 from unbounded.training.checkpoint import Checkpoints, checkpoint_folders, verify
-from unbounded.training.metrics_log import MetricsLog
+from unbounded.training.metrics_log import MetricsLog, first_lines
 from unbounded.training.state import LoopState
 from unbounded.training.stopping import FAILED
 from unbounded.training.tail import tail_of
@@ -30,11 +31,13 @@ class Beginning:
 
     Fields:
         folder: of the run that it begins as.
+        own: its own folder.
         last: the batch at which its own rate falls at the latest.
         budget: its own batches.
     """
 
     folder: Path
+    own: Path
     last: int
     budget: int
 
@@ -49,7 +52,7 @@ class Beginning:
 
         Returns:
             The state to go on from; None, and nothing is changed, where that run has no such
-            checkpoint, or it is of no use.
+            checkpoint, or it is of no use, which is told.
         Raises:
             CheckpointError: it is whole and yet does not fit.
             StorageError: the disk refused.
@@ -57,21 +60,36 @@ class Beginning:
         tail = tail_of(schedule)
         for folder in checkpoint_folders(self.folder / "checkpoints"):
             try:
+                self._check(verify(folder), folder)
                 before = LoopState.from_json(json.loads((folder / "loop.json").read_text()))
                 reason = self._reason(before)
                 if tail is None or reason is None:
                     continue
-                verify(folder)
+                lines = first_lines(self.folder / "metrics.jsonl", before.metrics_lines)
             except (OSError, ValueError, CheckpointError) as error:
-                tell(f"{error}; this run does not begin with it")
+                tell(f"this run does not begin with {folder}: {error}")
                 continue
-            state = checkpoints.load_from(folder, self.folder.name)
-            metrics = self.folder / "metrics.jsonl"
-            state.metrics_lines = log.copy_from(metrics, state.metrics_lines)
+            try:
+                state = checkpoints.load_from(folder, self.folder.name)
+            except CheckpointError as error:
+                # Part of it may be in the model by now.
+                raise CheckpointError(f"{error}. Without {folder} this run trains alone") from error
+            log.begin_with(lines)
             state.finished = None
             tail.start(state.batch, reason)
             return state
         return None
+
+    def _check(self, manifest: Mapping[str, Any], folder: Path) -> None:
+        """Raise if that checkpoint is not what this run would have come to."""
+        if manifest["run"] != self.folder.name or manifest["processes"] != 1:
+            raise CheckpointError("it is of another run, or of several processes")
+        before, own = read_config(self.folder) or {}, read_config(self.own) or {}
+        for part in ("machine", "used"):
+            for name in (*{**before.get(part, {}), **own.get(part, {})},):
+                there, here = (each.get(part, {}).get(name) for each in (before, own))
+                if there != here:
+                    raise CheckpointError(f"its {name} was {there!r} and is {here!r} here")
 
     def _reason(self, state: LoopState) -> str | None:
         """Why the rate would begin to fall at that state; None where it would not."""
@@ -87,4 +105,4 @@ def beginning_of(config: RunConfig, root: Path) -> Beginning | None:
     other, last = steady(config), last_steady(config)
     if other is None or last is None:
         return None
-    return Beginning(folder_of(root, other), last, config.training.batches)
+    return Beginning(folder_of(root, other), folder_of(root, config), last, config.training.batches)

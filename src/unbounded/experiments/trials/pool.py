@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.config.schema import to_dict
+from unbounded.experiments.config.steady import steady
 from unbounded.experiments.run.run_lock import make_runs
 from unbounded.experiments.trials.tiers import Trial
 from unbounded.training.files import storage_faults, write_text
@@ -82,8 +84,8 @@ def run_trials(
         try:
             while waiting or running:
                 request.check()
-                while waiting and len(running) < jobs:
-                    running.append(_start(waiting.pop(0), runs, command))
+                while len(running) < jobs and (trial := _next(waiting, running)) is not None:
+                    running.append(_start(trial, runs, command))
                 for each in [each for each in running if each.process.poll() is not None]:
                     running.remove(each)
                     outcomes.append(_outcome(each))
@@ -94,6 +96,16 @@ def run_trials(
             _stop(running)
             raise
     return outcomes
+
+
+def _next(waiting: list[Trial], running: Sequence[_Running]) -> Trial | None:
+    """Take the first trial that begins as none does that is still to come or running."""
+    busy = {trial.name for trial in (*waiting, *(each.trial for each in running))}
+    for place, trial in enumerate(waiting):
+        other = steady(trial.config)
+        if other is None or run_name(other) not in busy:
+            return waiting.pop(place)
+    return None
 
 
 def _start(trial: Trial, runs: Path, command: Sequence[str]) -> _Running:
