@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,20 @@ def test_it_begins_anew_where_there_is_nothing_to_begin_as(tmp_path: Path, capsy
     shared = train_run(config, root=tmp_path / "damaged", share=True).folder
     assert "this run does not begin with" in "".join(capsys.readouterr())
     assert_same_run(alone, shared)
+    # Nor one with fewer metrics than it counts, or of other kernels.
+    for name in ("short", "reference"):
+        before = replace(other, machine=replace(other.machine))
+        before.machine.backend = name if name == "reference" else "auto"
+        folder = train_run(before, root=tmp_path / name, quiet=True, keep_at=[25]).folder
+        if name == "short":
+            (folder / "metrics.jsonl").write_text("")
+        shared = train_run(config, root=tmp_path / name, share=True).folder
+        said = "".join(capsys.readouterr())
+        assert "this run does not begin with" in said
+        assert ("of the" if name == "short" else "'reference'") in said
+        assert_same_run(alone, shared)
+    # A tail of no batches is none.
+    assert last_steady(tiny(**TAIL | {"batches": 1})) is None
     # What a budget of symbols leaves for the tail nobody knows before.
     assert last_steady(tiny(**TAIL | {"symbols": 1000})) is None
 

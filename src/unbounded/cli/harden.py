@@ -52,12 +52,12 @@ def parser(arguments: Sequence[str]) -> Parser:
     made.add_argument(
         "--enough",
         type=float | None,
-        help="What validation may say against a machine with which it is over.",
+        help="What validation may say against model and machine with which it is over.",
     )
     made.add_argument(
         "--patience",
         type=int | None,
-        help="Looks without a better machine after which it is given up; 0 for no end.",
+        help="Looks without a clearly better machine after which it is given up; 0 for no end.",
     )
     made.add_argument("--cool", type=int | None, help="Looks at the end with a falling rate.")
     made.add_argument(

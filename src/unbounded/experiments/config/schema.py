@@ -190,7 +190,7 @@ class RoundingConfig:
         decided: certainty that every decision must have in the end.
         settle: sharpenings in a row after which the discrete machine does as well as the model on
             validation, and it is over; 0 goes on until all is decided.
-        enough: what validation may say against a discrete machine (nats per determined symbol, or
+        enough: what validation may say against model and machine (nats per determined symbol, or
             the share of sequences that are wrong) with which it is over; null goes on.
         patience: sharpenings in a row without a clearly better discrete machine after which it is
             given up; 0 never.
