@@ -25,6 +25,7 @@ from unbounded.cli.main import main
 from unbounded.errors import CheckpointError, ConfigError, RunExistsError
 from unbounded.evaluation.scorings import Exam, Place
 from unbounded.evaluation.scorings.sequences import Sequences
+from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.check import checked
 from unbounded.experiments.config.compose import merged, preset_of
 from unbounded.experiments.config.harden import with_hardening
@@ -259,6 +260,8 @@ def test_what_cannot_be_hardened_says_why(
     tmp_path: Path,
 ) -> None:
     folder = copied(trained, tmp_path)
+    with pytest.raises(ConfigError, match="batches: expected at least 1, got 0"):
+        harden_run(folder, {"batches": 0}, quiet=True)
     (folder / "report.json").unlink()
     with pytest.raises(CheckpointError, match=r"is not finished; `unbounded train .* --resume`"):
         harden_run(folder, quiet=True)
@@ -352,6 +355,16 @@ def test_another_memory_than_the_presets_has_not_its_hardening() -> None:
     published = from_dict(preset_of("copy", "paper"))
     assert published.rounding == RoundingConfig()
     assert published.training.schedule == "constant"
+
+
+def test_what_the_command_line_says_of_a_hardening_stays(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for told in (["--rounding.every", "5"], ["--rounding.every=5"], ["--rounding", '{"every": 5}']):
+        assert main(["train", "dyck", "--harden", *told, "--print_config"]) == 0
+        assert plain_yaml.load(capsys.readouterr().out)["rounding"]["every"] == 5
+    assert main(["train", "copy", "--harden", "--rounding.batches", "0"]) != 0
+    assert "--rounding.batches 0 hardens nothing" in capsys.readouterr().err
 
 
 def test_a_hardening_is_called_off_with_one_option() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from dataclasses import replace
@@ -106,6 +107,10 @@ def test_it_may_begin_as_the_run_whose_rate_stays(tmp_path: Path, options: dict[
         shared = train_run(config, root=tmp_path / "shared", quiet=True, share=True).folder
     assert len(lines) == 15
     assert_same_run(alone, shared)
+    reports = [json.loads((folder / "report.json").read_text()) for folder in (alone, shared)]
+    assert "began_as" not in reports[0]
+    last_batch = reports[1]["batches"] - 15
+    assert reports[1]["began_as"].startswith(f"{kept.name}, batch {last_batch}, commit ")
 
 
 def test_it_begins_anew_where_there_is_nothing_to_begin_as(tmp_path: Path, capsys: Any) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -235,6 +236,18 @@ def _values_of(arguments: Sequence[str], name: str) -> list[str]:
             following = arguments[number + 1 : number + 2]
             values.append(value if equals else "".join(following))
     return values
+
+
+def said_of(part: str, arguments: Sequence[str]) -> set[str]:
+    """The options of a part of the config that the arguments name, one by one or in a mapping."""
+    prefix = f"--{part}."
+    words = [word.partition("=")[0] for word in arguments]
+    said = {word.removeprefix(prefix) for word in words if word.startswith(prefix)}
+    for text in _values_of(arguments, f"--{part}"):
+        with suppress(yaml.YAMLError):  # what cannot be read is a fault that the parser names
+            data = plain_yaml.load(text)
+            said |= set(data) if isinstance(data, dict) else set()
+    return said
 
 
 def _options_of_parts(arguments: Sequence[str]) -> list[str]:

@@ -90,8 +90,6 @@ def run(arguments: Sequence[str]) -> int:
     changes = {name: given[name] for name in _OPTIONS if given[name] is not None}
     if given.count is not None:
         changes["validation_count"] = given.count
-    if changes.get("batches") == 0:
-        raise ConfigError(["--batches: expected at least 1, got 0"])
     folder = find_run(given.run)
     try:
         report = harden_run(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from jsonargparse import Namespace
 
-from unbounded.cli.defaults import FLAGS, Beginning, begin, import_modules
+from unbounded.cli.defaults import FLAGS, Beginning, begin, import_modules, said_of
 from unbounded.cli.harden import hardened_text
 from unbounded.cli.parsing import Parser, parse
 from unbounded.errors import ConfigError
@@ -46,7 +46,6 @@ checkpoints, metrics, report and figures; after Ctrl-C, SIGTERM or a crash --res
 
 
 _PRINT = "--print_config"
-_ROUNDING = "--rounding."
 #: What --help shows; --help-all has the other options too.
 _FIRST = (
     "--help",
@@ -168,10 +167,11 @@ def run(arguments: Sequence[str]) -> int:
         given.machine.data = given.data
     config = _config(given, beginning.task)
     if given.harden and config is not None:
-        # "--rounding.every 5" or "--rounding.every=5".
-        words = [word.partition("=")[0] for word in beginning.arguments]
-        said = [word.removeprefix(_ROUNDING) for word in words if word.startswith(_ROUNDING)]
-        config = with_hardening(config, said)
+        said = said_of("rounding", beginning.arguments)
+        if "batches" in said and config.rounding.batches == 0:
+            faults.append("harden: --rounding.batches 0 hardens nothing; leave one of them out")
+        else:
+            config = with_hardening(config, said)
     if print_only and config is not None and not faults:
         print(plain_yaml.dump(to_dict(config)), end="")
         return 0

@@ -79,10 +79,10 @@ class Harden:
     what decides has been multiplied by `largest` (what is undecided even then, the model hardly
     uses); after `settle` looks in a row at which the machine did as well as the model; when
     validation says no more than `enough` against the machine, and nothing worse of the model; after
-    `patience` looks in a row without a better machine; or after six steps back: the task is not
-    done with these decisions made harder. With `cool` it then goes on
-    for so many looks, at which nothing is sharpened and the learning rate falls by a fifth each: a
-    machine that is wrong on one pair of symbols in ten thousand is so for the rate's noise.
+    `patience` looks in a row without a clearly better machine; or after six steps back: the task is
+    not done with these decisions made harder. With `cool` it then goes on for so many looks, at
+    which nothing is sharpened and the learning rate falls by a fifth each: a machine that is wrong
+    on one pair of symbols in ten thousand is so for the rate's noise.
 
     `restore` puts the best weights back: those of the machine if it holds too, else the last that
     held; `is_decided` says which. All is in the loop's checkpoints (`Checkpoints(extra=...)`), so

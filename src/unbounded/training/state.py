@@ -8,7 +8,7 @@ from typing import Any
 from unbounded.errors import CheckpointError
 
 #: Fields that older checkpoints did not have.
-_LATER = {"symbols", "best_perplexity", "best_batch", "longest", "stage"}
+_LATER = {"symbols", "best_perplexity", "best_batch", "longest", "stage", "began_as"}
 
 
 @dataclass
@@ -31,6 +31,8 @@ class LoopState:
         elapsed_s: wall-clock seconds of training over all sessions.
         metrics_lines: lines of metrics.jsonl that belong to this state.
         finished: why the run is over, None while it is not.
+        began_as: the run whose checkpoint this one began with, its batch and commit; None where it
+            began with its first batch.
     """
 
     batch: int = 0
@@ -50,6 +52,7 @@ class LoopState:
     elapsed_s: float = 0.0
     metrics_lines: int = 0
     finished: str | None = None
+    began_as: str | None = None
 
     def begin_stage(self, stage: int | None) -> None:
         """Let the stop rules begin anew where lengths are others than in the report before."""

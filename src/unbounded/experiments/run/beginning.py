@@ -17,7 +17,7 @@ import torch
 from unbounded.errors import CheckpointError
 from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.config.steady import last_steady, steady
-from unbounded.experiments.run.folder import folder_of, read_config
+from unbounded.experiments.run.folder import folder_of, read_config, read_report
 from unbounded.training.checkpoint import Checkpoints, checkpoint_folders, verify
 from unbounded.training.metrics_log import MetricsLog, first_lines
 from unbounded.training.state import LoopState
@@ -60,12 +60,13 @@ class Beginning:
         tail = tail_of(schedule)
         for folder in checkpoint_folders(self.folder / "checkpoints"):
             try:
-                self._check(verify(folder), folder)
+                self._check(verify(folder))
                 before = LoopState.from_json(json.loads((folder / "loop.json").read_text()))
                 reason = self._reason(before)
                 if tail is None or reason is None:
                     continue
                 lines = first_lines(self.folder / "metrics.jsonl", before.metrics_lines)
+                source = self._source(before.batch)
             except (OSError, ValueError, CheckpointError) as error:
                 tell(f"this run does not begin with {folder}: {error}")
                 continue
@@ -75,21 +76,28 @@ class Beginning:
                 # Part of it may be in the model by now.
                 raise CheckpointError(f"{error}. Without {folder} this run trains alone") from error
             log.begin_with(lines)
-            state.finished = None
+            state.finished, state.began_as = None, source
             tail.start(state.batch, reason)
             return state
         return None
 
-    def _check(self, manifest: Mapping[str, Any], folder: Path) -> None:
+    def _source(self, batch: int) -> str:
+        report = read_report(self.folder)
+        commit = "and is not finished" if report is None else f"commit {report['commit']}"
+        return f"{self.folder.name}, batch {batch}, {commit}"
+
+    def _check(self, manifest: Mapping[str, Any]) -> None:
         """Raise if that checkpoint is not what this run would have come to."""
         if manifest["run"] != self.folder.name or manifest["processes"] != 1:
             raise CheckpointError("it is of another run, or of several processes")
         before, own = read_config(self.folder) or {}, read_config(self.own) or {}
         for part in ("machine", "used"):
-            for name in (*{**before.get(part, {}), **own.get(part, {})},):
-                there, here = (each.get(part, {}).get(name) for each in (before, own))
-                if there != here:
-                    raise CheckpointError(f"its {name} was {there!r} and is {here!r} here")
+            there, here = before.get(part, {}), own.get(part, {})
+            for name in there | here:
+                if there.get(name) != here.get(name):
+                    raise CheckpointError(
+                        f"its {name} was {there.get(name)!r} and is {here.get(name)!r} here"
+                    )
 
     def _reason(self, state: LoopState) -> str | None:
         """Why the rate would begin to fall at that state; None where it would not."""

@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from unbounded.errors import CheckpointError, RunExistsError
+from unbounded.errors import CheckpointError, ConfigError, RunExistsError
 from unbounded.experiments.config.check import checked
 from unbounded.experiments.config.harden import with_hardening
 from unbounded.experiments.config.schema import MachineConfig, RoundingConfig
@@ -63,6 +63,8 @@ def harden_run(
     trained = load_config(folder)
     place = MachineConfig(data=data or trained.machine.data, threads=trained.machine.threads)
     own = dict(changes or {})
+    if own.get("batches") == 0:
+        raise ConfigError(["batches: expected at least 1, got 0"])
     config = with_hardening(
         replace(trained, rounding=RoundingConfig(**own), machine=place), said=own.keys()
     )

@@ -330,6 +330,7 @@ class Run:
     def _report(self, state: LoopState, exam: Exam, shown: Progress) -> dict[str, Any]:
         config, scoring = self._plan.config, self._plan.task.scoring
         self._model.eval()
+        origin: dict[str, Any] = {} if state.began_as is None else {"began_as": state.began_as}
         report = make_report(
             task=config.task,
             scoring=scoring,
@@ -340,6 +341,7 @@ class Run:
             symbols=state.symbols,
             minutes=state.elapsed_s / 60,
             stopped=state.finished,
+            **origin,
             perplexity_train=state.perplexity,
             parameters=sum(p.numel() for p in self._model.parameters() if p.requires_grad),
             config=to_dict(config),
