@@ -8,6 +8,7 @@ from unbounded.evaluation.actions import (
     read_symbols,
 )
 from unbounded.evaluation.answers import Answer, answer_to, answers_of
+from unbounded.evaluation.memory_use import memory_use
 from unbounded.evaluation.metrics import sequence_scores
 from unbounded.evaluation.removal import Removal, remove_unused
 from unbounded.evaluation.report import details, make_report, table
@@ -43,6 +44,7 @@ __all__ = [
     "answers_of",
     "details",
     "make_report",
+    "memory_use",
     "percent_of_lengths",
     "read_symbols",
     "remove_unused",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from unbounded.evaluation.memory_use import use_lines
 from unbounded.evaluation.provenance import provenance
 from unbounded.evaluation.scorings import scoring_of
 
@@ -42,12 +43,12 @@ def outcome(scoring: str, report: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def table(report: Mapping[str, Any]) -> str:
-    """The rows of a report as aligned text."""
+    """The rows of a report as aligned text, and how its memory is used."""
     scoring = scoring_of(report["scoring"])
     head = f"{report['task']}, split {report['split']}, seed {report['seed']}"
     rows = report["rows"]
     notes = map(printable, scoring.notes(rows))
-    return "\n".join([printable(head), *aligned(scoring.lines(rows)), *notes])
+    return "\n".join([printable(head), *aligned(scoring.lines(rows)), *notes, *use_lines(report)])
 
 
 def details(report: Mapping[str, Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from unbounded.models.decisions import certainties, least_decided
+from unbounded.models.decisions import certainties, least_decided, mean_decisions
 from unbounded.models.discrete import discretized, sharpen
 from unbounded.models.generation import generate
 from unbounded.models.initialization import draw_sums
@@ -21,6 +21,7 @@ __all__ = [
     "draw_sums",
     "generate",
     "least_decided",
+    "mean_decisions",
     "sharpen",
 ]
 

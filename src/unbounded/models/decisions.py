@@ -1,8 +1,9 @@
-"""How decided a model is: how sure each decision of its memory is, over some sequences."""
+"""What a model decides over some sequences: how surely, and what in the mean."""
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 
 from unbounded.errors import ConfigError
 from unbounded.layers import MemoryRNN
+from unbounded.memories import Head
 from unbounded.models.discrete import deciding_layers, sequence_model
 from unbounded.models.sequence_model import SequenceModel
 from unbounded.tasks import Batch, pieces
@@ -61,34 +63,12 @@ def certainties(
     Raises:
         ConfigError: the model has no such memory, or several layers of it.
     """
-    layers, sequence = deciding_layers(model), sequence_model(model)
-    if len(layers) > 1:
-        raise ConfigError([f"model: expected one layer with a memory, got {len(layers)}"])
-    (layer,) = layers
     found: dict[str, list[Certainty]] = {}
-    state = None
-    answers = torch.zeros(len(batch.inputs), 1, dtype=torch.bool, device=device)
-    with torch.no_grad():
-        for piece in pieces(batch, piece_steps):
-            inputs, lengths = piece.inputs.to(device), piece.lengths.to(device)
-            ragged = bool((lengths != inputs.shape[1]).any())
-            seen, state = controller_outputs(sequence, inputs, state, lengths if ragged else None)
-            hidden = seen[..., : layer.hidden_size]
-            there = torch.arange(inputs.shape[1], device=device) < lengths.unsqueeze(1)
-            if sequence.read_only_token is not None:
-                asked = (inputs == sequence.read_only_token).cummax(dim=1).values
-                answers = asked | answers[:, -1:]
-            fields = layer.heads(hidden.flatten(0, 1))
-            for head, field in zip(layer.memory.heads, fields, strict=True):
-                if not head.can_harden:
-                    continue
-                counts = there & ~answers if head.name in layer.memory.write_strengths else there
-                sure = head.certainty(field)[counts.flatten()].flatten()
-                if len(sure):
-                    few = int((sure < decided).sum())
-                    found.setdefault(head.name, []).append(
-                        Certainty(float(sure.min()), few, len(sure))
-                    )
+    for head, field, counts, _ in _told(model, batch, piece_steps, device):
+        sure = head.certainty(field)[counts].flatten()
+        if len(sure):
+            few = int((sure < decided).sum())
+            found.setdefault(head.name, []).append(Certainty(float(sure.min()), few, len(sure)))
     return {
         name: Certainty(
             min(each.least for each in parts),
@@ -97,6 +77,68 @@ def certainties(
         )
         for name, parts in found.items()
     }
+
+
+def mean_decisions(
+    model: nn.Module,
+    batch: Batch,
+    *,
+    piece_steps: int = 1000,
+    device: torch.device | str = "cpu",
+) -> dict[str, dict[str, Any]]:
+    """What each head decides in the mean, over the steps that are not scored and those that are.
+
+    A stack whose mean push is near 0 on what it has to keep is not used, however right the answers
+    are. What a memory is not told in an answer phase (`read_only_token`) does not count.
+
+    Returns:
+        "unscored" and "scored" (the steps where the batch's mask is False and True, left out where
+        there is none) -> name of a head -> the mean of its field: a number in [0, 1], or nested
+        lists of the field's shape, such as one weight for each stack and action.
+
+    Args and errors as for `certainties`.
+    """
+    sums: dict[str, dict[str, list[Tensor]]] = {"unscored": {}, "scored": {}}
+    for head, field, counts, mask in _told(model, batch, piece_steps, device):
+        for phase, steps in (("unscored", counts & ~mask), ("scored", counts & mask)):
+            if bool(steps.any()):
+                # In float64: a sum over many steps.
+                sums[phase].setdefault(head.name, []).append(field[steps].double())
+    return {
+        phase: {name: torch.cat(parts).mean(dim=0).tolist() for name, parts in heads.items()}
+        for phase, heads in sums.items()
+        if heads
+    }
+
+
+def _told(
+    model: nn.Module, batch: Batch, piece_steps: int, device: torch.device | str
+) -> Iterator[tuple[Head, Tensor, Tensor, Tensor]]:
+    """Each head that decides with its field [B, T, *shape], piece by piece of a batch.
+
+    Beside it, bool [B, T]: the steps in which the memory was told it, and the batch's mask.
+    """
+    layers, sequence = deciding_layers(model), sequence_model(model)
+    if len(layers) > 1:
+        raise ConfigError([f"model: expected one layer with a memory, got {len(layers)}"])
+    (layer,) = layers
+    state = None
+    answers = torch.zeros(len(batch.inputs), 1, dtype=torch.bool, device=device)
+    for piece in pieces(batch, piece_steps):
+        with torch.no_grad():
+            inputs, lengths = piece.inputs.to(device), piece.lengths.to(device)
+            ragged = bool((lengths != inputs.shape[1]).any())
+            seen, state = controller_outputs(sequence, inputs, state, lengths if ragged else None)
+            fields = layer.heads(seen[..., : layer.hidden_size].flatten(0, 1))
+        there = torch.arange(inputs.shape[1], device=device) < lengths.unsqueeze(1)
+        if sequence.read_only_token is not None:
+            asked = (inputs == sequence.read_only_token).cummax(dim=1).values
+            answers = asked | answers[:, -1:]
+        for head, field in zip(layer.memory.heads, fields, strict=True):
+            if head.can_harden:
+                writes = head.name in layer.memory.write_strengths
+                counts = there & ~answers if writes else there
+                yield head, field.unflatten(0, inputs.shape), counts, piece.mask.to(device)
 
 
 def controller_outputs(

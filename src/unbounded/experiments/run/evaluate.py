@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 
 from unbounded.errors import CheckpointError, ConfigError
 from unbounded.evaluation import make_report
+from unbounded.evaluation.memory_use import memory_use
 from unbounded.evaluation.room import warn_of_room
 from unbounded.evaluation.scorings import Place, Sweep
 from unbounded.experiments.config.check import build_task, ranges, scoring_faults
@@ -98,6 +99,9 @@ def evaluate_run(
     if found:
         raise ConfigError(found)
     warn_of_room(model, planned.task, sweep.lengths or ())
+    rows = planned.scoring.rows(exam, sweep)
+    looked_at = lengths or dict.fromkeys((planned.train_lengths, planned.validation_lengths))
+    used = memory_use(model, planned.task, sweep.seed, looked_at, device)
     return make_report(
         task=config.task,
         scoring=planned.task.scoring,
@@ -108,7 +112,8 @@ def evaluate_run(
         weights_batch=_batch(source),
         discretized=discretize,
         memory_options=dict(memory or {}),
-        rows=planned.scoring.rows(exam, sweep),
+        **({} if used is None else {"memory_use": used}),
+        rows=rows,
     )
 
 

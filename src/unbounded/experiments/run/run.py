@@ -15,6 +15,7 @@ from accelerate import Accelerator
 from unbounded.errors import ConfigError, StorageError
 from unbounded.evaluation import make_report
 from unbounded.evaluation.following import following
+from unbounded.evaluation.memory_use import memory_use
 from unbounded.evaluation.report import outcome
 from unbounded.evaluation.room import warn_of_room
 from unbounded.evaluation.scorings import Exam
@@ -325,6 +326,15 @@ class Run:
         follows = following(sequence_model(exam.model), self._plan.task, config.seed, shown_lengths)
         if follows is not None:
             facts["read_head_follows_path"] = follows
+        used = memory_use(
+            exam.model,
+            self._plan.task,
+            config.seed,
+            dict.fromkeys((self._plan.train_lengths, shown_lengths)),
+            exam.place.device,
+        )
+        if used is not None:
+            facts["memory_use"] = used
         return {"rows": scoring.rows(exam, sweep), **facts}
 
     def _report(self, state: LoopState, exam: Exam, shown: Progress) -> dict[str, Any]:

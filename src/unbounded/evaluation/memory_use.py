@@ -1,0 +1,80 @@
+"""Does a model use its memory? What it tells it in the mean, on validation sequences.
+
+A Stack-LSTM can be right on what it was trained on with pushes near 0: then the LSTM alone has
+learned it, and nothing says that longer sequences come out right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from unbounded.evaluation.room import with_room
+from unbounded.layers import MemoryRNN
+from unbounded.models.decisions import mean_decisions
+from unbounded.tasks import LengthRange, Task
+
+#: Sequences of a range, or streams, that are looked at.
+_SEQUENCES, _STREAMS = 64, 4
+#: More numbers of a head than these are not shown on the screen.
+_SHOWN = 4
+
+
+def memory_use(
+    model: nn.Module,
+    task: Task,
+    seed: int,
+    lengths: Iterable[LengthRange],
+    device: torch.device | str = "cpu",
+) -> dict[str, Any] | None:
+    """The mean of each decision on validation sequences of each range.
+
+    Args:
+        model: is or holds a SequenceModel, in any mode.
+        task, seed: of the sequences.
+        lengths: the ranges.
+        device: where the model is.
+    Returns:
+        range -> "unscored" and "scored" -> head -> mean, as of `mean_decisions`; None of a model
+        without one memory that decides, and of a task without lengths.
+    """
+    layers = [part for part in model.modules() if isinstance(part, MemoryRNN)]
+    if len(layers) != 1 or not task.has_lengths:
+        return None
+    if not any(head.can_harden for head in layers[0].memory.heads):
+        return None
+    most = _STREAMS if task.layout == "stream" else _SEQUENCES
+    found = {}
+    for each in lengths:
+        count = min(most, task.available("validation", each) or most)
+        batch = task.batch(seed, "validation", 0, count, each)
+        roomy, _ = with_room(model, batch.inputs.shape[1])
+        found[str(each)] = mean_decisions(roomy, batch, device=device)
+    return found
+
+
+def use_lines(report: Mapping[str, Any]) -> list[str]:
+    """What a report says of it, as lines for the screen; none where it says nothing.
+
+    A head of many numbers, such as the actions of ten stacks, is in the report alone.
+    """
+    lines = []
+    for lengths, phases in (report.get("memory_use") or {}).items():
+        parts = []
+        for phase, said in (("reading", "unscored"), ("answering", "scored")):
+            heads = [_shown(name, mean) for name, mean in phases.get(said, {}).items()]
+            if any(heads):
+                parts.append(f"{phase} {', '.join(filter(None, heads))}")
+        if parts:
+            lines.append(f"memory at {lengths}: {'; '.join(parts)}")
+    return lines
+
+
+def _shown(name: str, mean: float | Sequence[Any]) -> str:
+    numbers = torch.tensor(mean).flatten().tolist()
+    if len(numbers) > _SHOWN:
+        return ""
+    return f"{name} {' '.join(f'{number:.2f}' for number in numbers)}"

@@ -1,0 +1,112 @@
+"""What a memory is told in the mean: by hand, and against the trace."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from unbounded.evaluation import memory_use, table
+from unbounded.evaluation.memory_use import use_lines
+from unbounded.models import MemoryModel, mean_decisions
+from unbounded.tasks import Batch, LengthRange, make_task
+
+RANGE = LengthRange(8, 12)
+
+
+def model_for(task, memory, **options):
+    torch.manual_seed(4)
+    return MemoryModel(
+        inputs=len(task.input_vocabulary),
+        outputs=len(task.output_vocabulary),
+        memory=memory,
+        hidden_size=6,
+        embedding_size=4,
+        **options,
+    ).eval()
+
+
+def test_means_are_those_of_the_trace_before_and_in_the_answer():
+    task = make_task("copy", symbols=4)
+    model, batch = model_for(task, "stack"), task.batch(1, "validation", 0, 5, RANGE)
+    layer = model.sequence.layer
+    with torch.no_grad():
+        embedded = model.sequence.embed(batch.inputs)
+        trace = layer(embedded, lengths=batch.lengths, return_trace=True)[2]
+    pushes = trace.arrays["instruction.push"]
+    there = torch.arange(batch.inputs.shape[1]) < batch.lengths.unsqueeze(1)
+    for piece_steps in (5, 1000):
+        found = mean_decisions(model, batch, piece_steps=piece_steps)
+        assert found["scored"]["push"] == pytest.approx(float(pushes[batch.mask].mean()))
+        read = pushes[there & ~batch.mask]
+        assert found["unscored"]["push"] == pytest.approx(float(read.mean()))
+    assert set(found["scored"]) == {"push", "pop"}
+
+
+def test_a_push_that_is_told_by_its_bias_alone():
+    task = make_task("copy", symbols=4)
+    model = model_for(task, "deque")
+    heads = model.sequence.layer.heads
+    with torch.no_grad():
+        heads.weight.zero_()
+        heads.bias[heads.rows("top_push")] = 50.0
+        heads.bias[heads.rows("bottom_pop")] = -50.0
+    found = memory_use(model, task, 1, [RANGE, LengthRange(20, 20)])
+    assert list(found) == ["8:12", "20:20"]
+    for phases in found.values():
+        for phase in ("unscored", "scored"):
+            assert phases[phase]["top_push"] == pytest.approx(1)
+            assert phases[phase]["bottom_pop"] == pytest.approx(0, abs=1e-12)
+    lines = use_lines({"memory_use": found})
+    assert lines[0].startswith("memory at 8:12: reading top_push 1.00, ")
+    assert "; answering top_push 1.00, " in lines[0]
+    assert len(lines) == 2
+
+
+def test_stacks_of_a_stream_have_a_weight_for_each_action():
+    task = make_task("anbn")
+    model = model_for(task, {"name": "superposition_stack", "count": 3, "capacity": 5})
+    found = memory_use(model, task, 1, [LengthRange(2, 6)])
+    (phases,) = found.values()
+    for heads in phases.values():
+        sums = torch.tensor(heads["action"])
+        assert sums.shape[0] == 3
+        torch.testing.assert_close(sums.sum(dim=-1), torch.ones(3))
+    assert use_lines({"memory_use": found}) == []  # nine numbers are for the report
+
+
+def test_what_is_not_written_while_it_answers_is_not_in_the_mean():
+    task = make_task("answer_copy", symbols=4)
+    model = model_for(task, "queue", read_only_token=task.answer_token)
+    found = memory_use(model, task, 1, [RANGE])
+    phases = found["8:12"]
+    assert "push" in phases["unscored"]
+    assert "push" not in phases["scored"]
+    assert "pop" in phases["scored"]
+
+
+def test_a_model_without_a_memory_has_none():
+    task = make_task("copy", symbols=4)
+    assert memory_use(model_for(task, "none"), task, 1, [RANGE]) is None
+
+
+def test_steps_without_a_mask_have_no_phase():
+    task = make_task("copy", symbols=4)
+    inputs = torch.tensor([[1, 2, 3]])
+    batch = Batch(inputs, inputs, torch.ones_like(inputs, dtype=torch.bool), torch.tensor([2]))
+    assert list(mean_decisions(model_for(task, "queue"), batch)) == ["scored"]
+
+
+def test_a_report_that_says_nothing_of_it_is_shown_as_before():
+    row = {
+        "lengths": "8:12",
+        "role": "test",
+        "count": 4,
+        "accuracy_coarse": 0.5,
+        "accuracy_coarse_95": [0.1, 0.9],
+        "accuracy_fine": 0.75,
+        "accuracy_fine_error": 0.1,
+    }
+    report = {"task": "copy", "scoring": "sequences", "split": "test", "seed": 1, "rows": [row]}
+    assert "memory" not in table(report)
+    told = {"8:12": {"unscored": {"push": 0.5}}}
+    assert table({**report, "memory_use": told}).endswith("memory at 8:12: reading push 0.50")
