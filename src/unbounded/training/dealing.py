@@ -24,7 +24,7 @@ class Dealer:
     padding, and these batches come in a random order: the same examples, each once. A loss that is
     a mean over the symbols of a batch then counts a symbol of a short example for more than one of
     a long one. That hardly matters where lengths are even, and does where most are short
-    (docs/reproducing.md).
+    (docs/reproducing/grefenstette2015.md).
 
     Args:
         task: yields the examples.

@@ -37,7 +37,7 @@ OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
 }
 #: Grefenstette et al. give no constants of RMSProp. With epsilon 1e-8 the steps stay as long when
 #: the gradients vanish, and a model that has solved its task leaves the solution again
-#: (docs/reproducing.md).
+#: (docs/reproducing/grefenstette2015.md).
 RMSPROP_EPSILON = 1e-4
 
 

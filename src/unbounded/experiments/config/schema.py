@@ -108,7 +108,7 @@ class TrainingConfig:
             for no cut. For tasks of yes and no, or of bits.
         label_smoothing: share of each target that is spread over all that could be said, 0 for
             none. What is right has a gradient still, which may make a memory's way more exact
-            (docs/reproducing.md, Yang 2016). Losses that are reported are without it.
+            (docs/reproducing/yang2016.md). Losses that are reported are without it.
         piece_steps: steps of a piece of a stream, the reach of truncated BPTT; null for the whole.
         update: piece for a gradient step after each piece, or symbol for one after each symbol,
             as in the authors' program of the Stack RNN.
