@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.experiments.made_up import tiny_tier, write_report
@@ -72,6 +74,34 @@ def test_another_tier_gets_a_folder_of_its_own(tiny, tmp_path):
     write_report(tmp_path / "results" / "grefenstette2015-paper", tiny.trials[0])
     assert reproduce.run(["grefenstette2015", "--tier", "paper", "--table-only"]) == 0
     assert (tmp_path / "results" / "grefenstette2015-paper" / "table.md").is_file()
+
+
+def test_what_has_a_report_is_not_missing(tiny, tmp_path, monkeypatch, capsys):
+    out = tmp_path / "results" / "grefenstette2015"
+    write_report(out, tiny.trials[0])
+    assert reproduce.run(["grefenstette2015", "--missing", "--dry-run"]) == 0
+    text = capsys.readouterr().out
+    assert text.splitlines()[-1] == "1 of 1 runs to train"
+    assert tiny.trials[1].name in text
+    assert tiny.trials[0].name not in text
+    write_report(out, tiny.trials[1])
+    asked = []
+    monkeypatch.setattr(work, "run_trials", lambda waiting, *rest, **options: asked.extend(waiting))
+    assert reproduce.run(["grefenstette2015", "--missing"]) == 0
+    assert asked == []
+    assert "2 of 2 runs are finished" in capsys.readouterr().out
+    with pytest.raises(ConfigError, match="missing has no effect with table_only"):
+        reproduce.run(["grefenstette2015", "--missing", "--table-only"])
+
+
+def test_a_run_that_is_to_be_verified_is_missing_until_it_is(tmp_path):
+    tier = tiny_tier(seeds=[0])
+    first, second = (replace(trial, verify={}) for trial in tier.trials)
+    write_report(tmp_path, first)
+    write_report(tmp_path, second)
+    (tmp_path / "verified").mkdir()
+    (tmp_path / "verified" / f"{first.name}.json").write_text("{}")
+    assert work.missing((first, second), tmp_path) == (second,)
 
 
 def test_an_interrupted_call_says_how_to_go_on(tiny, monkeypatch, capsys):

@@ -16,6 +16,7 @@ examples:
   unbounded reproduce grefenstette2015 --tier laptop --jobs 2
   unbounded reproduce grefenstette2015 --only copy/queue
   unbounded reproduce joulin2015 --tier paper --where model.hidden_size=50 --where seed=1,2
+  unbounded reproduce joulin2015 --tier paper --missing --dry-run
   unbounded reproduce grefenstette2015 --table-only
   unbounded reproduce joulin2015 --jobs 2 --data DIR
 
@@ -34,6 +35,7 @@ def reproduce(
     runs: str = "runs",
     out: str | None = None,
     data: str | None = None,
+    missing: bool = False,
     dry_run: bool = False,
     table_only: bool = False,
 ) -> int:
@@ -48,6 +50,7 @@ def reproduce(
         runs: folder of the run folders.
         out: folder of the results; None for results/PAPER (tier laptop) or results/PAPER-TIER.
         data: folder of Penn Treebank, for tables that need it; None leaves these rows as they are.
+        missing: train only what OUT has no report of; the run folder of a report need not be there.
         dry_run: show what would be trained and stop.
         table_only: write the table and figures from the reports in OUT, without training.
     Returns:
@@ -67,6 +70,8 @@ def reproduce(
         faults.append("only has no effect with table_only: the table shows the whole tier")
     if where and table_only:
         faults.append("where has no effect with table_only: the table shows the whole tier")
+    if missing and table_only:
+        faults.append("missing has no effect with table_only: the table shows the whole tier")
     if faults:
         raise ConfigError(faults)
     folder = Path(out) if out else _default_out(paper, tier)
@@ -75,6 +80,8 @@ def reproduce(
     from unbounded.experiments.tables import reproduce as work
     from unbounded.training.signals import Interrupted
 
+    if missing:
+        trials = work.missing(trials, folder)
     if dry_run:
         print(work.plan(chosen_tier, trials, Path(runs)))
         return 0
@@ -131,6 +138,11 @@ def parser(arguments: Sequence[str]) -> Parser:
         "--data",
         type=str | None,
         help="Folder of ptb.train.txt, ptb.valid.txt, ptb.test.txt, for joulin2015 and yang2016.",
+    )
+    made.add_argument(
+        "--missing",
+        action="store_true",
+        help="Train only what OUT has no report of, as in a clone that has results and no runs.",
     )
     made.add_argument("--dry-run", action="store_true", help="Show what would be trained and stop.")
     made.add_argument(

@@ -189,6 +189,22 @@ def _failure(outcome: Outcome) -> str:
     )
 
 
+def missing(trials: Sequence[Trial], out: Path) -> tuple[Trial, ...]:
+    """The trials of which `out` has no report yet, or no verification where there is to be one.
+
+    Raises:
+        CheckpointError: a report cannot be read; the message names the file.
+    """
+    there = read_results(trials, out)
+    verified = out / "verified"
+    return tuple(
+        trial
+        for trial in trials
+        if trial.key not in there
+        or (trial.verify is not None and not (verified / f"{trial.name}.json").is_file())
+    )
+
+
 def plan(tier: Tier, trials: Sequence[Trial], runs: Path) -> str:
     """What a call would do, for `--dry-run`: one line a trial, and how many are left.
 
