@@ -71,6 +71,23 @@ def test_the_table_to_the_digit(tmp_path):
     assert "contradicts itself, 0.01 or 0.07" in text
 
 
+def test_what_a_memory_was_told_stands_beside_its_run(tmp_path):
+    tier = tiny_tier()
+    fill(tmp_path, tier)
+    assert "memory" not in rows_of(write_table(tier, tmp_path)[0], "| run |")[0]
+    path = next((tmp_path / "reports").glob("copy-queue*seed0.json"))
+    told = {"unscored": {"push": 0.96, "pop": 0.01}, "scored": {"push": 0.5, "pop": 0.98}}
+    other = {"unscored": {"push": 0.1}}
+    report = {**json.loads(path.read_text()), "memory_use": {"2:4": other, "5:6": told}}
+    path.write_text(json.dumps(report))
+    text, _ = write_table(tier, tmp_path)
+    head, _, *runs = rows_of(text, "| run |")
+    column = [run[head.index("memory")] for run in runs]
+    assert column[0] == "reading push 0.96, pop 0.01; answering push 0.50, pop 0.98"
+    assert column[1:] == ["–"] * 3
+    assert '"memory" is the mean of what the memory is told' in text
+
+
 def test_the_same_numbers_as_data(tmp_path):
     tier = tiny_tier()
     fill(tmp_path, tier)

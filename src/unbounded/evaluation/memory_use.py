@@ -57,20 +57,23 @@ def memory_use(
 
 
 def use_lines(report: Mapping[str, Any]) -> list[str]:
-    """What a report says of it, as lines for the screen; none where it says nothing.
+    """What a report says of it, as lines for the screen; none where it says nothing."""
+    told = {lengths: use_text(report, lengths) for lengths in report.get("memory_use") or {}}
+    return [f"memory at {lengths}: {text}" for lengths, text in told.items() if text]
+
+
+def use_text(report: Mapping[str, Any], lengths: str) -> str:
+    """What a report says of it at some lengths; empty where it says nothing.
 
     A head of many numbers, such as the actions of ten stacks, is in the report alone.
     """
-    lines = []
-    for lengths, phases in (report.get("memory_use") or {}).items():
-        parts = []
-        for phase, said in (("reading", "unscored"), ("answering", "scored")):
-            heads = [_shown(name, mean) for name, mean in phases.get(said, {}).items()]
-            if any(heads):
-                parts.append(f"{phase} {', '.join(filter(None, heads))}")
-        if parts:
-            lines.append(f"memory at {lengths}: {'; '.join(parts)}")
-    return lines
+    phases = (report.get("memory_use") or {}).get(lengths, {})
+    parts = []
+    for phase, said in (("reading", "unscored"), ("answering", "scored")):
+        heads = filter(None, (_shown(*each) for each in phases.get(said, {}).items()))
+        text = ", ".join(heads)
+        parts += [f"{phase} {text}"] if text else []
+    return "; ".join(parts)
 
 
 def _shown(name: str, mean: float | Sequence[Any]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from unbounded.evaluation.memory_use import use_text
 from unbounded.evaluation.scorings import scoring_of
 from unbounded.evaluation.scorings.base import row_of
 
@@ -23,6 +24,7 @@ class Measures:
         success: whether it does what a table counts; None where nothing is counted.
         lengths: the range that the test columns are of, e.g. "65:128"; empty for a text.
         coarse: share of sequences that are right, of each row that has one, in their order.
+        memory: what the memory was told at these lengths, in the mean; empty where it is not known.
     """
 
     scoring: str
@@ -32,6 +34,7 @@ class Measures:
     success: bool | None = None
     lengths: str = ""
     coarse: tuple[float, ...] = ()
+    memory: str = ""
 
 
 def measures(report: Mapping[str, Any], phase: str = "trained") -> Measures:
@@ -56,4 +59,5 @@ def measures(report: Mapping[str, Any], phase: str = "trained") -> Measures:
         part["success"],
         tested.get("lengths", ""),
         coarse,
+        use_text(part, tested.get("lengths", "")),
     )

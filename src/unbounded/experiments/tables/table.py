@@ -32,6 +32,10 @@ _CHOICE = """\
 batches and minutes (one thread), as medians.{more} Nothing was chosen by a number of the test
 split."""
 
+_MEMORY = """\
+"memory" is the mean of what the memory is told to do, on validation sequences of the lengths of
+the test: while a sequence is read, and while it is answered (docs/formats.md, `memory_use`)."""
+
 
 def table_markdown(
     tier: Tier,
@@ -70,6 +74,8 @@ def table_markdown(
         parts += ["## Machines", machines_grid(machines, published)]
     parts += ["## Every run"]
     runs = [run for summary in cells.values() if summary for run in summary.runs]
+    if any(run.measures.memory for run in runs):
+        parts.append(_MEMORY)
     scorings = dict.fromkeys(run.measures.scoring for run in runs)
     parts += [_runs_grid(name, runs, published) for name in scorings]
     if not runs:
@@ -139,11 +145,12 @@ def _runs_grid(name: str, runs: Sequence[Measured], published: Published) -> str
     header = ["run", "hidden", "learning rate", "seed", "batches", "minutes"]
     header += [scoring.merit_heading, *scoring.groups]
     header += ["longer"] if scoring.longer else []
+    own = [run for run in runs if run.measures.scoring == name]
+    told = any(run.measures.memory for run in own)
+    header += ["memory"] if told else []
     rows = []
-    for run in runs:
+    for run in own:
         numbers, config = run.measures, run.trial.config
-        if numbers.scoring != name:
-            continue
         row = [_titles(run.trial.cell, published), str(config.model.hidden_size)]
         row += [f"{config.training.learning_rate:g}", str(config.seed), str(run.batches)]
         # Of a machine there is no loss of training.
@@ -157,6 +164,7 @@ def _runs_grid(name: str, runs: Sequence[Measured], published: Published) -> str
                 for lengths, values in numbers.longer.items()
             )
             row += [", ".join(longer) or "none"]
+        row += [numbers.memory or "–"] if told else []
         rows.append([*row, run.stopped])
     return grid([*header, "ended"], rows)
 
