@@ -4,10 +4,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from scipy.stats import binomtest
 
 from tests.experiments.tiny import planned, tiny
 from unbounded.errors import ConfigError
 from unbounded.evaluation import Score, make_report, score, table
+from unbounded.evaluation.score import wilson
 from unbounded.evaluation.scorings.sequences import row
 from unbounded.experiments.config.check import build_task
 from unbounded.experiments.run.evaluate import load_model
@@ -130,3 +132,11 @@ def test_report_says_what_where_and_how_many() -> None:
     assert "65:128" in text
     assert "0.999" in text
     assert text.splitlines()[0] == "copy, split test, seed 7"
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
+def test_wilson_interval_is_that_of_scipy(confidence: float) -> None:
+    for count in (1, 2, 7, 59, 199, 1000, 11741):
+        for right in {0, 1, count // 3, count - 1, count}:
+            result = binomtest(right, count).proportion_ci(confidence, method="wilson")
+            assert wilson(right, count, confidence) == pytest.approx(result, abs=1e-12)

@@ -43,6 +43,10 @@ def initialize(model: SequenceModel, layer: str, output: str, symbols: str) -> N
     Raises:
         ConfigError: symbols are to be drawn, and it is not known which columns are theirs.
     """
+    if model.output.weight.is_meta:  # only sizes and faults are asked for (without_weights)
+        if symbols != "as_model":
+            _symbols_of(model)
+        return
     if layer == "torch":
         draw_as_torch(model.layer)
     if layer == "sums" and not _has_gates(model.layer):

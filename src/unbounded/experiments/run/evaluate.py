@@ -27,6 +27,7 @@ from unbounded.experiments.run.other_memory import with_memory
 from unbounded.experiments.run.plan import plan
 from unbounded.models.discrete import discretized
 from unbounded.models.memory_model import MemoryModel
+from unbounded.models.without_weights import without_weights
 from unbounded.tasks import LengthRange
 from unbounded.training.checkpoint import checkpoint_folders, verify
 
@@ -205,7 +206,7 @@ def _read(folder: Path) -> MemoryModel:
     path = folder / "config.json"
     try:
         keywords = upgraded_keywords(json.loads(path.read_text(encoding="utf-8")))
-        with torch.device("meta"):
+        with without_weights():
             sizes = MemoryModel(**keywords).state_dict()
         path = folder / "model.safetensors"
         _check_shapes(sizes, path)

@@ -16,6 +16,7 @@ import torch
 from unbounded.errors import ConfigError
 from unbounded.experiments.config.schema import ModelConfig, RunConfig
 from unbounded.experiments.run.plan import Plan
+from unbounded.models.without_weights import without_weights
 from unbounded.tasks import LengthRange, Task
 
 # A token's input and target are int64, its mask is a byte; numbers are float32.
@@ -40,7 +41,7 @@ def check_memory(planned: Plan, device: torch.device, processes: int = 1) -> Non
         ConfigError: it does not fit; the message says which number to lower.
     """
     config, task, training = planned.config, planned.task, planned.config.training
-    with torch.device("meta"):
+    with without_weights():
         weights = sum(parameter.numel() for parameter in planned.model().parameters())
     here, host = memory_of(device), memory_of(torch.device("cpu"))
     # Each with its gradient and what the optimizer keeps.
