@@ -58,6 +58,8 @@ def test_table_only_works_from_reports(tiny, tmp_path, capsys):
     text = capsys.readouterr().out
     assert "1 of 2 runs are finished" in text
     assert "results/grefenstette2015/table.md" in text
+    assert "## Every run" not in text  # in table.md
+    assert "## Every run" in (out / "table.md").read_text()
     assert (out / "figures" / "convergence_copy.svg").is_file()
     assert not (tmp_path / "runs").exists()
 

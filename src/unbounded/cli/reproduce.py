@@ -91,7 +91,7 @@ def reproduce(
                 [f"table_only: no report is in {folder / 'reports'}; train first, or give --out"]
             )
         table, written = work.write_table(chosen_tier, folder)
-        print(table)
+        print(_cells(table))
         _name([*written, *work.draw_tasks(chosen_tier, folder)])
         return 0
     try:
@@ -99,7 +99,7 @@ def reproduce(
     except Interrupted as error:
         print(f"\n{error}; every run is saved, the same command goes on", file=sys.stderr)
         return error.exit_code
-    print(result.table)
+    print(_cells(result.table))
     _name(list(result.written))
     for outcome in result.failed:
         print(f"failed: {outcome.trial.name}; see {outcome.log}", file=sys.stderr)
@@ -169,6 +169,13 @@ def run(arguments: Sequence[str]) -> int:
 
 def _default_out(paper: str, tier: str) -> Path:
     return Path("results") / (paper if tier == "laptop" else f"{paper}-{tier}")
+
+
+def _cells(table: str) -> str:
+    """A table without the line of each run, of which there can be hundreds."""
+    from unbounded.experiments.tables.table import EVERY_RUN
+
+    return f"{table.partition(EVERY_RUN)[0].rstrip()}\n\nevery run, line by line: table.md"
 
 
 def _name(paths: Sequence[Path]) -> None:

@@ -24,6 +24,8 @@ from unbounded.experiments.tables.verified import Verified, verified_grid
 from unbounded.experiments.trials.tiers import Tier
 
 NOT_RUN = "not run"
+#: The heading of the last part, which has a line for each run.
+EVERY_RUN = "## Every run"
 
 
 _CHOICE = """\
@@ -72,7 +74,7 @@ def table_markdown(
         parts += ["## Verified", verified_grid(verified, published)]
     if machines is not None:
         parts += ["## Machines", machines_grid(machines, published)]
-    parts += ["## Every run"]
+    parts += [EVERY_RUN]
     runs = [run for summary in cells.values() if summary for run in summary.runs]
     if any(run.measures.memory for run in runs):
         parts.append(_MEMORY)
