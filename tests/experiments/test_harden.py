@@ -425,3 +425,15 @@ def test_a_page_says_that_it_is_of_the_hardened_model(trained: Path, tmp_path: P
     assert run_of_folder(folder)["title"] == "queue-lstm on copy"
     assert run_of_folder(folder, rounded=True)["title"].startswith("queue-lstm on copy, hardened")
     assert main(["explore", str(folder), "--course", "--rounded"]) == 2
+
+
+def test_what_a_run_was_hardened_with_stays_where_nothing_else_is_said(tmp_path: Path) -> None:
+    config = tiny()
+    config.rounding = RoundingConfig(batches=2, every=2, factor=3.0, tolerance=0.5)
+    folder = train_run(config, root=tmp_path, quiet=True).folder
+    report = harden_run(folder, {"batches": 4, "every": 5}, overwrite=True, quiet=True)
+    assert report["rounded"]["batches"] == 4
+    options = json.loads((folder / "rounding" / "options.json").read_text())
+    assert options["every"] == 5  # the default, and said
+    assert options["factor"] == 3.0
+    assert options["tolerance"] == 0.5

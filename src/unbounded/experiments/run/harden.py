@@ -40,7 +40,8 @@ def harden_run(
 
     Args:
         folder: of a finished run.
-        changes: options of `RoundingConfig` that differ from those of `train --harden`.
+        changes: options of `RoundingConfig` that differ from those that the run was trained with
+            or, where it was trained without a hardening, from those of `train --harden`.
         overwrite: harden anew a run that is hardened, or that was to be hardened otherwise.
         quiet: show nothing.
         data: file or folder of the task's data, if it has moved.
@@ -65,9 +66,12 @@ def harden_run(
     own = dict(changes or {})
     if own.get("batches") == 0:
         raise ConfigError(["batches: expected at least 1, got 0"])
-    config = with_hardening(
-        replace(trained, rounding=RoundingConfig(**own), machine=place), said=own.keys()
-    )
+    if trained.rounding.batches:  # it was trained with a hardening of its own
+        config = replace(trained, rounding=replace(trained.rounding, **own), machine=place)
+    else:
+        config = with_hardening(
+            replace(trained, rounding=RoundingConfig(**own), machine=place), said=own.keys()
+        )
     planned = plan(config, checked(config))
     where = folder / "rounding"
     with lock(folder):
