@@ -72,6 +72,8 @@ def test_stacks_of_a_stream_have_a_weight_for_each_action():
         assert sums.shape[0] == 3
         torch.testing.assert_close(sums.sum(dim=-1), torch.ones(3))
     assert use_lines({"memory_use": found}) == []  # nine numbers are for the report
+    every_step = {"memory_use": {"2:6": {"scored": {"push": 0.5}}}}
+    assert use_lines(every_step) == ["memory at 2:6: at every step push 0.50"]
 
 
 def test_what_is_not_written_while_it_answers_is_not_in_the_mean():
@@ -82,6 +84,36 @@ def test_what_is_not_written_while_it_answers_is_not_in_the_mean():
     assert "push" in phases["unscored"]
     assert "push" not in phases["scored"]
     assert "pop" in phases["scored"]
+
+
+def test_a_range_without_a_validation_sequence_is_left_out(tmp_path):
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join(f"{'a b ' * (1 + k % 5)}x{k}\ty\n" for k in range(200)))
+    task = make_task("pairs", data=str(path))
+    model = model_for(task, "queue")
+    there = [each for each in map(one, range(1, 30)) if task.available("validation", each)]
+    assert there
+    assert len(there) < 29
+    found = memory_use(model, task, 1, map(one, range(1, 30)))
+    assert list(found) == [str(each) for each in there]
+
+
+def one(length):
+    return LengthRange(length, length)
+
+
+def test_few_sequences_of_a_long_range_are_looked_at(monkeypatch):
+    task, asked = make_task("copy", symbols=4), []
+    batch = type(task).batch
+
+    def counted(self, seed, split, start, size, lengths=None):
+        asked.append(size)
+        return batch(self, seed, split, start, min(size, 2), lengths)
+
+    monkeypatch.setattr(type(task), "batch", counted)
+    memory_use(model_for(task, "queue"), task, 1, [one(5), one(400), one(1600)])
+    memory_use(model_for(task, "queue"), task, 1, [one(5), one(1600)], count=8)
+    assert asked == [64, 40, 10, 8, 8]
 
 
 def test_a_model_without_a_memory_has_none():

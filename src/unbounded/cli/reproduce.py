@@ -50,7 +50,8 @@ def reproduce(
         runs: folder of the run folders.
         out: folder of the results; None for results/PAPER (tier laptop) or results/PAPER-TIER.
         data: folder of Penn Treebank, for tables that need it; None leaves these rows as they are.
-        missing: train only what OUT has no report of; the run folder of a report need not be there.
+        missing: train only what OUT has no report of, or no verification where there is to be one;
+            the run folder of a report need not be there.
         dry_run: show what would be trained and stop.
         table_only: write the table and figures from the reports in OUT, without training.
     Returns:
@@ -142,7 +143,8 @@ def parser(arguments: Sequence[str]) -> Parser:
     made.add_argument(
         "--missing",
         action="store_true",
-        help="Train only what OUT has no report of, as in a clone that has results and no runs.",
+        help="Train only what OUT has no report of (of tiers that verify, or no verification), as "
+        "in a clone that has results and no runs.",
     )
     made.add_argument("--dry-run", action="store_true", help="Show what would be trained and stop.")
     made.add_argument(

@@ -17,8 +17,8 @@ from unbounded.layers import MemoryRNN
 from unbounded.models.decisions import mean_decisions
 from unbounded.tasks import LengthRange, Task
 
-#: Sequences of a range, or streams, that are looked at.
-_SEQUENCES, _STREAMS = 64, 4
+#: Sequences of a range, or streams, that are looked at, and tokens of a range, at most.
+_SEQUENCES, _STREAMS, _TOKENS = 64, 4, 32768
 #: More numbers of a head than these are not shown on the screen.
 _SHOWN = 4
 
@@ -29,28 +29,35 @@ def memory_use(
     seed: int,
     lengths: Iterable[LengthRange],
     device: torch.device | str = "cpu",
+    count: int = _SEQUENCES,
 ) -> dict[str, Any] | None:
     """The mean of each decision on validation sequences of each range.
 
     Args:
-        model: is or holds a SequenceModel, in any mode.
+        model: is or holds a SequenceModel, in eval mode.
         task, seed: of the sequences.
         lengths: the ranges.
         device: where the model is.
+        count: sequences of a range at most; never more than 64, and fewer of long ones.
     Returns:
-        range -> "unscored" and "scored" -> head -> mean, as of `mean_decisions`; None of a model
-        without one memory that decides, and of a task without lengths.
+        range -> "unscored" and "scored" -> head -> mean, as of `mean_decisions`, without ranges of
+        which the task has no validation sequence; None of a model without one memory that decides,
+        and of a task without lengths.
     """
     layers = [part for part in model.modules() if isinstance(part, MemoryRNN)]
     if len(layers) != 1 or not task.has_lengths:
         return None
     if not any(head.can_harden for head in layers[0].memory.heads):
         return None
-    most = _STREAMS if task.layout == "stream" else _SEQUENCES
+    most = min(count, _STREAMS if task.layout == "stream" else _SEQUENCES)
     found = {}
     for each in lengths:
-        count = min(most, task.available("validation", each) or most)
-        batch = task.batch(seed, "validation", 0, count, each)
+        there = task.available("validation", each)  # None where there is no end of them
+        if there == 0:
+            continue
+        # A source and its target: twice the length.
+        few = max(1, min(most, _TOKENS // (2 * each.maximum + 2)))
+        batch = task.batch(seed, "validation", 0, few if there is None else min(few, there), each)
         roomy, _ = with_room(model, batch.inputs.shape[1])
         found[str(each)] = mean_decisions(roomy, batch, device=device)
     return found
@@ -69,7 +76,9 @@ def use_text(report: Mapping[str, Any], lengths: str) -> str:
     """
     phases = (report.get("memory_use") or {}).get(lengths, {})
     parts = []
-    for phase, said in (("reading", "unscored"), ("answering", "scored")):
+    # Of a stream or of labels every step is scored, and nothing is only read.
+    answer = "answering" if "unscored" in phases else "at every step"
+    for phase, said in (("reading", "unscored"), (answer, "scored")):
         heads = filter(None, (_shown(*each) for each in phases.get(said, {}).items()))
         text = ", ".join(heads)
         parts += [f"{phase} {text}"] if text else []

@@ -102,7 +102,7 @@ def evaluate_run(
     warn_of_room(model, planned.task, sweep.lengths or ())
     rows = planned.scoring.rows(exam, sweep)
     looked_at = lengths or dict.fromkeys((planned.train_lengths, planned.validation_lengths))
-    used = memory_use(model, planned.task, sweep.seed, looked_at, device)
+    used = memory_use(model, planned.task, sweep.seed, looked_at, device, sweep.count)
     return make_report(
         task=config.task,
         scoring=planned.task.scoring,

@@ -332,6 +332,7 @@ class Run:
             config.seed,
             dict.fromkeys((self._plan.train_lengths, shown_lengths)),
             exam.place.device,
+            sweep.count,
         )
         if used is not None:
             facts["memory_use"] = used
