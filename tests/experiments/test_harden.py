@@ -434,6 +434,7 @@ def test_what_a_run_was_hardened_with_stays_where_nothing_else_is_said(tmp_path:
     report = harden_run(folder, {"batches": 4, "every": 5}, overwrite=True, quiet=True)
     assert report["rounded"]["batches"] == 4
     options = json.loads((folder / "rounding" / "options.json").read_text())
+    assert report["rounded"]["options"] == options
     assert options["every"] == 5  # the default, and said
     assert options["factor"] == 3.0
     assert options["tolerance"] == 0.5

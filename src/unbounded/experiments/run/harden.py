@@ -90,7 +90,10 @@ def harden_run(
             stop_requests() as request,
             progress(config.rounding.batches, size, quiet, unit) as shown,
         ):
-            report["rounded"] = run.round(request, shown, report["batches"])
+            report["rounded"] = {
+                **run.round(request, shown, report["batches"]),
+                "options": asdict(config.rounding),
+            }
         run.finish(report)
     return report
 
