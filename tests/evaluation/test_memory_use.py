@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 import torch
 
 from unbounded.evaluation import memory_use, table
 from unbounded.evaluation.memory_use import use_lines
+from unbounded.evaluation.room import with_room
 from unbounded.models import MemoryModel, mean_decisions
 from unbounded.tasks import Batch, LengthRange, make_task
 
@@ -64,7 +67,9 @@ def test_a_push_that_is_told_by_its_bias_alone():
 
 def test_stacks_of_a_stream_have_a_weight_for_each_action():
     task = make_task("anbn")
-    model = model_for(task, {"name": "superposition_stack", "count": 3, "capacity": 5})
+    stacks = {"name": "superposition_stack", "count": 3, "capacity": 5}
+    assert memory_use(model_for(task, stacks), task, 1, [LengthRange(2, 6)]) == {}  # it overflows
+    model = model_for(task, {**stacks, "overflow": "drop_bottom"})
     found = memory_use(model, task, 1, [LengthRange(2, 6)])
     (phases,) = found.values()
     for heads in phases.values():
@@ -114,6 +119,26 @@ def test_few_sequences_of_a_long_range_are_looked_at(monkeypatch):
     memory_use(model_for(task, "queue"), task, 1, [one(5), one(400), one(1600)])
     memory_use(model_for(task, "queue"), task, 1, [one(5), one(1600)], count=8)
     assert asked == [64, 40, 10, 8, 8]
+
+
+def test_a_long_stream_has_room_for_its_longest_sequence_and_is_looked_at_alone(monkeypatch):
+    task, rooms, streams = make_task("anbn"), [], []
+    model = model_for(task, {"name": "superposition_stack", "count": 2, "capacity": 5})
+    judged = type(task).judged
+
+    def counted(self, seed, split, start, size, lengths=None):
+        streams.append(size)
+        return judged(self.with_sequences(3), seed, split, start, size, lengths)
+
+    def room(own, symbols):
+        rooms.append(symbols)
+        return with_room(own, symbols)
+
+    monkeypatch.setattr(type(task), "judged", counted)
+    monkeypatch.setattr(sys.modules[memory_use.__module__], "with_room", room)
+    memory_use(model, task, 1, [one(100)])
+    assert streams == [1]
+    assert rooms == [200]  # the longest sequence, not the stream
 
 
 def test_a_model_without_a_memory_has_none():

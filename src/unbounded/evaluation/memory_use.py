@@ -7,17 +7,20 @@ learned it, and nothing says that longer sequences come out right.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
 from torch import nn
 
+from unbounded.errors import MemoryOverflowError
 from unbounded.evaluation.room import with_room
 from unbounded.layers import MemoryRNN
 from unbounded.models.decisions import mean_decisions
 from unbounded.tasks import LengthRange, Task
+from unbounded.tasks.streams import StreamTask
 
-#: Sequences of a range, or streams, that are looked at, and tokens of a range, at most.
+#: Sequences of a range that are looked at, streams of many sequences, and tokens, at most.
 _SEQUENCES, _STREAMS, _TOKENS = 64, 4, 32768
 #: More numbers of a head than these are not shown on the screen.
 _SHOWN = 4
@@ -41,25 +44,32 @@ def memory_use(
         count: sequences of a range at most; never more than 64, and fewer of long ones.
     Returns:
         range -> "unscored" and "scored" -> head -> mean, as of `mean_decisions`, without ranges of
-        which the task has no validation sequence; None of a model without one memory that decides,
-        and of a task without lengths.
+        which the task has no validation sequence, or which overflow the memory; None of a model
+        without one memory that decides, and of a task without lengths.
     """
     layers = [part for part in model.modules() if isinstance(part, MemoryRNN)]
     if len(layers) != 1 or not task.has_lengths:
         return None
     if not any(head.can_harden for head in layers[0].memory.heads):
         return None
-    most = min(count, _STREAMS if task.layout == "stream" else _SEQUENCES)
     found = {}
     for each in lengths:
         there = task.available("validation", each)  # None where there is no end of them
         if there == 0:
             continue
         # A source and its target: twice the length.
-        few = max(1, min(most, _TOKENS // (2 * each.maximum + 2)))
-        batch = task.batch(seed, "validation", 0, few if there is None else min(few, there), each)
-        roomy, _ = with_room(model, batch.inputs.shape[1])
-        found[str(each)] = mean_decisions(roomy, batch, device=device)
+        few = max(1, min(count, _SEQUENCES, _TOKENS // (2 * each.maximum + 2)))
+        if isinstance(task, StreamTask):
+            streams = max(1, min(_STREAMS, few // task.sequences))
+            judged = task.judged(seed, "validation", 0, streams, each)
+            batch, longest = judged.batch, judged.longest
+        else:
+            batch = task.batch(seed, "validation", 0, min(few, there or few), each)
+            longest = batch.inputs.shape[1]
+        roomy, _ = with_room(model, longest)
+        # Where a memory is full it is an error of its own, which the scores have told or will tell.
+        with suppress(MemoryOverflowError):
+            found[str(each)] = mean_decisions(roomy, batch, device=device)
     return found
 
 
