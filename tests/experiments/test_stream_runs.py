@@ -255,6 +255,9 @@ def fields(data: Any) -> set[str]:
         return set().union(*map(fields, data))
     if not isinstance(data, dict):
         return set()
+    data = dict(data)
+    if "memory_use" in data:  # its names are ranges of lengths
+        data["memory_use"] = list(data["memory_use"].values())
     inner = [fields(value) for name, value in data.items() if name not in ("config", "versions")]
     return set(data).union(*inner)
 
