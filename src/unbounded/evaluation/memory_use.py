@@ -6,7 +6,7 @@ learned it, and nothing says that longer sequences come out right.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -96,7 +96,15 @@ def use_text(report: Mapping[str, Any], lengths: str) -> str:
 
 
 def _shown(name: str, mean: float | Sequence[Any]) -> str:
-    numbers = torch.tensor(mean).flatten().tolist()
+    numbers = list(_numbers(mean))
     if len(numbers) > _SHOWN:
         return ""
     return f"{name} {' '.join(f'{number:.2f}' for number in numbers)}"
+
+
+def _numbers(mean: float | Sequence[Any]) -> Iterator[float]:
+    if isinstance(mean, list):
+        for each in mean:
+            yield from _numbers(each)
+    else:
+        yield float(mean)  # type: ignore[arg-type]
