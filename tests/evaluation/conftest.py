@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from unbounded.experiments.run import run
+from unbounded.experiments.run import pictures
 
 
 @pytest.fixture(autouse=True, scope="module")
 def no_pictures() -> Iterator[None]:
     """Runs made for other questions are not drawn: it takes longer than they do."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "draw_run", lambda folder: [])
+        patch.setattr(pictures, "draw_run", lambda folder: [])
         yield

@@ -6,7 +6,7 @@ learned it, and nothing says that longer sequences come out right.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -20,8 +20,8 @@ from unbounded.models.decisions import mean_decisions
 from unbounded.tasks import LengthRange, Task
 from unbounded.tasks.streams import StreamTask
 
-#: Sequences of a range that are looked at, streams of many sequences, and tokens, at most.
-_SEQUENCES, _STREAMS, _TOKENS = 64, 4, 32768
+#: Sequences of a range that are looked at, and their tokens, at most.
+_SEQUENCES, _TOKENS = 64, 32768
 #: More numbers of a head than these are not shown on the screen.
 _SHOWN = 4
 
@@ -60,14 +60,14 @@ def memory_use(
         # A source and its target: twice the length.
         few = max(1, min(count, _SEQUENCES, _TOKENS // (2 * each.maximum + 2)))
         if isinstance(task, StreamTask):
-            streams = max(1, min(_STREAMS, few // task.sequences))
+            streams = max(1, few // task.sequences)
             judged = task.judged(seed, "validation", 0, streams, each)
             batch, longest = judged.batch, judged.longest
         else:
             batch = task.batch(seed, "validation", 0, min(few, there or few), each)
             longest = batch.inputs.shape[1]
         roomy, _ = with_room(model, longest)
-        # Where a memory is full it is an error of its own, which the scores have told or will tell.
+        # A full memory says nothing of its use, and is no reason to lose the scores.
         with suppress(MemoryOverflowError):
             found[str(each)] = mean_decisions(roomy, batch, device=device)
     return found
@@ -95,16 +95,21 @@ def use_text(report: Mapping[str, Any], lengths: str) -> str:
     return "; ".join(parts)
 
 
-def _shown(name: str, mean: float | Sequence[Any]) -> str:
+def _shown(name: str, mean: Any) -> str:
     numbers = list(_numbers(mean))
     if len(numbers) > _SHOWN:
         return ""
     return f"{name} {' '.join(f'{number:.2f}' for number in numbers)}"
 
 
-def _numbers(mean: float | Sequence[Any]) -> Iterator[float]:
+def _numbers(mean: Any) -> Iterator[float]:
+    """The numbers of nested lists, in their order.
+
+    Raises:
+        TypeError, ValueError: one is no number, in a damaged report.
+    """
     if isinstance(mean, list):
         for each in mean:
             yield from _numbers(each)
     else:
-        yield float(mean)  # type: ignore[arg-type]
+        yield float(mean)

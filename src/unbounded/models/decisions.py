@@ -98,14 +98,15 @@ def mean_decisions(
 
     Args and errors as for `certainties`.
     """
-    sums: dict[str, dict[str, list[Tensor]]] = {"unscored": {}, "scored": {}}
+    sums: dict[str, dict[str, tuple[Tensor, int]]] = {"unscored": {}, "scored": {}}
     for head, field, counts, mask in _told(model, batch, piece_steps, device):
         for phase, steps in (("unscored", counts & ~mask), ("scored", counts & mask)):
-            if bool(steps.any()):
-                # In float64: a sum over many steps.
-                sums[phase].setdefault(head.name, []).append(field[steps].double())
+            here = field[steps].double()  # [steps, *shape]
+            if len(here):
+                total, number = sums[phase].get(head.name, (0, 0))
+                sums[phase][head.name] = (total + here.sum(dim=0), number + len(here))
     return {
-        phase: {name: torch.cat(parts).mean(dim=0).tolist() for name, parts in heads.items()}
+        phase: {name: (total / number).tolist() for name, (total, number) in heads.items()}
         for phase, heads in sums.items()
         if heads
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,9 @@ from safetensors.torch import load_file
 
 from unbounded.errors import CheckpointError, ConfigError
 from unbounded.evaluation import make_report
-from unbounded.evaluation.memory_use import memory_use
 from unbounded.evaluation.room import warn_of_room
-from unbounded.evaluation.scorings import Place, Sweep
-from unbounded.experiments.config.check import build_task, ranges, scoring_faults
+from unbounded.evaluation.scorings import Place
+from unbounded.experiments.config.check import build_task, scoring_faults
 from unbounded.experiments.config.identity import model_name
 from unbounded.experiments.config.old_models import upgraded_keywords
 from unbounded.experiments.config.schema import RunConfig, from_dict
@@ -25,6 +24,7 @@ from unbounded.experiments.run.folder import check_weights, read_config
 from unbounded.experiments.run.memory_check import scoring_faults as count_faults
 from unbounded.experiments.run.other_memory import with_memory
 from unbounded.experiments.run.plan import plan
+from unbounded.experiments.run.scored import own_sweep, used_memory
 from unbounded.models.discrete import discretized
 from unbounded.models.memory_model import MemoryModel
 from unbounded.models.without_weights import without_weights
@@ -100,9 +100,6 @@ def evaluate_run(
     if found:
         raise ConfigError(found)
     warn_of_room(model, planned.task, sweep.lengths or ())
-    rows = planned.scoring.rows(exam, sweep)
-    looked_at = lengths or dict.fromkeys((planned.train_lengths, planned.validation_lengths))
-    used = memory_use(model, planned.task, sweep.seed, looked_at, device, sweep.count)
     return make_report(
         task=config.task,
         scoring=planned.task.scoring,
@@ -113,32 +110,8 @@ def evaluate_run(
         weights_batch=_batch(source),
         discretized=discretize,
         memory_options=dict(memory or {}),
-        **({} if used is None else {"memory_use": used}),
-        rows=rows,
-    )
-
-
-def own_sweep(
-    config: RunConfig, looking: Callable[[str, int], None] = lambda name, count: None
-) -> Sweep:
-    """What a run's own report is made of, on the test split.
-
-    Args:
-        config: of the run.
-        looking: told each range and count before it is scored.
-    """
-    evaluation = config.evaluation
-    return Sweep(
-        "test",
-        config.seed,
-        None if evaluation.lengths is None else ranges(evaluation.lengths),
-        evaluation.count,
-        evaluation.every,
-        evaluation.streams,
-        evaluation.carry,
-        looking,
-        evaluation.symbols,
-        evaluation.multiples or (),
+        rows=planned.scoring.rows(exam, sweep),
+        **used_memory(planned, exam, sweep, lengths),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -12,10 +11,8 @@ from typing import Any
 
 from accelerate import Accelerator
 
-from unbounded.errors import ConfigError, StorageError
+from unbounded.errors import ConfigError
 from unbounded.evaluation import make_report
-from unbounded.evaluation.following import following
-from unbounded.evaluation.memory_use import memory_use
 from unbounded.evaluation.report import outcome
 from unbounded.evaluation.room import warn_of_room
 from unbounded.evaluation.scorings import Exam
@@ -25,7 +22,6 @@ from unbounded.experiments.config.schema import RunConfig, to_dict
 from unbounded.experiments.run.answer import write_answers
 from unbounded.experiments.run.beginning import Beginning, beginning_of
 from unbounded.experiments.run.build import Built, build_run, make_accelerator, make_place
-from unbounded.experiments.run.evaluate import own_sweep
 from unbounded.experiments.run.folder import (
     begin,
     folder_of,
@@ -35,17 +31,17 @@ from unbounded.experiments.run.folder import (
 )
 from unbounded.experiments.run.hardening import harden_model
 from unbounded.experiments.run.phase import Surroundings, run_phase
+from unbounded.experiments.run.pictures import draw_finished
 from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.run_lock import admit, check_begun, lock, made
+from unbounded.experiments.run.scored import own_sweep, scored
 from unbounded.experiments.run.stop_rule import make_stop_rule
 from unbounded.experiments.run.traces import write_trace
 from unbounded.experiments.run.trackers import Trackers, tracker_faults
-from unbounded.figures import draw_lengths, draw_run
-from unbounded.models.discrete import sequence_model
 from unbounded.models.memory_model import MemoryModel
 from unbounded.notebook import shown
 from unbounded.tasks import Task
-from unbounded.training.files import json_text, storage_faults, write_text
+from unbounded.training.files import json_text, write_text
 from unbounded.training.metrics_log import Listener
 from unbounded.training.plateau import HalveOnPlateau
 from unbounded.training.progress import Progress, progress
@@ -271,37 +267,10 @@ class Run:
     def finish(self, report: dict[str, Any]) -> None:
         """Draw, and write the report."""
         if self._accelerator.is_main_process:
-            try:
-                with storage_faults(self._folder / "figures", "drawing"):
-                    draw_run(self._folder)
-                    self._draw_curve(report)
-            except StorageError:
-                raise  # the report would not find room either
-            except Exception as error:  # whatever it is: a picture is not worth the run
-                reason = str(error).split("\n", 1)[0]
-                print(
-                    f"warning: the figures of {self._folder} could not be drawn "
-                    f"({type(error).__name__}: {reason}); the run is finished without them",
-                    file=sys.stderr,
-                )
+            draw_finished(self._folder, self._plan, report)
             keep_config(self._folder, self._plan.config)
             # Last of all: a run that has its report is finished.
             write_text(self._folder / "report.json", json_text(report, indent=2) + "\n")
-
-    def _draw_curve(self, report: dict[str, Any]) -> None:
-        """Draw the scoring's number against n, where it has such a figure for a run."""
-        scoring = self._plan.scoring
-        points = [at for row in report["rows"] for at in row.get("per_n", ())]
-        curve = {at["n"]: at[scoring.curve] for at in points if at[scoring.curve] is not None}
-        if scoring.curve_shaded and curve:
-            draw_lengths(
-                {report["model"]: [curve]},
-                self._folder / "figures",
-                trained_to=self._plan.train_lengths.maximum,
-                title=self._folder.name,
-                what=scoring.curve_title,
-                shaded=True,
-            )
 
     def _keep(self, model: MemoryModel, name: str, example: str) -> None:
         """Save a model, and the traces of what it does with its task's examples."""
@@ -316,27 +285,11 @@ class Run:
             write_answers(model, planned, self._folder / "answers.json")
 
     def _scored(self, exam: Exam, batch: int, shown: Progress) -> dict[str, Any]:
-        """The rows of a report, and what it says of validation."""
-        scoring = self._plan.scoring
-        config = self._plan.config
-        sweep = own_sweep(config, lambda name, count: shown.looking(batch, name, count))
-        warn_of_room(self._model, self._plan.task, sweep.lengths or ())
-        facts = scoring.facts(exam, sweep)
-        shown_lengths = self._plan.validation_lengths
-        follows = following(sequence_model(exam.model), self._plan.task, config.seed, shown_lengths)
-        if follows is not None:
-            facts["read_head_follows_path"] = follows
-        used = memory_use(
-            exam.model,
-            self._plan.task,
-            config.seed,
-            dict.fromkeys((self._plan.train_lengths, shown_lengths)),
-            exam.place.device,
-            sweep.count,
-        )
-        if used is not None:
-            facts["memory_use"] = used
-        return {"rows": scoring.rows(exam, sweep), **facts}
+        """See `scored`; each range is shown before it is looked at."""
+        planned = self._plan
+        sweep = own_sweep(planned.config, lambda name, count: shown.looking(batch, name, count))
+        warn_of_room(self._model, planned.task, sweep.lengths or ())
+        return scored(planned, exam, sweep)
 
     def _report(self, state: LoopState, exam: Exam, shown: Progress) -> dict[str, Any]:
         config, scoring = self._plan.config, self._plan.task.scoring
