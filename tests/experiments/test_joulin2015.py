@@ -261,3 +261,15 @@ def test_penn_treebank_s_three_recipes_stay_apart() -> None:
         ("sgd", 20.0, "linear", 0.25, "norm", 20, 35, "bf16", "sums"),
     ]
     assert here["lstm"].training.optimizer_options == {"weight_decay": 1.5e-5}
+
+
+def test_addition_differs_from_the_preset_in_how_long_it_learns_alone() -> None:
+    longer = load_tier("joulin2015", "addition").trials
+    assert {trial.config.seed for trial in longer} == {1, 2, 3, 4, 5}
+    assert all(faults(trial.config) == [] for trial in longer)
+    preset = load_tier("joulin2015", "laptop").trials
+    own = next(trial.config for trial in preset if trial.cell == "binary_addition/stack-rnn")
+    for trial in longer:
+        assert trial.config.model == own.model
+        assert trial.config.training.learning_rate == own.training.learning_rate
+        assert trial.config.training.batches == 5 * own.training.batches

@@ -116,7 +116,7 @@ def parser(arguments: Sequence[str]) -> Parser:
         type=str,
         default="laptop",
         help="How much of it: laptop, or paper for all of it; of grefenstette2015 also small "
-        "and long, of joulin2015 parts and lists.",
+        "and long, of joulin2015 parts, lists and addition.",
     )
     made.add_argument("--jobs", type=int, default=1, help="Runs at once, one thread each.")
     made.add_argument(
