@@ -167,7 +167,7 @@ def test_a_report_that_is_none_is_named(folder: Path, change: Any) -> None:
 def test_a_report_of_brackets_is_named(folder: Path) -> None:
     """Item 13."""
     (folder / "report.json").write_text("[" * 100_000)
-    with pytest.raises(CheckpointError, match=r"report\.json is not a report"):
+    with pytest.raises(CheckpointError, match=r"report\.json is not a report: .* Delete it, and --resume"):
         resumed(folder)
 
 

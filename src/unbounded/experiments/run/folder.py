@@ -18,7 +18,7 @@ from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.identity import config_hash, model_name, run_name
 from unbounded.experiments.config.schema import RunConfig, from_dict, to_dict
 from unbounded.experiments.config.upgrade import upgraded_report
-from unbounded.experiments.run.report_check import check_report
+from unbounded.experiments.run.report_check import REMADE, check_report
 from unbounded.models.memory_model import MemoryModel
 from unbounded.training.files import file_digest, storage_faults, write_text
 
@@ -133,12 +133,15 @@ def read_report(folder: Path) -> dict[str, Any] | None:
     """The report of a finished run; None while it is not finished.
 
     Raises:
-        CheckpointError: report.json is not a report.
+        CheckpointError: report.json is not a report, or damaged; the message says what to do.
     """
     path = folder / "report.json"
     if not path.exists():
         return None
-    report = load_report(path)
+    try:
+        report = load_report(path)
+    except CheckpointError as error:
+        raise CheckpointError(f"{error}. {REMADE}") from error
     check_report(report, path)
     return report
 

@@ -22,6 +22,8 @@ _NEEDED: dict[str, type | tuple[type, ...]] = {
     "rows": list,
     "config": dict,
 }
+#: What to do about a damaged report of a run that is there.
+REMADE = "Delete it, and --resume makes it again from the newest checkpoint"
 #: What a damaged value leads to, wherever it is looked at.
 _OUTCOMES = (
     ArithmeticError,
@@ -52,10 +54,7 @@ def check_report(report: dict[str, Any], path: Path) -> None:
         except _OUTCOMES as error:
             reason = str(error).split("\n", 1)[0] or type(error).__name__
     if reason:
-        raise CheckpointError(
-            f"{path} is damaged, or no report of a run ({reason}). Delete it, and --resume makes "
-            "it again from the newest checkpoint"
-        )
+        raise CheckpointError(f"{path} is damaged, or no report of a run ({reason}). {REMADE}")
 
 
 def _look(report: dict[str, Any]) -> None:
