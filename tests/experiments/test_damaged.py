@@ -167,7 +167,8 @@ def test_a_report_that_is_none_is_named(folder: Path, change: Any) -> None:
 def test_a_report_of_brackets_is_named(folder: Path) -> None:
     """Item 13."""
     (folder / "report.json").write_text("[" * 100_000)
-    with pytest.raises(CheckpointError, match=r"report\.json is not a report: .* Delete it, and --resume"):
+    message = r"report\.json is not a report: .* Delete it, and --resume"
+    with pytest.raises(CheckpointError, match=message):
         resumed(folder)
 
 
