@@ -111,23 +111,43 @@ def test_a_finished_run_is_hardened_and_keeps_what_was_trained(
     assert again["rounded"]["rows"] == rounded["rows"]
 
 
-def test_what_was_found_out_about_the_machine_of_before_goes(
+def test_the_machine_of_before_stays_until_another_takes_its_place(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = copied(trained, tmp_path)
-    harden_run(folder, CHANGES, quiet=True)
+    before = harden_run(folder, CHANGES, quiet=True)
+    machine = machine_of(folder)
     (folder / "machine").mkdir()
     (folder / "verification-model-rounded.json").write_text("{}")
 
+    longer = {**CHANGES, "batches": 8, "tolerance": 1.0}
     with interrupted(monkeypatch), pytest.raises(Interrupted):
-        harden_run(folder, CHANGES, overwrite=True, quiet=True)
-    for old in ("model-rounded", "machine", "verification-model-rounded.json"):
+        harden_run(folder, longer, overwrite=True, quiet=True)
+    assert read_report(folder) == before
+    kept = machine_of(folder)
+    assert all(torch.equal(machine[name], kept[name]) for name in machine)
+    assert (folder / "machine").is_dir()
+    assert (folder / "verification-model-rounded.json").is_file()
+
+    # Begun it is: without `overwrite` it goes on, and with other options it does not.
+    with pytest.raises(RunExistsError, match="was begun with other options"):
+        harden_run(folder, CHANGES, quiet=True)
+    assert harden_run(folder, longer, quiet=True)["rounded"]["batches"] == 8
+    for old in ("machine", "verification-model-rounded.json"):
         assert not (folder / old).exists()
-    report = read_report(folder)
-    assert report is not None
-    assert "rounded" not in report
-    # Begun it is: without `overwrite` it goes on.
-    assert harden_run(folder, CHANGES, quiet=True)["rounded"]["batches"] == 4
+    with pytest.raises(RunExistsError, match="is hardened already"):
+        harden_run(folder, longer, quiet=True)
+
+
+def test_a_damaged_model_costs_no_machine(trained: Path, tmp_path: Path) -> None:
+    folder = copied(trained, tmp_path)
+    before = harden_run(folder, CHANGES, quiet=True)
+    with (folder / "model" / "model.safetensors").open("r+b") as file:
+        file.truncate(1000)
+    with pytest.raises(CheckpointError, match="is damaged"):
+        harden_run(folder, CHANGES, overwrite=True, quiet=True)
+    assert read_report(folder) == before
+    assert load_model(folder, rounded=True)[1] == "model-rounded"
 
 
 def test_it_is_what_training_with_a_hardening_gives(trained: Path, tmp_path: Path) -> None:

@@ -24,6 +24,8 @@ from unbounded.training.progress import progress
 from unbounded.training.signals import stop_requests
 
 _OPTIONS = "options.json"
+#: Beside them while a run that is hardened is hardened anew; what it was before stands until then.
+_ANEW = "anew"
 
 
 def harden_run(
@@ -36,7 +38,8 @@ def harden_run(
 ) -> dict[str, Any]:
     """Harden the trained model of a run; its report then has "rounded", and the folder the machine.
 
-    The trained model stays beside it. A hardening that was interrupted goes on where it was.
+    The trained model stays beside it. A hardening that was interrupted goes on where it was; the
+    machine of before, and what is known of it, stay until another takes its place.
 
     Args:
         folder: of a finished run.
@@ -75,13 +78,11 @@ def harden_run(
     planned = plan(config, checked(config))
     where = folder / "rounding"
     with lock(folder):
-        _begin(folder, where, asdict(config.rounding), "rounded" in report, overwrite)
-        if report.pop("rounded", None) is not None:
-            write_text(folder / "report.json", json_text(report, indent=2) + "\n")
         accelerator = make_accelerator(config)
         built = build_run(planned, accelerator)
         model, _ = load_model(folder)
         built.model.load_state_dict(model.state_dict())
+        _begin(folder, where, asdict(config.rounding), "rounded" in report, overwrite)
         run = Run(built, folder, accelerator)
         size, unit = config.training.batch_size, "sequences"
         if config.training.piece_steps is not None:
@@ -94,7 +95,13 @@ def harden_run(
                 **run.round(request, shown, report["batches"]),
                 "options": asdict(config.rounding),
             }
+        with storage_faults(folder, "forgetting the machine of before in"):
+            # What was found out about that is not true of the next one.
+            if (folder / "machine").exists():
+                shutil.rmtree(folder / "machine")
+            (folder / "verification-model-rounded.json").unlink(missing_ok=True)
         run.finish(report)
+        (where / _ANEW).unlink(missing_ok=True)
     return report
 
 
@@ -102,7 +109,7 @@ def _begin(
     folder: Path, where: Path, options: dict[str, Any], hardened: bool, overwrite: bool
 ) -> None:
     """Make room for a hardening, or see that it goes on with the one that was begun."""
-    if hardened and not overwrite:
+    if hardened and not overwrite and not (where / _ANEW).exists():
         raise RunExistsError(f"{folder} is hardened already; --overwrite hardens it anew")
     begun = where / _OPTIONS
     if begun.is_file() and not overwrite:
@@ -118,10 +125,9 @@ def _begin(
             )
         return
     with storage_faults(where, "beginning a hardening"):
-        # What was found out about the machine of before is not true of the next one.
-        for old in (where, folder / "model-rounded", folder / "machine"):
-            if old.exists():
-                shutil.rmtree(old)
-        (folder / "verification-model-rounded.json").unlink(missing_ok=True)
+        if where.exists():
+            shutil.rmtree(where)
         where.mkdir()
+        if hardened:
+            (where / _ANEW).touch()
     write_text(begun, json_text(options, indent=2) + "\n")
