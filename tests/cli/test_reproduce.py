@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from tests.experiments.made_up import tiny_tier, write_report
 from unbounded.cli import reproduce
 from unbounded.errors import ChoiceError, ConfigError, StorageError
+from unbounded.experiments.run.verification import FORMAT, VERSION
 from unbounded.experiments.tables import reproduce as work
 from unbounded.experiments.trials import tiers
 from unbounded.training.signals import Interrupted
@@ -92,18 +94,27 @@ def test_what_has_a_report_is_not_missing(tiny, tmp_path, monkeypatch, capsys):
     assert reproduce.run(["grefenstette2015", "--missing"]) == 0
     assert asked == []
     assert "2 of 2 runs are finished" in capsys.readouterr().out
+    assert reproduce.run(["grefenstette2015", "--missing", "--dry-run"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("nothing is missing in results")
     with pytest.raises(ConfigError, match="missing has no effect with table_only"):
         reproduce.run(["grefenstette2015", "--missing", "--table-only"])
 
 
 def test_a_run_that_is_to_be_verified_is_missing_until_it_is(tmp_path):
     tier = tiny_tier(seeds=[0])
-    first, second = (replace(trial, verify={}) for trial in tier.trials)
+    first, second = (replace(trial, verify={"count": 1000}) for trial in tier.trials)
     write_report(tmp_path, first)
     write_report(tmp_path, second)
     (tmp_path / "verified").mkdir()
-    (tmp_path / "verified" / f"{first.name}.json").write_text("{}")
+    path = tmp_path / "verified" / f"{first.name}.json"
+    found = {"format": FORMAT, "version": VERSION, "rows": [], "finished": True}
+    path.write_text(json.dumps({**found, "options": {"count": 1000}}))
     assert work.missing((first, second), tmp_path) == (second,)
+    # One with fewer words, or that was broken off, is not the one that is asked for.
+    path.write_text(json.dumps({**found, "options": {"count": 100}}))
+    assert work.missing((first, second), tmp_path) == (first, second)
+    path.write_text(json.dumps({**found, "finished": False, "options": {"count": 1000}}))
+    assert work.missing((first, second), tmp_path) == (first, second)
 
 
 def test_an_interrupted_call_says_how_to_go_on(tiny, monkeypatch, capsys):

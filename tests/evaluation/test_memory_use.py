@@ -60,7 +60,7 @@ def test_a_push_that_is_told_by_its_bias_alone():
             assert phases[phase]["top_push"] == pytest.approx(1)
             assert phases[phase]["bottom_pop"] == pytest.approx(0, abs=1e-12)
     lines = use_lines({"memory_use": found})
-    assert lines[0].startswith("memory at 8:12: reading top_push 1.00, ")
+    assert lines[0].startswith("memory at 8:12, validation: reading top_push 1.00, ")
     assert "; answering top_push 1.00, " in lines[0]
     assert len(lines) == 2
 
@@ -78,7 +78,7 @@ def test_stacks_of_a_stream_have_a_weight_for_each_action():
         torch.testing.assert_close(sums.sum(dim=-1), torch.ones(3))
     assert use_lines({"memory_use": found}) == []  # nine numbers are for the report
     every_step = {"memory_use": {"2:6": {"scored": {"push": 0.5}}}}
-    assert use_lines(every_step) == ["memory at 2:6: at every step push 0.50"]
+    assert use_lines(every_step) == ["memory at 2:6, validation: at every step push 0.50"]
 
 
 def test_what_is_not_written_while_it_answers_is_not_in_the_mean():
@@ -166,4 +166,5 @@ def test_a_report_that_says_nothing_of_it_is_shown_as_before():
     report = {"task": "copy", "scoring": "sequences", "split": "test", "seed": 1, "rows": [row]}
     assert "memory" not in table(report)
     told = {"8:12": {"unscored": {"push": 0.5}}}
-    assert table({**report, "memory_use": told}).endswith("memory at 8:12: reading push 0.50")
+    said = table({**report, "memory_use": told})
+    assert said.endswith("memory at 8:12, validation: reading push 0.50")

@@ -200,6 +200,25 @@ def test_a_config_that_is_none_is_named(
         evaluate_run(folder)
 
 
+def test_a_config_that_is_no_yaml_is_one_line(folder: Path) -> None:
+    (folder / "config.yaml").write_text("]][\n")
+    with pytest.raises(
+        CheckpointError, match=r"config\.yaml is not YAML, line 1, column 1: "
+    ) as caught:
+        evaluate_run(folder)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_count_that_is_given_is_kept(folder: Path) -> None:
+    """The run's own bound of symbols made fewer of it in silence."""
+    path = folder / "config.yaml"
+    data = yaml.safe_load(path.read_text())
+    data["evaluation"]["symbols"] = 10
+    path.write_text(yaml.safe_dump(data))
+    assert {row["count"] for row in evaluate_run(folder, count=7)["rows"]} == {7}
+    assert {row["count"] for row in evaluate_run(folder)["rows"]} != {7}
+
+
 def test_a_config_of_version_1_with_a_bias_that_is_none(folder: Path) -> None:
     """Item 13: `model.pop_bias: x`, and a count of 0 on streams."""
     path = folder / "config.yaml"

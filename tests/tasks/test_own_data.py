@@ -68,6 +68,13 @@ def test_characters_as_symbols(tmp_path):
     assert "".join(target).endswith(" ba")
 
 
+def test_an_empty_file_is_called_so(tmp_path):
+    path = tmp_path / "pairs.tsv"
+    path.write_text("\n")
+    with pytest.raises(ConfigError, match=f"data: {re.escape(str(path))} is empty: give a source"):
+        make_task("pairs", data=str(path))
+
+
 def test_faults_are_named_by_line(tmp_path):
     path = tmp_path / "pairs.tsv"
     path.write_bytes(b"a b\tb a\nno tab\n\tonly a target\na\tb\tc\ncaf\xe9\tx\na b\t\n")

@@ -50,7 +50,7 @@ def parser(arguments: Sequence[str]) -> Parser:
         type=int | None,
         default=None,
         help="Sequences a range, or of streams for each n; by default as many as in the run's own "
-        "report.",
+        "report, where long ranges have fewer.",
     )
     made.add_argument(
         "--every",

@@ -148,12 +148,8 @@ def file_fault(path: Path) -> str | None:
     """Why a file is no config at all; None where it is one."""
     try:
         data = plain_yaml.load(path.read_text(encoding="utf-8"))
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        where = "" if mark is None else f", line {mark.line + 1}, column {mark.column + 1}"
-        return f"{path} is not YAML{where}: {error.problem or error.context}"
     except yaml.YAMLError as error:
-        return f"{path} is not YAML: {error}"
+        return f"{path} is not YAML{plain_yaml.fault(error)}"
     except UnicodeDecodeError as error:
         return f"{path} is not text in UTF-8 ({error})"
     except OSError as error:

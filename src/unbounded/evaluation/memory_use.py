@@ -76,7 +76,7 @@ def memory_use(
 def use_lines(report: Mapping[str, Any]) -> list[str]:
     """What a report says of it, as lines for the screen; none where it says nothing."""
     told = {lengths: use_text(report, lengths) for lengths in report.get("memory_use") or {}}
-    return [f"memory at {lengths}: {text}" for lengths, text in told.items() if text]
+    return [f"memory at {lengths}, validation: {text}" for lengths, text in told.items() if text]
 
 
 def use_text(report: Mapping[str, Any], lengths: str) -> str:

@@ -121,6 +121,8 @@ def _read(path: Path, characters: bool) -> list[Line]:
                 "target in each line (--data FILE)"
             ]
         ) from error
+    if not content.strip():
+        raise ConfigError([f"{path} is empty: give a source, a tab and its target in each line"])
     lines: list[Line] = []
     faults: list[str] = []
     for number, raw in enumerate(content.removesuffix(b"\n").split(b"\n"), start=1):

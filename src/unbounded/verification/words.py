@@ -65,12 +65,6 @@ def word_findings(
             yield _drawn(model, task, lengths, length, options, reading, look)
 
 
-def not_drawn(task: Task, options: VerifyOptions) -> list[int]:
-    """The lengths of the options at which the task has nothing to draw."""
-    lengths = options.drawn_lengths(task.train_lengths.maximum)
-    return [length for length in lengths if _with_examples(task, length) is None]
-
-
 def _with_examples(task: Task, length: int) -> LengthRange | None:
     """The range of this length, or of this and the next where there are even ones alone."""
     for last in (length, length + 1):

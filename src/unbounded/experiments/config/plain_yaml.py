@@ -89,3 +89,12 @@ def _values(node: yaml.Node, known: dict[int, int], above: tuple[int, ...]) -> i
 def dump(data: Any) -> str:
     """YAML that `load`, and any other reader of YAML, understands."""
     return str(yaml.safe_dump(data, sort_keys=False))
+
+
+def fault(error: yaml.YAMLError) -> str:
+    """Where a text is not YAML, and why, in one line: ", line 3, column 2: could not find ':'"."""
+    if not isinstance(error, yaml.MarkedYAMLError):
+        return f": {error}"
+    mark = error.problem_mark or error.context_mark
+    where = "" if mark is None else f", line {mark.line + 1}, column {mark.column + 1}"
+    return f"{where}: {error.problem or error.context}"

@@ -56,7 +56,8 @@ def evaluate_run(
         lengths: the ranges; None for those of the run's own report, where it names none for the
             task's.
         split: "train", "validation" or "test".
-        count: sequences a range, or of streams for each n; None for the run's own.
+        count: sequences a range, or of streams for each n; None for the run's own, of which long
+            ranges have no more than `evaluation.symbols` allows.
         seed: of the examples; None for the run's own.
         every: of streams, the step from one n to the next; None for the run's own.
         data: folder of a text's files; None for where they were in training.
@@ -95,6 +96,8 @@ def evaluate_run(
     sweep = replace(sweep, split=split, seed=config.seed if seed is None else seed)
     if lengths is not None:
         sweep = replace(sweep, lengths=lengths, multiples=())
+    if count is not None:
+        sweep = replace(sweep, symbols=None)
     if planned.task.has_lengths:
         found = count_faults("count", sweep.count, sweep.lengths or ())
     if found:

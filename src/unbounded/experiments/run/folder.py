@@ -122,7 +122,9 @@ def read_config(folder: Path) -> dict[str, Any] | None:
         return None
     try:
         data = plain_yaml.load(path.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
+    except yaml.YAMLError as error:
+        raise CheckpointError(f"{path} is not YAML{plain_yaml.fault(error)}") from error
+    except (OSError, UnicodeDecodeError) as error:
         raise CheckpointError(f"{path} is not YAML: {error}") from error
     if not isinstance(data, dict) or "task" not in data:
         raise CheckpointError(f"{path} is not the config of a run: it names no task")

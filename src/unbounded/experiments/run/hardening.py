@@ -87,6 +87,7 @@ def harden_model(
         options=training.optimizer_options if name == training.optimizer else None,
     )
     schedule = make_schedule(optimizer, name="constant", batches=rounding.batches)
+    around.progress.say("hardening: what decides is sharpened while the rest learns on")
     trained = accelerator.prepare(model, optimizer, schedule)
     rule = Harden(
         model,

@@ -288,7 +288,7 @@ class Run:
         """See `scored`; each range is shown before it is looked at."""
         planned = self._plan
         sweep = own_sweep(planned.config, lambda name, count: shown.looking(batch, name, count))
-        warn_of_room(self._model, planned.task, sweep.lengths or ())
+        warn_of_room(exam.model, planned.task, sweep.lengths or ())
         return scored(planned, exam, sweep)
 
     def _report(self, state: LoopState, exam: Exam, shown: Progress) -> dict[str, Any]:

@@ -73,10 +73,20 @@ def is_verified(folder: Path, options: Mapping[str, Any]) -> bool:
         CheckpointError: the file is no such report.
     """
     report = verification_of(folder)
-    if report is None or not report["finished"]:
-        return False
+    return report is not None and is_whole(report, options)
+
+
+def is_whole(report: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
+    """Whether a verification was brought to its end with such options.
+
+    Args:
+        report: as `read_verification` gives it.
+        options: of `VerifyOptions`; those that are not named may be any.
+    """
     used = report.get("options", {})
-    return all(used.get(name) == value for name, value in options.items())
+    return bool(report["finished"]) and all(
+        used.get(name) == value for name, value in options.items()
+    )
 
 
 def is_stale(report: Mapping[str, Any], model: Path) -> bool:

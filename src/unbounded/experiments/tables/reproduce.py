@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from unbounded.errors import ConfigError
 from unbounded.evaluation.scorings import scoring_of
 from unbounded.experiments.config.check import checked
 from unbounded.experiments.run.folder import folder_of
+from unbounded.experiments.run.verification import is_whole, read_verification
 from unbounded.experiments.tables.machines import extract_machines, read_machines
 from unbounded.experiments.tables.matrix import accuracies
 from unbounded.experiments.tables.published import Published, published
@@ -190,18 +192,22 @@ def _failure(outcome: Outcome) -> str:
 
 
 def missing(trials: Sequence[Trial], out: Path) -> tuple[Trial, ...]:
-    """The trials of which `out` has no report yet, or no verification where there is to be one.
+    """The trials of which `out` has no report yet, or not the verification that there is to be.
 
     Raises:
-        CheckpointError: a report cannot be read; the message names the file.
+        CheckpointError: a report or verification cannot be read; the message names the file.
     """
     there = read_results(trials, out)
-    verified = out / "verified"
+
+    def is_verified(trial: Trial, options: Mapping[str, Any]) -> bool:
+        path = out / "verified" / f"{trial.name}.json"
+        return path.is_file() and is_whole(read_verification(path), options)
+
     return tuple(
         trial
         for trial in trials
         if trial.key not in there
-        or (trial.verify is not None and not (verified / f"{trial.name}.json").is_file())
+        or (trial.verify is not None and not is_verified(trial, trial.verify))
     )
 
 

@@ -69,8 +69,8 @@ def run_trials(
         jobs: processes at once.
         watch: told which trials are running, a few times a second.
         ended: told each outcome when it comes.
-        command: starts the process of a trial; whether it is verified, a config file and `runs`
-            are added to it.
+        command: starts the process of a trial; the checkpoints that it keeps, whether it is
+            verified, a config file and `runs` are added to it.
     Returns:
         The outcomes in the order they came.
     Raises:
