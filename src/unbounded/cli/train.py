@@ -252,14 +252,15 @@ def _say_next(config: RunConfig, task: Task, folder: Path, quiet: bool) -> None:
 
     if quiet or not decides(config):
         return
-    lines = [f"unbounded explore {folder}    # watch it at work"]
     rounded = config.rounding.batches > 0
+    hardened = " --rounded" if rounded else ""
+    lines = [f"unbounded explore {folder}{hardened}    # watch it at work"]
     if task.layout == "stream" and has_actions(config):
         shortest = task.train_lengths.minimum
         short = LengthRange(shortest, shortest + 2)
         ((source, target),) = task.examples(config.seed, "test", 0, 1, short)
         symbols = shlex.quote("".join((*source, *target)))
-        lines.append(f"unbounded actions {folder} {symbols}{' --rounded' if rounded else ''}")
+        lines.append(f"unbounded actions {folder} {symbols}{hardened}")
     if rounded:
         lines.append(f"unbounded verify {folder}    # how far it is right")
     elif scoring_of(task.scoring).rounds:
