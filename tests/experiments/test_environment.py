@@ -12,7 +12,7 @@ import pytest
 from tests.experiments.tiny import tiny, tiny_arguments
 from unbounded.errors import ConfigError
 from unbounded.experiments.run.build import make_accelerator
-from unbounded.experiments.run.memory_check import group_limits
+from unbounded.experiments.run.ram_check import group_limits
 
 
 def test_accumulation_in_the_environment_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,9 +14,9 @@ from unbounded.cli.train import parser
 from unbounded.errors import ConfigError
 from unbounded.experiments.config.presets import PRESETS
 from unbounded.experiments.config.schema import RunConfig, from_dict
-from unbounded.experiments.run import memory_check
+from unbounded.experiments.run import ram_check
 from unbounded.experiments.run.evaluate import evaluate_run
-from unbounded.experiments.run.memory_check import check_memory, memory_of
+from unbounded.experiments.run.ram_check import check_ram, memory_of
 from unbounded.experiments.run.run import train_run
 
 CPU = torch.device("cpu")
@@ -30,7 +30,7 @@ def preset(task: str, *options: str) -> RunConfig:
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory_check, "memory_of", lambda device: 8 * GB)
+    monkeypatch.setattr(ram_check, "memory_of", lambda device: 8 * GB)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_absurd_sizes_are_refused(machine: None, task: str, name: str, value: int) -> None:
     config = preset(task, f"--{name}", str(value))
     with pytest.raises(ConfigError) as caught:
-        check_memory(planned(config), CPU)
+        check_ram(planned(config), CPU)
     assert any(fault.startswith(f"{name}: {value} would take") for fault in caught.value.faults)
     assert "8 GB in all; give a smaller number" in str(caught.value)
 
@@ -59,15 +59,15 @@ def test_absurd_sizes_are_refused(machine: None, task: str, name: str, value: in
 @pytest.mark.parametrize("task", sorted(set(PRESETS) - {"penn_treebank", "pairs", "text"}))
 def test_presets_fit(task: str) -> None:
     config = preset(task)
-    check_memory(planned(config), CPU)
+    check_ram(planned(config), CPU)
 
 
 def test_a_text_of_many_strips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = planned(tiny_text(tmp_path))
-    check_memory(own, CPU)
-    monkeypatch.setattr(memory_check, "memory_of", lambda device: 1000.0)
+    check_ram(own, CPU)
+    monkeypatch.setattr(ram_check, "memory_of", lambda device: 1000.0)
     with pytest.raises(ConfigError, match="would take at least"):
-        check_memory(own, CPU)
+        check_ram(own, CPU)
 
 
 def test_nothing_is_begun_and_a_run_is_not_scored(
@@ -76,7 +76,7 @@ def test_nothing_is_begun_and_a_run_is_not_scored(
     folder = train_run(tiny_streams(batches=1), root=tmp_path, quiet=True).folder
     with pytest.raises(ConfigError, match="count: 100000000000 would take at least"):
         evaluate_run(folder, count=10**11)
-    monkeypatch.setattr(memory_check, "memory_of", lambda device: 100.0)
+    monkeypatch.setattr(ram_check, "memory_of", lambda device: 100.0)
     config = tiny(batches=1)
     with pytest.raises(ConfigError, match="give a smaller number"):
         train_run(config, root=tmp_path / "none", quiet=True)

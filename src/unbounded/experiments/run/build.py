@@ -15,8 +15,8 @@ from accelerate.utils import ProjectConfiguration
 from unbounded.errors import ConfigError
 from unbounded.evaluation.scorings import Place
 from unbounded.experiments.config.schema import RunConfig
-from unbounded.experiments.run.memory_check import check_memory
 from unbounded.experiments.run.plan import Plan
+from unbounded.experiments.run.ram_check import check_ram
 from unbounded.models.memory_model import MemoryModel
 from unbounded.training.online import Trained
 from unbounded.training.optimizers import make_optimizer, make_schedule
@@ -48,7 +48,7 @@ def build_run(planned: Plan, accelerator: Accelerator) -> Built:
     config, training = planned.config, planned.config.training
     if config.machine.threads is not None:
         torch.set_num_threads(config.machine.threads)
-    check_memory(planned, accelerator.device, accelerator.num_processes)
+    check_ram(planned, accelerator.device, accelerator.num_processes)
     torch.manual_seed(config.seed)
     model = planned.model()
     if accelerator.process_index:

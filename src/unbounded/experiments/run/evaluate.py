@@ -21,9 +21,9 @@ from unbounded.experiments.config.identity import model_name
 from unbounded.experiments.config.old_models import upgraded_keywords
 from unbounded.experiments.config.schema import RunConfig, from_dict
 from unbounded.experiments.run.folder import check_weights, read_config
-from unbounded.experiments.run.memory_check import scoring_faults as count_faults
 from unbounded.experiments.run.other_memory import with_memory
 from unbounded.experiments.run.plan import plan
+from unbounded.experiments.run.ram_check import count_faults
 from unbounded.experiments.run.scored import own_sweep, used_memory
 from unbounded.models.discrete import discretized
 from unbounded.models.memory_model import MemoryModel

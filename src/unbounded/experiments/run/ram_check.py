@@ -30,7 +30,7 @@ _GROUPS = Path("/sys/fs/cgroup")
 _OWN_GROUPS = Path("/proc/self/cgroup")
 
 
-def check_memory(planned: Plan, device: torch.device, processes: int = 1) -> None:
+def check_ram(planned: Plan, device: torch.device, processes: int = 1) -> None:
     """Refuse a run that surely does not fit.
 
     Args:
@@ -70,7 +70,7 @@ def check_memory(planned: Plan, device: torch.device, processes: int = 1) -> Non
         ranges = [LengthRange.parse(text) for text in config.evaluation.lengths or ()]
         counts.append(("evaluation.count", config.evaluation.count, ranges))
         for name, count, own in counts:
-            found += scoring_faults(name, count, own)
+            found += count_faults(name, count, own)
     if found:
         raise ConfigError(found)
 
@@ -88,7 +88,7 @@ def _sizes(model: ModelConfig) -> dict[str, int]:
     }
 
 
-def scoring_faults(name: str, count: int, lengths: Sequence[LengthRange]) -> list[str]:
+def count_faults(name: str, count: int, lengths: Sequence[LengthRange]) -> list[str]:
     """What is wrong with a number of sequences that are drawn at once, to be scored.
 
     Args:
