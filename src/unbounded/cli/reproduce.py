@@ -85,9 +85,9 @@ def reproduce(
         trials = work.missing(trials, folder)
         if not trials:
             print(f"nothing is missing in {folder}")
+            if dry_run:
+                return 0
     if dry_run:
-        if missing and not trials:
-            return 0
         print(work.plan(chosen_tier, trials, Path(runs)))
         return 0
     if table_only:
