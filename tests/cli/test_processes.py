@@ -9,7 +9,7 @@ import pytest
 
 from tests.experiments.tiny import metrics, tiny, tiny_arguments
 from unbounded.experiments.config.identity import run_name
-from unbounded.experiments.run.evaluate import load_model
+from unbounded.experiments.run.loading import load_model
 from unbounded.experiments.run.run import train_run
 from unbounded.training.checkpoint import checkpoint_folders
 

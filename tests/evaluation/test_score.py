@@ -12,7 +12,7 @@ from unbounded.evaluation import Score, make_report, score, table
 from unbounded.evaluation.score import wilson
 from unbounded.evaluation.scorings.sequences import row
 from unbounded.experiments.config.check import build_task
-from unbounded.experiments.run.evaluate import load_model
+from unbounded.experiments.run.loading import load_model
 from unbounded.experiments.run.run import train_run
 from unbounded.models import MemoryModel, generate
 from unbounded.tasks import LengthRange, TransductionTask

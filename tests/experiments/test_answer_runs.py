@@ -15,7 +15,7 @@ from unbounded.evaluation.answers import answers_from_json
 from unbounded.experiments.config.check import faults
 from unbounded.experiments.config.compose import merged, preset_of
 from unbounded.experiments.config.schema import RunConfig, from_dict
-from unbounded.experiments.run.evaluate import load_model
+from unbounded.experiments.run.loading import load_model
 from unbounded.experiments.run.run import train_run
 from unbounded.figures import draw_run
 from unbounded.layers import load_trace

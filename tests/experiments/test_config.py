@@ -270,7 +270,7 @@ def test_yaml_is_read_as_it_is_meant() -> None:
 
 def test_a_config_file_of_another_kind_is_named(tmp_path: Path) -> None:
     from unbounded.errors import CheckpointError
-    from unbounded.experiments.run.evaluate import load_config
+    from unbounded.experiments.run.loading import load_config
 
     with pytest.raises(CheckpointError, match="is not a run folder"):
         load_config(tmp_path)

@@ -11,7 +11,7 @@ from tests.experiments.tiny import assert_same_run, tiny
 from tests.experiments.tiny_streams import tiny_streams
 from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.config.schema import RunConfig
-from unbounded.experiments.run.evaluate import load_model
+from unbounded.experiments.run.loading import load_model
 from unbounded.experiments.run.run import train_run
 
 # Each child is killed at an arbitrary moment, in the middle of whatever it does, and the next one

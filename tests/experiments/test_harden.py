@@ -37,10 +37,11 @@ from unbounded.experiments.config.schema import (
     from_dict,
     to_dict,
 )
-from unbounded.experiments.run.evaluate import evaluate_run, load_model
+from unbounded.experiments.run.evaluate import evaluate_run
 from unbounded.experiments.run.folder import read_report
 from unbounded.experiments.run.harden import harden_run
 from unbounded.experiments.run.hardening import _is_worse, far_exams
+from unbounded.experiments.run.loading import load_model
 from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.run import train_run
 from unbounded.experiments.run.verification import read_verification

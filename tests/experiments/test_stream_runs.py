@@ -23,7 +23,8 @@ from unbounded.experiments.config.check import build_task
 from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.config.schema import RoundingConfig, RunConfig, from_dict
 from unbounded.experiments.run import run
-from unbounded.experiments.run.evaluate import evaluate_run, load_model
+from unbounded.experiments.run.evaluate import evaluate_run
+from unbounded.experiments.run.loading import load_model
 from unbounded.experiments.run.run import train_run
 from unbounded.models import MemoryModel
 from unbounded.tasks import Batch, LengthRange, pieces

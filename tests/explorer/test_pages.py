@@ -16,7 +16,7 @@ import torch
 
 from unbounded.errors import ChoiceError, ConfigError, RunExistsError, StorageError
 from unbounded.experiments.config.check import build_task
-from unbounded.experiments.run.evaluate import load_config, load_model
+from unbounded.experiments.run.loading import load_config, load_model
 from unbounded.experiments.run.plan import plan
 from unbounded.explorer.agreement import agreement
 from unbounded.explorer.built_in import RUNS, built_in_data

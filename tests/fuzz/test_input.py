@@ -23,8 +23,8 @@ from unbounded.evaluation.report import table
 from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.check import examine
 from unbounded.experiments.config.schema import from_dict, to_dict
-from unbounded.experiments.run.evaluate import load_config
 from unbounded.experiments.run.folder import read_report
+from unbounded.experiments.run.loading import load_config
 from unbounded.experiments.run.run import train_run
 
 SCALARS = st.one_of(

@@ -80,8 +80,8 @@ def run(arguments: Sequence[str]) -> int:
             raise RunExistsError(f"{there[0]} exists; --overwrite replaces it")
     from unbounded.evaluation import action_rows, action_table, read_symbols
     from unbounded.experiments.config.check import build_task
-    from unbounded.experiments.run.evaluate import load_config, load_model
     from unbounded.experiments.run.folder import find_run
+    from unbounded.experiments.run.loading import load_config, load_model
     from unbounded.models.discrete import discretized, superposition_layer
 
     import_modules([given.imports] if given.imports else [])

@@ -77,8 +77,8 @@ def explore(source: str | Path | RunResult | MemoryModel, task: Task | None = No
     """
     # Only here: `from unbounded import *` loads neither matplotlib nor accelerate.
     from unbounded.experiments.config.check import build_task
-    from unbounded.experiments.run.evaluate import load_config, load_model
     from unbounded.experiments.run.folder import find_run
+    from unbounded.experiments.run.loading import load_config, load_model
     from unbounded.experiments.run.plan import plan
     from unbounded.experiments.run.run import RunResult
     from unbounded.explorer.picture import still_picture

@@ -8,8 +8,13 @@ from typing import Any, Final
 from unbounded.errors import CheckpointError, ConfigError
 from unbounded.experiments.config.check import build_task
 from unbounded.experiments.config.identity import model_name
-from unbounded.experiments.run.evaluate import load_config, load_model, read_checkpoint
 from unbounded.experiments.run.folder import read_report
+from unbounded.experiments.run.loading import (
+    kept_checkpoints,
+    load_config,
+    load_model,
+    read_checkpoint,
+)
 from unbounded.experiments.run.plan import plan
 from unbounded.explorer.agreement import weights_data
 from unbounded.explorer.model_data import model_data
@@ -18,7 +23,6 @@ from unbounded.explorer.trace_data import traced_run
 from unbounded.figures.curves import read_curves
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import LengthRange, Task, TextTask
-from unbounded.training.checkpoint import checkpoint_folders
 
 #: Samples of a run in its page, and the longest that a reader still follows.
 SAMPLES: Final = 8
@@ -146,9 +150,7 @@ def course_of_folder(
     Raises:
         ConfigError: it has no checkpoint. CheckpointError: one cannot be used.
     """
-    kept = sorted(checkpoint_folders(folder / "checkpoints"))
-    if not kept:
-        raise ConfigError([f"course: {folder} has no checkpoint; train with keep_checkpoints"])
+    kept = list(kept_checkpoints(folder).items())
     count = min(MOMENTS, len(kept))
     chosen = [kept[(len(kept) - 1) * place // max(1, count - 1)] for place in range(count)]
     config = load_config(folder)
@@ -157,20 +159,19 @@ def course_of_folder(
     planned = plan(config, build_task(config))
     runs = [
         run_data(
-            read_checkpoint(each),
+            read_checkpoint(checkpoint),
             planned.task,
-            f"{folder.resolve().name}/{each.name}",
-            title=f"{model_name(config.model)} after {int(each.name.rpartition('-')[2])} batches",
+            f"{folder.resolve().name}/{checkpoint.name}",
+            title=f"{model_name(config.model)} after {batches} batches",
             seed=config.seed,
             lengths=planned.train_lengths,
             weights=weights,
-            curves=_curves(folder) if each is chosen[0] else None,
+            curves=_curves(folder) if checkpoint is chosen[0][1] else None,
         )
-        for each in chosen
+        for batches, checkpoint in chosen
     ]
     return [
-        {**run, "after_batches": int(each.name.rpartition("-")[2])}
-        for run, each in zip(runs, chosen, strict=True)
+        {**run, "after_batches": batches} for run, (batches, _) in zip(runs, chosen, strict=True)
     ]
 
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from unbounded.errors import ConfigError
 from unbounded.evaluation import answer_to, answers_of, read_symbols
 from unbounded.evaluation.answers import answers_json
-from unbounded.experiments.run.evaluate import read_checkpoint
+from unbounded.experiments.run.loading import kept_checkpoints, read_checkpoint
 from unbounded.experiments.run.plan import Plan
 from unbounded.experiments.run.traces import trace_of, write_trace
 from unbounded.figures import KeyTrace, draw_keys, read_keys
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import Batch, ProgramTask, Task
-from unbounded.training.checkpoint import checkpoint_folders
 from unbounded.training.files import json_text, write_text
 
 #: Examples of each range in a run's answers.json.
@@ -109,15 +107,12 @@ def key_course_of(run: Path, task: Task, text: str) -> dict[int, KeyTrace]:
         ConfigError: the run has no checkpoint. CheckpointError: one cannot be used, or the run's
             memory has no keys.
     """
-    folders = checkpoint_folders(run / "checkpoints")
-    if not folders:
-        raise ConfigError([f"course: {run} has no checkpoint; train with keep_checkpoints"])
     frames = {}
-    for folder in folders:
+    for batches, folder in kept_checkpoints(run).items():
         model = read_checkpoint(folder)
         with tempfile.TemporaryDirectory() as scratch:
             batch = asked(model, task, text)
             file = write_trace(model, task, batch, Path(scratch) / "answer")
             if file is not None:
-                frames[int(folder.name.rpartition("-")[2])] = read_keys(file)
+                frames[batches] = read_keys(file)
     return frames

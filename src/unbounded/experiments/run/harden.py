@@ -14,8 +14,8 @@ from unbounded.experiments.config.check import checked
 from unbounded.experiments.config.harden import with_hardening
 from unbounded.experiments.config.schema import MachineConfig, RoundingConfig
 from unbounded.experiments.run.build import build_run, make_accelerator
-from unbounded.experiments.run.evaluate import load_config, load_model
 from unbounded.experiments.run.folder import read_report
+from unbounded.experiments.run.loading import load_config, load_model
 from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.run import Run
 from unbounded.experiments.run.run_lock import lock

@@ -12,8 +12,8 @@ from unbounded.evaluation.provenance import provenance
 from unbounded.experiments.config.check import build_task
 from unbounded.experiments.config.identity import model_name
 from unbounded.experiments.config.schema import RunConfig
-from unbounded.experiments.run.evaluate import load_config, load_model
 from unbounded.experiments.run.folder import load_report, weights_digest
+from unbounded.experiments.run.loading import load_config, load_model
 from unbounded.experiments.run.plan import plan
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import Task, TransductionTask

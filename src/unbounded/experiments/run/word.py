@@ -11,12 +11,11 @@ from torch import Tensor
 from unbounded.errors import ConfigError
 from unbounded.evaluation import read_symbols
 from unbounded.evaluation.following import head_position
-from unbounded.experiments.run.evaluate import read_checkpoint
+from unbounded.experiments.run.loading import kept_checkpoints, read_checkpoint
 from unbounded.experiments.run.traces import trace_of, write_trace
 from unbounded.figures import TapeTrace, draw_path, draw_tape, read_tape
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import Batch, Task
-from unbounded.training.checkpoint import checkpoint_folders
 
 
 def typed_word(task: Task, text: str) -> Batch:
@@ -81,16 +80,13 @@ def course_of(run: Path, task: Task, word: Batch) -> dict[int, TapeTrace]:
         ConfigError: the run has no checkpoint. CheckpointError: one cannot be used, or the run's
             memory is no tape.
     """
-    folders = checkpoint_folders(run / "checkpoints")
-    if not folders:
-        raise ConfigError([f"course: {run} has no checkpoint; train with keep_checkpoints"])
     frames = {}
-    for folder in folders:
+    for batches, folder in kept_checkpoints(run).items():
         model = read_checkpoint(folder)
         with tempfile.TemporaryDirectory() as scratch:
             file = write_trace(model, task, word, Path(scratch) / "word")
             if file is not None:
-                frames[int(folder.name.rpartition("-")[2])] = read_tape(file)
+                frames[batches] = read_tape(file)
     return frames
 
 
