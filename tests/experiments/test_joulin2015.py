@@ -12,7 +12,7 @@ from tests.experiments.tiny_streams import tiny_corpus
 from unbounded.errors import CheckpointError, ConfigError
 from unbounded.experiments.config.check import faults
 from unbounded.experiments.config.compose import preset_of
-from unbounded.experiments.config.schema import from_dict, to_dict
+from unbounded.experiments.config.schema import RoundingConfig, from_dict, to_dict
 from unbounded.experiments.tables.published import published
 from unbounded.experiments.tables.reproduce import draw_tasks, plan, reproduce, write_table
 from unbounded.experiments.tables.results import copy_report
@@ -263,13 +263,16 @@ def test_penn_treebank_s_three_recipes_stay_apart() -> None:
     assert here["lstm"].training.optimizer_options == {"weight_decay": 1.5e-5}
 
 
-def test_addition_differs_from_the_preset_in_how_long_it_learns_alone() -> None:
-    longer = load_tier("joulin2015", "addition").trials
-    assert {trial.config.seed for trial in longer} == {*range(1, 11)}
-    assert all(faults(trial.config) == [] for trial in longer)
-    preset = load_tier("joulin2015", "laptop").trials
-    own = next(trial.config for trial in preset if trial.cell == "binary_addition/stack-rnn")
-    for trial in longer:
-        assert trial.config.model == own.model
-        assert trial.config.training.learning_rate == own.training.learning_rate
-        assert trial.config.training.batches == 5 * own.training.batches
+def test_addition_is_trained_as_the_preset_says_and_scored_as_it() -> None:
+    own = [
+        trial
+        for trial in load_tier("joulin2015", "laptop").trials
+        if trial.cell == "binary_addition/stack-rnn"
+    ]
+    assert {trial.config.seed for trial in own} == {*range(1, 11)}
+    preset = from_dict(preset_of("binary_addition"))
+    for trial in own:
+        assert (trial.config.training, trial.config.rounding) == (preset.training, preset.rounding)
+    paper = from_dict(preset_of("binary_addition", "paper"))
+    assert paper.training.schedule == "constant"
+    assert paper.rounding == RoundingConfig()

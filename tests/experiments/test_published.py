@@ -88,7 +88,6 @@ COMMITTED = [
     *((paper, tier, f"{paper}-{tier}") for paper, tier in (
         ("grefenstette2015", "small"), ("grefenstette2015", "long"),
         ("joulin2015", "paper"), ("joulin2015", "parts"), ("joulin2015", "lists"),
-        ("joulin2015", "addition"),
     )),
 ]  # fmt: skip
 
