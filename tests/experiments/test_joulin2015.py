@@ -16,7 +16,8 @@ from unbounded.experiments.config.schema import RoundingConfig, from_dict, to_di
 from unbounded.experiments.tables.published import published
 from unbounded.experiments.tables.reproduce import draw_tasks, plan, reproduce, write_table
 from unbounded.experiments.tables.results import copy_report
-from unbounded.experiments.trials.tiers import Tier, Trial, load_tier, make_tier, select
+from unbounded.experiments.trials.selection import select
+from unbounded.experiments.trials.tiers import Tier, Trial, load_tier, make_tier
 
 PAPER = published("joulin2015")
 TINY: dict[str, Any] = {

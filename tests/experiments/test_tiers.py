@@ -5,7 +5,8 @@ import pytest
 from tests.experiments.made_up import TINY, tiny_tier
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.experiments.config.check import faults
-from unbounded.experiments.trials.tiers import load_tier, make_tier, select
+from unbounded.experiments.trials.selection import select
+from unbounded.experiments.trials.tiers import load_tier, make_tier
 
 
 def test_the_laptop_tier_is_every_task_with_five_models_and_three_seeds():

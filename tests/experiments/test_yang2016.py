@@ -13,7 +13,8 @@ from unbounded.experiments.config.presets import PRESETS
 from unbounded.experiments.config.schema import from_dict
 from unbounded.experiments.tables.published import published
 from unbounded.experiments.tables.reproduce import write_table
-from unbounded.experiments.trials.tiers import load_tier, select
+from unbounded.experiments.trials.selection import select
+from unbounded.experiments.trials.tiers import load_tier
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import TASKS
 

@@ -60,7 +60,8 @@ def reproduce(
         ChoiceError: no such paper, tier, task or model; the message lists them and the closest.
         ConfigError: an option is out of range, or two exclude each other.
     """
-    from unbounded.experiments.trials.tiers import load_tier, select
+    from unbounded.experiments.trials.selection import select
+    from unbounded.experiments.trials.tiers import load_tier
 
     chosen_tier = load_tier(paper, tier, data)
     trials = select(chosen_tier, only, where)

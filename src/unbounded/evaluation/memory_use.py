@@ -6,7 +6,7 @@ learned it, and nothing says that longer sequences come out right.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -22,8 +22,6 @@ from unbounded.tasks.streams import StreamTask
 
 #: Sequences of a range that are looked at, and their tokens, at most.
 _SEQUENCES, _TOKENS = 64, 32768
-#: More numbers of a head than these are not shown on the screen.
-_SHOWN = 4
 
 
 def memory_use(
@@ -71,45 +69,3 @@ def memory_use(
         with suppress(MemoryOverflowError):
             found[str(each)] = mean_decisions(roomy, batch, device=device)
     return found
-
-
-def use_lines(report: Mapping[str, Any]) -> list[str]:
-    """What a report says of it, as lines for the screen; none where it says nothing."""
-    told = {lengths: use_text(report, lengths) for lengths in report.get("memory_use") or {}}
-    return [f"memory at {lengths}, validation: {text}" for lengths, text in told.items() if text]
-
-
-def use_text(report: Mapping[str, Any], lengths: str) -> str:
-    """What a report says of it at some lengths; empty where it says nothing.
-
-    A head of many numbers, such as the actions of ten stacks, is in the report alone.
-    """
-    phases = (report.get("memory_use") or {}).get(lengths, {})
-    parts = []
-    # Of a stream or of labels every step is scored, and nothing is only read.
-    answer = "answering" if "unscored" in phases else "at every step"
-    for phase, said in (("reading", "unscored"), (answer, "scored")):
-        heads = filter(None, (_shown(*each) for each in phases.get(said, {}).items()))
-        text = ", ".join(heads)
-        parts += [f"{phase} {text}"] if text else []
-    return "; ".join(parts)
-
-
-def _shown(name: str, mean: Any) -> str:
-    numbers = list(_numbers(mean))
-    if len(numbers) > _SHOWN:
-        return ""
-    return f"{name} {' '.join(f'{number:.2f}' for number in numbers)}"
-
-
-def _numbers(mean: Any) -> Iterator[float]:
-    """The numbers of nested lists, in their order.
-
-    Raises:
-        TypeError, ValueError: one is no number, in a damaged report.
-    """
-    if isinstance(mean, list):
-        for each in mean:
-            yield from _numbers(each)
-    else:
-        yield float(mean)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from unbounded.evaluation.memory_use import use_lines
 from unbounded.evaluation.provenance import provenance
 from unbounded.evaluation.scorings import scoring_of
+from unbounded.evaluation.use_text import use_lines
 
 FORMAT = "unbounded-report"
 VERSION = 2
