@@ -114,7 +114,7 @@ def test_the_course_of_training(
     bare.mkdir()
     (bare / "config.yaml").write_text((folder / "config.yaml").read_text())
     said = failing(capsys, "explore", str(bare), "--course")
-    assert "has no checkpoint; train with keep_checkpoints" in said
+    assert "has no checkpoint; train with --training.keep_checkpoints" in said
 
 
 def test_no_browser(

@@ -314,6 +314,19 @@ def test_the_usual_hardening_leaves_what_is_said() -> None:
     assert with_hardening(words).rounding.every == 15
 
 
+def test_the_presets_hardening_is_not_that_of_other_steps() -> None:
+    preset = from_dict(preset_of("binary_addition"))
+    kept = with_hardening(replace(preset, rounding=RoundingConfig())).rounding
+    assert kept == preset.rounding
+    assert kept.learning_rate == 0.1
+    paper = from_dict(preset_of("binary_addition", "paper"))
+    assert with_hardening(paper).rounding == RoundingConfig(batches=60, every=1)
+    adam = from_dict(merged(preset_of("binary_addition"), {"training": {"optimizer": "adam"}}))
+    assert adam.rounding == replace(preset.rounding, learning_rate=None)
+    again = merged(to_dict(preset), {"training": {"optimizer": "sgd"}})
+    assert from_dict(again).rounding == preset.rounding
+
+
 def test_a_machine_must_hold_far_beyond_training_where_that_is_asked_for(tmp_path: Path) -> None:
     config = tiny(batches=1)
     config.rounding = RoundingConfig(batches=2, every=1, validation_count=20, far=7, tolerance=1)

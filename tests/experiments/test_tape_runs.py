@@ -141,7 +141,7 @@ def test_a_run_without_a_tape_judges_words_too(tmp_path: Path, capsys: pytest.Ca
     assert {path.stem for path in (tmp_path / "pictures").iterdir()} == {"path"}
     empty = tmp_path / "empty"
     (empty / "model").mkdir(parents=True)
-    with pytest.raises(ConfigError, match="has no checkpoint; train with keep_checkpoints"):
+    with pytest.raises(ConfigError, match=r"train with --training\.keep_checkpoints"):
         course_of(empty, make_task("dyck"), typed_word(make_task("dyck"), "ud"))
 
 

@@ -132,6 +132,39 @@ def test_what_was_found_before_ctrl_c_is_reported(tmp_path):
         verify_run(run, VerifyOptions(most=200), look=look)
 
 
+def test_a_verification_that_says_more_stays_unless_it_is_given_up(tmp_path, capsys):
+    run = golden_run(tmp_path, "anbn")
+    file = run / "verification-model.json"
+    assert main(["verify", str(run), "--most", "20", "--times", "2", "--count", "6"]) == 0
+    whole = file.read_bytes()
+
+    looks = iter(range(6))
+
+    def interrupt(name: str, share: float) -> None:
+        if next(looks, None) is None:
+            raise KeyboardInterrupt
+
+    report = verify_run(run, VerifyOptions(most=200), look=interrupt)
+    assert report["rows"]
+    assert report["file"] is None
+    assert file.read_bytes() == whole
+    capsys.readouterr()
+    less = ["verify", str(run), "--most", "10", "--times", "2", "--count", "6"]
+    assert main(less) == 0
+    assert "not written: the report of before" in capsys.readouterr().out
+    assert file.read_bytes() == whole
+    # More of one thing and less of another is not less.
+    assert main([*less[:2], "--most", "10", "--times", "2,4", "--count", "6"]) == 0
+    assert json.loads(file.read_text())["options"]["most"] == 10
+    assert main([*less[:2], "--most", "5", "--times", "2", "--count", "6", "--overwrite"]) == 0
+    assert json.loads(file.read_text())["options"]["most"] == 5
+    # What was found of other weights says nothing of these.
+    other = {**json.loads(whole), "weights_sha256": "0" * 64}
+    file.write_text(json.dumps(other))
+    assert main(less) == 0
+    assert json.loads(file.read_text())["options"]["most"] == 10
+
+
 @pytest.mark.parametrize("verb", ["verify", "extract"])
 def test_a_run_that_is_not_finished(verb, tmp_path, capsys):
     run = golden_run(tmp_path, "anbn")

@@ -28,7 +28,8 @@ how far what is read has drifted, say at which length the first error is to be e
 
 A model whose decisions were hardened (model-rounded) is taken where it is there. The report goes to
 RUN/verification-model.json or RUN/verification-model-rounded.json. Ctrl-C ends the looking: what
-was found until then is reported.
+was found until then is reported. A report of the same weights that is whole and says more stays
+where it is, unless --overwrite is given.
 """
 
 
@@ -57,6 +58,11 @@ def parser(arguments: Sequence[str]) -> Parser:
     made.add_argument("--count", type=int, default=100, help="Sequences drawn at each.")
     made.add_argument("--seed", type=int, default=1, help="Of what is drawn.")
     add_rounded(made, default=None)
+    made.add_argument(
+        "--overwrite",
+        action="store_true",
+        help="Take the place of a report of the same weights that says more.",
+    )
     made.add_argument(
         "--import", dest="imports", type=str | None, help="A module of your own that the run names."
     )
@@ -90,9 +96,20 @@ def run(arguments: Sequence[str]) -> int:
         print(text_of(report))
 
     report = verify_run(
-        find_run(given.run), options, rounded=given.rounded, look=progress(), shown=show
+        find_run(given.run),
+        options,
+        rounded=given.rounded,
+        overwrite=given.overwrite,
+        look=progress(),
+        shown=show,
     )
-    print(f"report: {report['file']}")
+    if report["file"] is None:
+        print(
+            "not written: the report of before is of the same weights and says more; --overwrite "
+            "puts this one in its place"
+        )
+    else:
+        print(f"report: {report['file']}")
     return 0 if report["finished"] else 130
 
 

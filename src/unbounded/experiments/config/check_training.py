@@ -236,7 +236,8 @@ def rounding_faults(config: RunConfig, scoring: Scoring) -> list[str]:
     if rounding.cool * rounding.every >= rounding.batches > 0:
         found.append(
             f"rounding.cool: {rounding.cool} looks of {rounding.every} batches take all of "
-            f"{rounding.batches}, and nothing would be sharpened; give fewer, or more batches"
+            f"{rounding.batches}, and nothing would be sharpened; give fewer (--rounding.cool 0), "
+            "or more batches"
         )
     check_number(found, "rounding.far", rounding.far, 0, 1000)
     check_number(found, "rounding.tolerance", rounding.tolerance, 0, 1)

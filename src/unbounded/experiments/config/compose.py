@@ -62,7 +62,8 @@ def merged(base: Mapping[str, Any], *changes: Mapping[str, Any]) -> dict[str, An
     memory that cannot be null. Embeddings that are asked for take the place of bits. Without a
     memory there is no readout, and an Elman controller is recurrent. A memory that grows does not
     go on from one length to the next in scoring, if nobody asked for that. Another optimizer,
-    schedule or curriculum than before has none of the options of the old one.
+    schedule or curriculum than before has none of the options of the old one, and hardening with
+    another optimizer not the learning rate that was meant for the old one.
     """
     result = copy.deepcopy(dict(base))
     for change in changes:
@@ -70,8 +71,10 @@ def merged(base: Mapping[str, Any], *changes: Mapping[str, Any]) -> dict[str, An
             own = copy.deepcopy(dict(change.get(part) or {}))
             if part == "model":
                 _change_model(result, own)
-            else:
-                result[part] = {**result.get(part, {}), **_without_others(result, part, own), **own}
+                continue
+            if part == "training" and _is_other(result, own, "optimizer"):
+                result["rounding"] = {**result["rounding"], "learning_rate": None}
+            result[part] = {**result.get(part, {}), **_without_others(result, part, own), **own}
     return result
 
 
@@ -86,15 +89,17 @@ def _without_others(
     """Defaults for the options of an optimizer, schedule or curriculum that is another now."""
     if part != "training":
         return {}
-    plain, before = asdict(TrainingConfig()), config[part]
-    options = [
-        each
-        for choice, each in OPTIONS_OF.items()
-        if change.get(choice, before[choice]) != before[choice]
-    ]
+    plain = asdict(TrainingConfig())
+    options = [each for choice, each in OPTIONS_OF.items() if _is_other(config, change, choice)]
     found = {name: plain[name] for names in options for name in names}
     # Lengths that change with what is learned cannot be dealt ahead.
     return found | ({"deal": 1} if change.get("curriculum") == "doubling" else {})
+
+
+def _is_other(config: Mapping[str, Any], change: Mapping[str, Any], choice: str) -> bool:
+    """Whether a change of the training makes another choice than before."""
+    before = config["training"][choice]
+    return bool(change.get(choice, before) != before)
 
 
 def _change_model(config: dict[str, Any], change: dict[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, replace
 from typing import Any, Final
 
@@ -22,18 +22,23 @@ _OF_OTHERS: Final[dict[str, Any]] = {
 def with_hardening(config: RunConfig, said: Collection[str] = ()) -> RunConfig:
     """The config with a hardening after training; what it says of one already stays.
 
-    The usual one is the task's preset's, where that has one.
+    The usual one is the task's preset's, where that has one and trains by the same kind of steps:
+    those of another optimizer, or of sums in the place of means, are of another size.
 
     Args:
         config: what it is added to.
         said: options of the hardening that stay also where they are what they would be if nothing
             had been said.
     """
-    plain = asdict(RoundingConfig())
-    usual: dict[str, Any] = preset_of(config.task)["rounding"]
-    if not usual["batches"]:
+    plain, preset = asdict(RoundingConfig()), preset_of(config.task)
+    usual: dict[str, Any] = preset["rounding"]
+    if not usual["batches"] or _steps(asdict(config.training)) != _steps(preset["training"]):
         streams = config.training.piece_steps is not None
         usual = _OF_STREAMS if streams else _OF_OTHERS
     rounding = asdict(config.rounding)
     own = {name: each for name, each in rounding.items() if each != plain[name] or name in said}
     return replace(config, rounding=RoundingConfig(**{**usual, **own}))
+
+
+def _steps(training: Mapping[str, Any]) -> tuple[Any, ...]:
+    return training["optimizer"], training["average"]

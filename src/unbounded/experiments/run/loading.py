@@ -62,7 +62,10 @@ def load_model(folder: Path, rounded: bool = False) -> tuple[MemoryModel, str]:
         except CheckpointError as error:
             faults.append(str(error))
     listed = "".join(f"\n  {fault}" for fault in faults)
-    raise CheckpointError(f"{folder} has no model that can be used{':' if faults else ''}{listed}")
+    other = "; its hardened one is there: --rounded" if (folder / "model-rounded").is_dir() else ""
+    raise CheckpointError(
+        f"{folder} has no model that can be used{other}{':' if faults else ''}{listed}"
+    )
 
 
 def read_checkpoint(folder: Path) -> MemoryModel:
@@ -83,7 +86,9 @@ def kept_checkpoints(folder: Path) -> dict[int, Path]:
     """
     found = sorted(checkpoint_folders(folder / "checkpoints"))
     if not found:
-        raise ConfigError([f"course: {folder} has no checkpoint; train with keep_checkpoints"])
+        raise ConfigError(
+            [f"course: {folder} has no checkpoint; train with --training.keep_checkpoints"]
+        )
     return {batches_before(each): each for each in found}
 
 

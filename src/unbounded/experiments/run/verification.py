@@ -124,11 +124,38 @@ def read_verification(path: Path) -> dict[str, Any]:
     return data
 
 
+def _says_more(folder: Path, source: str, options: VerifyOptions, finished: bool) -> bool:
+    """Whether a verification of before, of the same weights, was whole and looked at more.
+
+    One that is damaged says nothing.
+    """
+    path = folder / f"verification-{source}.json"
+    try:
+        before = read_verification(path) if path.is_file() else None
+    except CheckpointError:
+        return False
+    if before is None or not before["finished"] or is_stale(before, folder / source):
+        return False
+    if not finished:
+        return True
+    used = before.get("options", {})
+    amounts = ("most", "symbols_each", "alphabet", "count")
+    try:
+        is_less = [getattr(options, name) < used[name] for name in amounts]
+        is_more = [getattr(options, name) > used[name] for name in amounts]
+        is_less.append(set(options.times) < set(used["times"]))
+        is_more.append(not set(options.times) <= set(used["times"]))
+    except (KeyError, TypeError):
+        return False
+    return any(is_less) and not any(is_more)
+
+
 def verify_run(
     folder: Path,
     options: VerifyOptions,
     *,
     rounded: bool | None = None,
+    overwrite: bool = False,
     look: Look,
     shown: Callable[[Mapping[str, Any]], None] | None = None,
 ) -> dict[str, Any]:
@@ -138,11 +165,14 @@ def verify_run(
         folder: its folder.
         options: how much is looked at.
         rounded: as for `finished_run`.
+        overwrite: write the report also where that of before, of the same weights, says more: it
+            was brought to its end and this one was not, or it looked at more of everything.
         look: told what is looked at, and which share of it is done; a KeyboardInterrupt that it
             raises ends the looking, and what was found until then is reported.
         shown: given the report before it is written, so that a disk that refuses costs nothing.
     Returns:
-        The report; it also stands in the folder, as verification-MODEL.json.
+        The report, with "file", where it also stands in the folder, verification-MODEL.json; None
+        where that of before stays.
     Raises:
         CheckpointError: as for `finished_run`.
         ConfigError: the task has no rule, or nothing is to be looked at.
@@ -183,5 +213,7 @@ def verify_run(
     )
     if shown is not None:
         shown(report)
+    if not overwrite and _says_more(folder, source, options, finished):
+        return {**report, "file": None}
     write_text(path, json_text(report, indent=1) + "\n")
     return {**report, "file": str(path)}

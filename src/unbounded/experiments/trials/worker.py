@@ -83,7 +83,12 @@ def _verify(folder: Path, options: Mapping[str, Any]) -> None:
 
     if not is_verified(folder, options):
         with stop_requests() as request:
-            verify_run(folder, VerifyOptions(**options), look=lambda name, share: request.check())
+            verify_run(
+                folder,
+                VerifyOptions(**options),
+                overwrite=True,
+                look=lambda name, share: request.check(),
+            )
 
 
 def _stop_with_parent() -> None:
