@@ -323,6 +323,10 @@ def test_the_presets_hardening_is_not_that_of_other_steps() -> None:
     assert with_hardening(paper).rounding == RoundingConfig(batches=60, every=1)
     adam = from_dict(merged(preset_of("binary_addition"), {"training": {"optimizer": "adam"}}))
     assert adam.rounding == replace(preset.rounding, learning_rate=None)
+    own = merged(
+        to_dict(preset), {"rounding": {"optimizer": "sgd"}}, {"training": {"optimizer": "adam"}}
+    )
+    assert from_dict(own).rounding.learning_rate == 0.1
     again = merged(to_dict(preset), {"training": {"optimizer": "sgd"}})
     assert from_dict(again).rounding == preset.rounding
 

@@ -132,6 +132,12 @@ def test_what_was_found_before_ctrl_c_is_reported(tmp_path):
         verify_run(run, VerifyOptions(most=200), look=look)
 
 
+def test_a_folder_with_a_hardened_model_alone_says_how_to_take_it(tmp_path, capsys):
+    run = golden_run(tmp_path, "anbn")
+    (run / "model").rename(run / "model-rounded")
+    assert "its hardened one is there: --rounded" in failing(capsys, "evaluate", str(run))
+
+
 def test_a_verification_that_says_more_stays_unless_it_is_given_up(tmp_path, capsys):
     run = golden_run(tmp_path, "anbn")
     file = run / "verification-model.json"

@@ -72,7 +72,8 @@ def merged(base: Mapping[str, Any], *changes: Mapping[str, Any]) -> dict[str, An
             if part == "model":
                 _change_model(result, own)
                 continue
-            if part == "training" and _is_other(result, own, "optimizer"):
+            is_other = part == "training" and _is_other(result, own, "optimizer")
+            if is_other and result["rounding"]["optimizer"] is None:
                 result["rounding"] = {**result["rounding"], "learning_rate": None}
             result[part] = {**result.get(part, {}), **_without_others(result, part, own), **own}
     return result

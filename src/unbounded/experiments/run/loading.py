@@ -132,7 +132,7 @@ def _check_shapes(sizes: Mapping[str, torch.Tensor], path: Path) -> None:
     """
     wanted = {name: list(weight.shape) for name, weight in sizes.items()}
     with safe_open(str(path), framework="pt") as file:
-        for name in file.keys():  # noqa: SIM118
+        for name in sorted(file.keys()):
             own, there = name.removeprefix(_WRAPPER), file.get_slice(name).get_shape()
             if wanted.get(own) != list(there):
                 raise CheckpointError(

@@ -166,7 +166,7 @@ def verify_run(
         options: how much is looked at.
         rounded: as for `finished_run`.
         overwrite: write the report also where that of before, of the same weights, says more: it
-            was brought to its end and this one was not, or it looked at more of everything.
+            was brought to its end and this one was not, or looked at less and at nothing more.
         look: told what is looked at, and which share of it is done; a KeyboardInterrupt that it
             raises ends the looking, and what was found until then is reported.
         shown: given the report before it is written, so that a disk that refuses costs nothing.
