@@ -6,7 +6,8 @@ A barrier that only spins waits for a thread that is not running; ours gives it 
 thread goes on alone. The bar: two threads are then no slower than 1.5 times one thread. Needs Linux
 (the busy process is pinned to a core), and no real-time priority: then nothing would be shared.
 "fused_calls" is the kernels alone; the output layer and the sum of a whole pass are torch's, whose
-threads wait for each other as those of torch.nn.LSTM do.
+threads wait for each other as those of torch.nn.LSTM do. "train TASK" is a whole training by the
+command line, from its first batch to its last: what --machine.threads is worth.
 """
 
 from __future__ import annotations
@@ -15,8 +16,14 @@ import json
 import multiprocessing
 import os
 import statistics
+import subprocess
+import sys
+import tempfile
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
 
 import torch
 
@@ -31,6 +38,9 @@ from unbounded.experiments.bench.contenders import (
 from unbounded.layers import MemoryRNN
 
 REPEATS = 15
+#: Batches of each training, and how often it is repeated; one of them takes half a second and more.
+TRAININGS = {"copy": 40, "anbn": 20, "binary_addition": 150}
+TRAININGS_REPEATED = 3
 
 
 def keep_busy(core: int) -> None:
@@ -49,17 +59,61 @@ def fused_calls(case: Case) -> Pass:
     return lambda: torch.autograd.grad(layer(x)[0], wanted, gradient)
 
 
-def measure(run: Pass) -> dict[str, float]:
+def medians(run: Callable[[int], float], repeats: int) -> dict[str, float]:
+    """Of one and of two threads, in turns; the first turn is not counted.
+
+    Args:
+        run: called with the threads, gives milliseconds.
+        repeats: turns that count.
+    """
     times: dict[int, list[float]] = {1: [], 2: []}
-    for turn in range(REPEATS + 1):
+    for turn in range(repeats + 1):
         for threads in times:
-            torch.set_num_threads(threads)
-            start = time.perf_counter()
-            run()
+            taken = run(threads)
             if turn:
-                times[threads].append(1e3 * (time.perf_counter() - start))
+                times[threads].append(taken)
     one, two = (statistics.median(times[threads]) for threads in (1, 2))
     return {"one_thread_ms": one, "two_threads_ms": two, "two_over_one": two / one}
+
+
+def passing(run: Pass, threads: int) -> float:
+    torch.set_num_threads(threads)
+    start = time.perf_counter()
+    run()
+    return 1e3 * (time.perf_counter() - start)
+
+
+def training(task: str, threads: int) -> float:
+    """Train in a process of its own, whose start is not counted."""
+    with tempfile.TemporaryDirectory() as folder:
+        options = {
+            "runs": folder,
+            "training.batches": TRAININGS[task],
+            "training.schedule": "constant",
+            "training.report_every": 10,
+            "training.validation_count": 20,
+            "rounding.batches": 0,
+            "evaluation.count": 4,
+            "machine.threads": threads,
+        }
+        given = [text for name, value in options.items() for text in (f"--{name}", str(value))]
+        subprocess.run(
+            [sys.executable, "-m", "unbounded", "train", task, "--quiet", *given],
+            check=True,
+            stdout=subprocess.DEVNULL,
+            env={name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"},
+        )
+        log = next(Path(folder).glob("*/metrics.jsonl")).read_text(encoding="utf-8")
+    records = [json.loads(line) for line in log.splitlines()]
+    return 1e3 * max(each["elapsed_s"] for each in records if "elapsed_s" in each)
+
+
+def measured(passes: dict[str, Pass]) -> dict[str, dict[str, float]]:
+    calls = {name: medians(partial(passing, run), REPEATS) for name, run in passes.items()}
+    trained = {
+        f"train {task}": medians(partial(training, task), TRAININGS_REPEATED) for task in TRAININGS
+    }
+    return calls | trained
 
 
 def contenders() -> dict[str, Pass]:
@@ -77,12 +131,12 @@ def main() -> None:
     cores = sorted(os.sched_getaffinity(0))[:2]
     os.sched_setaffinity(0, cores)
     passes = contenders()
-    alone = {name: measure(run) for name, run in passes.items()}
+    alone = measured(passes)
     busy = multiprocessing.get_context("spawn").Process(target=keep_busy, args=(cores[1],))
     busy.start()
     try:
         time.sleep(1)
-        beside = {name: measure(run) for name, run in passes.items()}
+        beside = measured(passes)
     finally:
         busy.kill()
     result = {
