@@ -449,6 +449,9 @@ def test_a_truncated_model_is_named(capsys: Capture, tmp_path: Path) -> None:
     assert f"{path} is damaged: its SHA-256 is not" in failing(capsys, "evaluate", str(folder))
     path.with_name("model.safetensors.sha256").unlink()  # as older versions saved it
     assert f"{path} cannot be used" in failing(capsys, "evaluate", str(folder))
+    path.with_name("config.json").write_text("[]")
+    said = failing(capsys, "evaluate", str(folder))
+    assert "config.json cannot be used: TypeError: expected an object of keywords, got list" in said
 
 
 def test_a_diverging_run_ends_with_code_3(

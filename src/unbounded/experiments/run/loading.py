@@ -101,7 +101,10 @@ def _read(folder: Path) -> MemoryModel:
     check_weights(folder)
     path = folder / "config.json"
     try:
-        keywords = upgraded_keywords(json.loads(path.read_text(encoding="utf-8")))
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(found, dict):
+            raise TypeError(f"expected an object of keywords, got {type(found).__name__}")
+        keywords = upgraded_keywords(found)
         with without_weights():
             sizes = MemoryModel(**keywords).state_dict()
         path = folder / "model.safetensors"
