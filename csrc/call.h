@@ -80,3 +80,20 @@ struct UnboundedCall {
   void* grad_state0[most_fields];  // all or none
   void* grad_instruction[most_heads];  // unroll: [B, T, rows of the head]
 };
+
+// Of csrc/output_loss.h; kernels/_output.py mirrors it. Strides are those of a sequence and of a step.
+struct UnboundedOutput {
+  int64_t steps, batch, hidden, symbols;
+  int64_t target_strides[2], mask_strides[2];
+  double scale;            // of the gradients
+  const void* outputs;     // [T, B, H]
+  const void* weight;      // [V, H]
+  const void* bias;        // [V] or null
+  const int64_t* targets;  // [B, T]
+  const uint8_t* mask;     // [B, T]: what counts
+  void* nats;              // one number
+  void* logits;            // [T, B, V]
+  void* grad_outputs;      // [T, B, H]
+  void* grad_weight;       // [V, H]
+  void* grad_bias;         // [V] or null
+};

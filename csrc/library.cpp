@@ -3,6 +3,7 @@
 #include <new>
 
 #include "lie_access.h"
+#include "output_loss.h"
 #include "push_pop.h"
 #include "recurrence.h"
 #include "register.h"
@@ -13,7 +14,7 @@
 namespace unbounded {
 namespace {
 
-enum Status { done = 0, unknown_choice = 1, no_memory = 2 };
+enum Status { done = 0, unknown_choice = 1, no_memory = 2, unknown_symbol = 3 };
 
 bool is(const char* name, const char* other) { return std::strcmp(name, other) == 0; }
 
@@ -116,8 +117,10 @@ using namespace unbounded;
 
 #define UNBOUNDED_EXPORT extern "C" __attribute__((visibility("default")))
 
-UNBOUNDED_EXPORT int unbounded_interface_version() { return 12; }
-UNBOUNDED_EXPORT int64_t unbounded_call_bytes() { return sizeof(UnboundedCall); }
+UNBOUNDED_EXPORT int unbounded_interface_version() { return 13; }
+UNBOUNDED_EXPORT int64_t unbounded_call_bytes() {
+  return sizeof(UnboundedCall) + sizeof(UnboundedOutput);
+}
 UNBOUNDED_EXPORT int64_t unbounded_vector_bytes() { return UNBOUNDED_VECTOR_BYTES; }
 UNBOUNDED_EXPORT const char* unbounded_instruction_set() { return UNBOUNDED_ISA_NAME; }
 
@@ -161,4 +164,11 @@ UNBOUNDED_EXPORT int unbounded_unroll(const char* memory, int is_backward, int v
   RunUnroll work{*call, parallel(parallel_for), is_backward != 0};
   return value_bytes == 4 ? with_memory<float, void>(memory, work)
                           : with_memory<double, void>(memory, work);
+}
+
+UNBOUNDED_EXPORT int64_t unbounded_most_symbols() { return most_symbols; }
+UNBOUNDED_EXPORT int unbounded_output_loss(int value_bytes, const UnboundedOutput* call) {
+  if (call->symbols > most_symbols) return unknown_choice;
+  const bool ok = value_bytes == 4 ? output_loss<float>(*call) : output_loss<double>(*call);
+  return ok ? done : unknown_symbol;
 }

@@ -37,7 +37,7 @@ run() { # name of the build, pytest arguments...
   LD_PRELOAD="$runtime" ASAN_OPTIONS=detect_leaks=0 UNBOUNDED_REQUIRE_KERNELS=1 \
     UNBOUNDED_KERNELS="$library" python -m pytest -q -s -p no:cacheprovider \
     "$tests/test_recurrence.py" "$tests/test_unroll.py" "$tests/test_division.py" \
-    "$tests/test_direct_calls.py" "$tests/test_operators.py" -k "not inductor and not no_less_accurate" "$@"
+    "$tests/test_direct_calls.py" "$tests/test_operators.py" "$tests/test_output.py" -k "not inductor and not no_less_accurate" "$@"
 }
 
 case $(uname -m) in

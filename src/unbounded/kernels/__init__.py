@@ -9,7 +9,14 @@ from unbounded.kernels._availability import check_wanted, why_not
 from unbounded.kernels._bound import BoundRecurrence
 from unbounded.kernels._controllers import CONTROLLERS, ControllerWeights, Weights
 from unbounded.kernels._fused import open_session, recurrence, unroll
-from unbounded.kernels._library import Availability, available, switched, without_memory
+from unbounded.kernels._library import (
+    Availability,
+    available,
+    most_symbols,
+    switched,
+    without_memory,
+)
+from unbounded.kernels._output import BoundOutput
 from unbounded.kernels._registry import Session
 from unbounded.kernels.structures import STRUCTURES, Structure
 
@@ -17,6 +24,7 @@ __all__ = [
     "CONTROLLERS",
     "STRUCTURES",
     "Availability",
+    "BoundOutput",
     "BoundRecurrence",
     "ControllerWeights",
     "Session",
@@ -24,6 +32,7 @@ __all__ = [
     "Weights",
     "available",
     "check_wanted",
+    "most_symbols",
     "open_session",
     "recurrence",
     "structures",

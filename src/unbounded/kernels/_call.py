@@ -108,6 +108,24 @@ class Call(ctypes.Structure):
     ]
 
 
+class OutputCall(ctypes.Structure):
+    """`UnboundedOutput`; strides are those of a sequence and of a step."""
+
+    _fields_ = [
+        *((name, ctypes.c_int64) for name in ("steps", "batch", "hidden", "symbols")),
+        ("target_strides", ctypes.c_int64 * 2),
+        ("mask_strides", ctypes.c_int64 * 2),
+        ("scale", ctypes.c_double),
+        *(
+            (name, Pointer)
+            for name in (
+                "outputs", "weight", "bias", "targets", "mask", "nats", "logits", "grad_outputs",
+                "grad_weight", "grad_bias",
+            )
+        ),
+    ]  # fmt: skip
+
+
 def new_call(sizes: Sizes, activations: Sequence[str] = ()) -> Call:
     """A call of these sizes that saves what the backward pass needs, without its tensors.
 

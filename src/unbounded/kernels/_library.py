@@ -13,9 +13,9 @@ from typing import Any, Final, NamedTuple
 import torch
 
 from unbounded.errors import BackendError, ChoiceError
-from unbounded.kernels._call import Call, Switches
+from unbounded.kernels._call import Call, OutputCall, Switches
 
-INTERFACE_VERSION: Final = 12
+INTERFACE_VERSION: Final = 13
 INSTRUCTION_SETS: Final = ("avx512", "avx2", "baseline")
 
 
@@ -52,9 +52,11 @@ def _open(path: Path) -> ctypes.CDLL:
     library.unbounded_close.restype = None
     library.unbounded_backward.argtypes = [*names, call, pointer]
     library.unbounded_unroll.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_int, call, pointer]
+    library.unbounded_output_loss.argtypes = [ctypes.c_int, ctypes.POINTER(OutputCall)]
+    library.unbounded_most_symbols.restype = ctypes.c_int64
     if library.unbounded_interface_version() != INTERFACE_VERSION:
         raise OSError(f"{path.name} was built for another version of this package")
-    if library.unbounded_call_bytes() != ctypes.sizeof(Call):
+    if library.unbounded_call_bytes() != ctypes.sizeof(Call) + ctypes.sizeof(OutputCall):
         raise OSError(f"{path.name} disagrees with this package about the layout of a call")
     return library
 
@@ -258,3 +260,20 @@ def run_unroll(structure: str, is_backward: bool, value_bytes: int, call: Call) 
         structure.encode(), is_backward, value_bytes, ctypes.byref(call), _prepare(call)
     )
     _check(status, "a fused unroll")
+
+
+def most_symbols() -> int:
+    """Of a vocabulary for `run_output_loss`; 0 without the compiled kernels."""
+    return 0 if LOADED.library is None else int(LOADED.library.unbounded_most_symbols())
+
+
+def run_output_loss(value_bytes: int, call: OutputCall) -> None:
+    """Runs the output layer and its loss, forward and backward.
+
+    Raises:
+        IndexError: a target that counts is no symbol.
+    """
+    status = _library().unbounded_output_loss(value_bytes, ctypes.byref(call))
+    if status == 3:
+        raise IndexError(f"a target is none of the {call.symbols} symbols")
+    _check(status, "the output layer of a bound step")

@@ -9,6 +9,7 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 from torch.nn import functional
 
+from unbounded import kernels
 from unbounded.layers.bound import BoundLayer, bound_layer
 from unbounded.layers.fused import runs_hooks
 from unbounded.models import MemoryModel
@@ -34,6 +35,10 @@ class BoundGradient:
     def __init__(self, model: SequenceModel, layer: BoundLayer, batch_size: int) -> None:
         self._output = model.output
         self._layer, self._batch_size = layer, batch_size
+        # Of a large vocabulary torch's products are the faster ones.
+        self._bound_output = None
+        if len(model.output.weight) <= kernels.most_symbols():
+            self._bound_output = kernels.BoundOutput(model.output.weight, model.output.bias)
         self._one_hot = torch.eye(model.input_vocabulary, dtype=model.output.weight.dtype)
 
     def fits(self, piece: Batch) -> bool:
@@ -51,12 +56,25 @@ class BoundGradient:
             the summed loss in nats, the logits [T, B, V], and the state after the piece: always the
             same tensors.
         """
-        layer, output = self._layer, self._output
+        layer = self._layer
         layer.take(state)
-        weight = output.weight
         hidden = layer.forward(functional.embedding(piece.inputs.t(), self._one_hot))
+        nats, logits, grad = self._loss(hidden, piece, scale)
+        layer.backward(grad)
+        layer.go_on()
+        return nats, logits, layer.state
+
+    def _loss(self, hidden: Tensor, piece: Batch, scale: float) -> tuple[Tensor, Tensor, Tensor]:
+        """The summed loss, the logits and the gradient [T, B, H]; sets those of `output`."""
+        output = self._output
+        if self._bound_output is not None:
+            made = self._bound_output.run(hidden, piece.targets, piece.mask, scale)
+            output.weight.grad = self._bound_output.grad_weight
+            if output.bias is not None:
+                output.bias.grad = self._bound_output.grad_bias
+            return made
         flat = hidden.flatten(0, 1)
-        logits = functional.linear(flat, weight, output.bias)
+        logits = functional.linear(flat, output.weight, output.bias)
         chosen = piece.targets.masked_fill(~piece.mask, LEFT_OUT).t().flatten()
         chances = torch.log_softmax(logits, 1)
         aten = torch.ops.aten
@@ -65,12 +83,12 @@ class BoundGradient:
             nats.new_tensor(scale), chances, chosen, None, _SUM, LEFT_OUT, count
         )
         grad = aten._log_softmax_backward_data(grad, chances, 1, chances.dtype)
-        layer.backward((grad @ weight).view_as(hidden))
-        weight.grad = grad.t() @ flat
+        output.weight.grad = grad.t() @ flat
         if output.bias is not None:
             output.bias.grad = grad.sum(dim=0)
-        layer.go_on()
-        return nats, logits.view(*hidden.shape[:2], -1), layer.state
+        return (
+            nats, logits.view(*hidden.shape[:2], -1), (grad @ output.weight).view_as(hidden)
+        )  # fmt: skip
 
 
 def bound_gradient(
