@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from _cases import assert_parity, make_case
+from _cases import MEMORIES, assert_parity, make_case
 
 from unbounded.kernels import available
 from unbounded.kernels._library import INSTRUCTION_SETS, runnable_instruction_sets
@@ -94,5 +94,6 @@ def test_a_kernel_that_is_missing_is_replaced_and_said_so():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("steps", [1500, 5000])
 def test_parity_of_a_long_sequence(structure, steps, dtype):
-    case = make_case(structure, steps=steps, batch=2, hidden=8, width=4, sharpness=8.0, dtype=dtype)
+    memory = MEMORIES[structure]
+    case = make_case(memory, steps=steps, batch=2, hidden=8, sharpness=8.0, dtype=dtype)
     assert_parity(case)
