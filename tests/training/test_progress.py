@@ -99,3 +99,8 @@ def test_quiet_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_perplexity_that_is_infinite_can_be_said() -> None:
     assert "perplexity inf" in describe({**TRAIN, "perplexity": float("inf")})
+
+
+def test_no_speed_is_told_of_what_an_earlier_session_trained() -> None:
+    assert "/s" in describe(TRAIN)
+    assert "/s" not in describe({**TRAIN, "sequences_per_s": 0.0})

@@ -220,9 +220,10 @@ def describe(line: dict[str, Any]) -> str:
     """One metrics record as a line of text."""
     if line["kind"] == "train":
         unit = "symbols" if "symbols_per_s" in line else "sequences"
+        speed = line[f"{unit}_per_s"]  # 0 of what a session before this one had trained
         return (
             f"batch {line['batch']}: loss {line['loss_nats_per_token']:.4f} nats/token, "
-            f"perplexity {line['perplexity']:.4f}, {line[f'{unit}_per_s']:.0f} {unit}/s"
+            f"perplexity {line['perplexity']:.4f}{f', {speed:.0f} {unit}/s' if speed else ''}"
         )
     if line["kind"] == "plateau":
         measured = (
