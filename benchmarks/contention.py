@@ -1,4 +1,4 @@
-"""Two threads against one while another process keeps one of the cores busy.
+"""Two threads against one, on idle cores and while another process keeps one of them busy.
 
     python benchmarks/contention.py > benchmarks/contention.json
 
@@ -7,7 +7,8 @@ thread goes on alone. The bar: two threads are then no slower than 1.5 times one
 (the busy process is pinned to a core), and no real-time priority: then nothing would be shared.
 "fused_calls" is the kernels alone; the output layer and the sum of a whole pass are torch's, whose
 threads wait for each other as those of torch.nn.LSTM do. "train TASK" is a whole training by the
-command line, from its first batch to its last: what --machine.threads is worth.
+command line, from its first batch to its last: what --machine.threads is worth. Both conditions take turns
+within each round, so that what else the machine does falls on both.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -38,9 +40,9 @@ from unbounded.experiments.bench.contenders import (
 from unbounded.layers import MemoryRNN
 
 REPEATS = 15
-#: Batches of each training, and how often it is repeated; one of them takes half a second and more.
-TRAININGS = {"copy": 40, "anbn": 20, "binary_addition": 150}
-TRAININGS_REPEATED = 3
+#: Batches of each training, and how often it is repeated; one of them takes a second and more.
+TRAININGS = {"copy": 80, "anbn": 40, "binary_addition": 300}
+TRAININGS_REPEATED = 5
 
 
 def keep_busy(core: int) -> None:
@@ -59,21 +61,44 @@ def fused_calls(case: Case) -> Pass:
     return lambda: torch.autograd.grad(layer(x)[0], wanted, gradient)
 
 
-def medians(run: Callable[[int], float], repeats: int) -> dict[str, float]:
-    """Of one and of two threads, in turns; the first turn is not counted.
+class Busy:
+    """A process that keeps a core busy, or sleeps."""
+
+    def __init__(self, core: int) -> None:
+        self._process = multiprocessing.get_context("spawn").Process(target=keep_busy, args=(core,))
+        self._process.start()
+        time.sleep(2)
+
+    def set(self, is_busy: bool) -> None:
+        assert self._process.pid is not None
+        os.kill(self._process.pid, signal.SIGCONT if is_busy else signal.SIGSTOP)
+        time.sleep(0.05)
+
+    def end(self) -> None:
+        self._process.kill()
+
+
+def medians(run: Callable[[int], float], repeats: int, busy: Busy) -> list[dict[str, float]]:
+    """Of one and of two threads, alone and then beside a busy core; the first round is not counted.
 
     Args:
         run: called with the threads, gives milliseconds.
-        repeats: turns that count.
+        repeats: rounds that count.
     """
-    times: dict[int, list[float]] = {1: [], 2: []}
+    times: dict[tuple[bool, int], list[float]] = {
+        (is_busy, threads): [] for is_busy in (False, True) for threads in (1, 2)
+    }
     for turn in range(repeats + 1):
-        for threads in times:
-            taken = run(threads)
+        for (is_busy, threads), taken in times.items():
+            busy.set(is_busy)
+            milliseconds = run(threads)
             if turn:
-                times[threads].append(taken)
-    one, two = (statistics.median(times[threads]) for threads in (1, 2))
-    return {"one_thread_ms": one, "two_threads_ms": two, "two_over_one": two / one}
+                taken.append(milliseconds)
+    found = []
+    for is_busy in (False, True):
+        one, two = (statistics.median(times[is_busy, threads]) for threads in (1, 2))
+        found.append({"one_thread_ms": one, "two_threads_ms": two, "two_over_one": two / one})
+    return found
 
 
 def passing(run: Pass, threads: int) -> float:
@@ -108,10 +133,11 @@ def training(task: str, threads: int) -> float:
     return 1e3 * max(each["elapsed_s"] for each in records if "elapsed_s" in each)
 
 
-def measured(passes: dict[str, Pass]) -> dict[str, dict[str, float]]:
-    calls = {name: medians(partial(passing, run), REPEATS) for name, run in passes.items()}
+def measured(passes: dict[str, Pass], busy: Busy) -> dict[str, list[dict[str, float]]]:
+    calls = {name: medians(partial(passing, run), REPEATS, busy) for name, run in passes.items()}
     trained = {
-        f"train {task}": medians(partial(training, task), TRAININGS_REPEATED) for task in TRAININGS
+        f"train {task}": medians(partial(training, task), TRAININGS_REPEATED, busy)
+        for task in TRAININGS
     }
     return calls | trained
 
@@ -131,19 +157,16 @@ def main() -> None:
     cores = sorted(os.sched_getaffinity(0))[:2]
     os.sched_setaffinity(0, cores)
     passes = contenders()
-    alone = measured(passes)
-    busy = multiprocessing.get_context("spawn").Process(target=keep_busy, args=(cores[1],))
-    busy.start()
+    busy = Busy(cores[1])
     try:
-        time.sleep(1)
-        beside = measured(passes)
+        found = measured(passes, busy)
     finally:
-        busy.kill()
+        busy.end()
     result = {
         "date": datetime.now(UTC).date().isoformat(),
         **provenance(),
-        "alone": alone,
-        "one_core_busy": beside,
+        "alone": {name: alone for name, (alone, _) in found.items()},
+        "one_core_busy": {name: beside for name, (_, beside) in found.items()},
     }
     print(json.dumps(result, indent=1))
 

@@ -118,9 +118,8 @@ using namespace unbounded;
 #define UNBOUNDED_EXPORT extern "C" __attribute__((visibility("default")))
 
 UNBOUNDED_EXPORT int unbounded_interface_version() { return 13; }
-UNBOUNDED_EXPORT int64_t unbounded_call_bytes() {
-  return sizeof(UnboundedCall) + sizeof(UnboundedOutput);
-}
+UNBOUNDED_EXPORT int64_t unbounded_call_bytes() { return sizeof(UnboundedCall); }
+UNBOUNDED_EXPORT int64_t unbounded_output_bytes() { return sizeof(UnboundedOutput); }
 UNBOUNDED_EXPORT int64_t unbounded_vector_bytes() { return UNBOUNDED_VECTOR_BYTES; }
 UNBOUNDED_EXPORT const char* unbounded_instruction_set() { return UNBOUNDED_ISA_NAME; }
 

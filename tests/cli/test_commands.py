@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -248,11 +249,11 @@ def test_a_run_on_streams_says_what_can_be_done_next(capsys: Capture, tmp_path: 
     config = tiny_streams(batches=1, learning_rate=1.0)
     file = tmp_path / "tiny.yaml"
     file.write_text(json.dumps(to_dict(config)))
-    command = ["train", "--config", str(file), "--runs", str(tmp_path)]
+    command = ["train", "--config", str(file), "--runs", str(tmp_path / "two words")]
     assert main(command) == 0
     *_, first, second = capsys.readouterr().out.splitlines()
     for line in (first, second):
-        program, *arguments = line.partition("#")[0].split()
+        program, *arguments = shlex.split(line, comments=True)
         assert program == "unbounded"
         assert main(arguments) == 0
     said = capsys.readouterr().out
@@ -264,7 +265,7 @@ def test_a_run_on_streams_says_what_can_be_done_next(capsys: Capture, tmp_path: 
     *_, explore, actions, verify = capsys.readouterr().out.splitlines()
     assert explore.split()[:2] == ["unbounded", "explore"]
     assert verify.split()[:2] == ["unbounded", "verify"]
-    program, *arguments = actions.split()
+    program, *arguments = shlex.split(actions)
     assert arguments[-1] == "--rounded"
     assert main(arguments) == 0
     assert main([*command, "--resume", "--quiet"]) == 0

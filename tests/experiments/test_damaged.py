@@ -124,6 +124,43 @@ def test_a_config_deleted_during_the_run_is_written_again(
     assert again.report == first.report
 
 
+@pytest.mark.parametrize("way", ["cut off", "edited"])
+def test_a_config_that_is_not_what_is_trained_is_told_and_written_again(
+    folder: Path, way: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = folder / "config.yaml"
+    sound = path.read_text()
+    if way == "cut off":
+        path.write_text(sound[: sound.index("evaluation:")])
+    else:
+        path.write_text(yaml.safe_dump({**yaml.safe_load(sound), "seed": 77}))
+    (folder / "report.json").unlink()
+    resumed(folder)
+    assert "config.yaml is damaged or was edited" in capsys.readouterr().err
+    assert yaml.safe_load(path.read_text()) == yaml.safe_load(sound)
+    (folder / "report.json").unlink()
+    resumed(folder)
+    assert "was edited" not in capsys.readouterr().err
+
+
+def test_checkpoints_that_are_a_file_are_told_before_anything_is_trained(folder: Path) -> None:
+    (folder / "report.json").unlink()
+    shutil.rmtree(folder / "checkpoints")
+    (folder / "checkpoints").write_text("")
+    with pytest.raises(CheckpointError, match="is a file, where the folder of the checkpoints"):
+        resumed(folder)
+
+
+def test_a_run_that_is_not_finished_is_said_to_go_on(folder: Path) -> None:
+    (folder / "report.json").unlink()
+    with pytest.raises(CheckpointError, match=r"no hardened model.*train copy --resume"):
+        evaluate_run(folder, rounded=True)
+    shutil.rmtree(folder / "model")
+    shutil.rmtree(folder / "checkpoints")
+    with pytest.raises(CheckpointError, match=r"no model that can be used.*train copy --resume"):
+        evaluate_run(folder)
+
+
 def test_a_run_without_its_checkpoints_says_that_it_begins_again(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -138,7 +175,7 @@ def test_a_run_without_its_checkpoints_says_that_it_begins_again(
     (folder / "report.json").unlink()
     shutil.rmtree(folder / "checkpoints")
     resumed(folder)
-    assert "holds no checkpoint any more, and this run had begun" in capsys.readouterr().err
+    assert "holds no checkpoint, and this run had begun" in capsys.readouterr().err
 
 
 REPORTS: dict[str, Any] = {
@@ -250,6 +287,8 @@ def test_the_beginning_of_a_name_is_enough_for_a_run(folder: Path) -> None:
         find_run(root / "copy")
     with pytest.raises(UnboundedError, match="holds no run"):
         find_run("copy", root / "none")
+    with pytest.raises(CheckpointError, match=f"Runs in {root}:\n  {folder}"):
+        find_run(root)
 
 
 def test_a_finished_run_on_a_disk_to_read_only(

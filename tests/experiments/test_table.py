@@ -58,12 +58,13 @@ def test_the_table_to_the_digit(tmp_path):
         "solved": "2 of 3",
         "batches": "1500",
         "minutes": "5",
+        "units": "8",
         "learning rate": "0.001",
         # The baseline after 1500 batches is read off at 2000.
         "1-layer LSTM then": "0.25",
     }
     assert lstm[2:7] == ["0.62 / 0.87", "0.00 / 0.38", "0.25 / 0.50", "0.00 / 0.38", "0.00 / 0.38"]
-    assert lstm[7:] == ["0.00–0.00", "0 of 1", "9000", "2", "0.001", "itself"]
+    assert lstm[7:] == ["0.00–0.00", "0 of 1", "9000", "2", "8", "0.001", "itself"]
     runs = rows_of(text, "| run |")
     assert len(runs) == 2 + 4
     assert runs[2][-4:] == ["1.000 / 1.000", "1.000 / 1.000", "7:12: 0.125 / 0.500", runs[2][-1]]
@@ -111,8 +112,8 @@ def test_the_same_numbers_as_data(tmp_path):
 def test_what_was_not_run_says_so(tmp_path):
     text, _ = write_table(tiny_tier(), tmp_path)
     _, _, queue, lstm = rows_of(text, "| task | model")
-    assert queue[4:] == ["not run"] * 9
-    assert lstm[4:] == ["not run"] * 9
+    assert queue[4:] == ["not run"] * 10
+    assert lstm[4:] == ["not run"] * 10
     assert draw_tasks(tiny_tier(), tmp_path) == []
 
 

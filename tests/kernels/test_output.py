@@ -24,17 +24,23 @@ class Case(NamedTuple):
 
 
 def case(
-    dtype: torch.dtype, symbols: int = 9, hidden: int = 37, *, bias: bool = True, batch: int = 3
+    dtype: torch.dtype,
+    symbols: int = 9,
+    hidden: int = 37,
+    *,
+    bias: bool = True,
+    batch: int = 3,
+    steps: int = 11,
 ) -> Case:
     """Random ones; targets and mask are parts of longer sequences, as pieces of a batch are."""
     torch.manual_seed(symbols)
-    whole = torch.randint(symbols, (batch, 30)), torch.rand(batch, 30) < 0.7
+    whole = torch.randint(symbols, (batch, steps + 19)), torch.rand(batch, steps + 19) < 0.7
     return Case(
         torch.randn(symbols, hidden, dtype=dtype),
         torch.randn(symbols, dtype=dtype) if bias else None,
-        torch.randn(11, batch, hidden, dtype=dtype),
-        whole[0][:, 7:18],
-        whole[1][:, 7:18],
+        torch.randn(steps, batch, hidden, dtype=dtype),
+        whole[0][:, 7 : steps + 7],
+        whole[1][:, 7 : steps + 7],
     )
 
 
@@ -71,6 +77,24 @@ def test_as_the_graph(dtype: torch.dtype, symbols: int, hidden: int, bias: bool)
         for own, other in zip([*made, *gradients], exact, strict=True):
             assert own.dtype == dtype
             torch.testing.assert_close(own.double(), other, rtol=tolerance, atol=tolerance)
+
+
+def test_many_streams_in_float32_as_accurate_as_torch() -> None:
+    given = case(torch.float32, batch=32, steps=50)
+    bound = BoundOutput(given.weight, None)
+    made = bound.run(given.outputs, given.targets, given.mask, 1.0)
+    exact = by_graph(given._replace(bias=None), 1.0)
+    weight = given.weight.clone().requires_grad_()
+    logits = functional.linear(given.outputs, weight)[given.mask.t()]
+    chosen = given.targets.t()[given.mask.t()]
+    functional.cross_entropy(logits, chosen, reduction="sum").backward()
+    assert weight.grad is not None
+
+    def error(found: Tensor, wanted: Tensor) -> float:
+        return float((found.double() - wanted).norm() / wanted.norm())
+
+    assert error(made.nats, exact[0]) < 1e-6
+    assert error(bound.grad_weight, exact[3]) < max(1e-6, 3 * error(weight.grad, exact[3]))
 
 
 def test_weights_are_read_where_they_are() -> None:

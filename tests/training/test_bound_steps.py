@@ -10,6 +10,7 @@ import torch
 from accelerate import Accelerator
 from torch import nn
 
+from unbounded import kernels
 from unbounded.errors import MemoryOverflowError
 from unbounded.kernels import available
 from unbounded.memories import detach_state
@@ -68,8 +69,13 @@ def pieces_of(lengths: tuple[int, ...], batch_size: int = 2) -> list[Batch]:
     ]
 
 
+@pytest.mark.parametrize("small", [True, False], ids=["one call", "torch's operators"])
 @pytest.mark.parametrize("name", MODELS)
-def test_it_is_what_the_graph_gives(name: str) -> None:
+def test_it_is_what_the_graph_gives(
+    name: str, small: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not small:  # as of a larger vocabulary
+        monkeypatch.setattr(kernels, "most_symbols", lambda: 0)
     model = model_of(name)
     state: Any = None
     carried: Any = None
@@ -183,6 +189,23 @@ def test_the_tensors_of_two_lengths_are_kept(name: str) -> None:
         state = bound.step(piece, state, 1.0)[2]
     runs = getattr(bound._layer, "_runs", None) or [bound._layer._run]
     assert all(set(run._of_steps) == {1, 7} for run in runs)
+
+
+def test_an_output_layer_laid_out_otherwise_goes_through_torch() -> None:
+    model = model_of("lstm")
+    output: Any = model.sequence.output
+    output.weight = torch.nn.Parameter(output.weight.detach().t().contiguous().t())
+    assert not output.weight.is_contiguous()
+    bound = bound_gradient(model, Accelerator(cpu=True), OPTIONS, "cross_entropy")
+    assert bound is not None
+    (piece,) = pieces_of((7,))
+    nats = bound.step(piece, None, 1.0)[0]
+    found = output.weight.grad.clone()
+    model.zero_grad()
+    loss = masked_cross_entropy(model(piece.inputs)[0], piece.targets, piece.mask)
+    loss.backward()
+    torch.testing.assert_close(nats, loss)
+    torch.testing.assert_close(found, output.weight.grad)
 
 
 def test_a_piece_of_fewer_sequences_does_not_fit() -> None:

@@ -90,6 +90,10 @@ def test_foreign_folder_and_foreign_run_are_passed_over(
     foreign = run / "checkpoints" / "batch-000000099"
     foreign.mkdir()
     (foreign / "manifest.json").write_text('{"format": "something else"}')
+    listed, bare = (run / "checkpoints" / f"batch-00000009{place}" for place in (7, 6))
+    listed.mkdir()
+    (listed / "manifest.json").write_text("[]")
+    bare.mkdir()
     stranger = run / "checkpoints" / "batch-000000098"
     shutil.copytree(newest(finished), stranger)
     manifest = json.loads((stranger / "manifest.json").read_text())
@@ -97,6 +101,8 @@ def test_foreign_folder_and_foreign_run_are_passed_over(
     resume(run)
     said = capsys.readouterr().out
     assert f"{foreign / 'manifest.json'} is not the manifest of a checkpoint" in said
+    assert "is not the manifest of a checkpoint: expected an object, got list" in said
+    assert f"{bare / 'manifest.json'} is missing" in said
     assert f"checkpoint {stranger} belongs to another run: other-run" in said
 
 
@@ -105,7 +111,7 @@ def test_none_that_can_be_used_is_an_error_naming_each(run: Path) -> None:
         (folder / "optimizer.bin").unlink()
     with pytest.raises(CheckpointError) as caught:
         resume(run)
-    assert "no checkpoint can be used" in str(caught.value)
+    assert "no checkpoint can be used; --overwrite begins anew" in str(caught.value)
     for folder in checkpoint_folders(run / "checkpoints"):
         assert f"{folder / 'optimizer.bin'} is missing" in str(caught.value)
 

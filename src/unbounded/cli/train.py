@@ -254,17 +254,18 @@ def _say_next(config: RunConfig, task: Task, folder: Path, quiet: bool) -> None:
         return
     rounded = config.rounding.batches > 0
     hardened = " --rounded" if rounded else ""
-    lines = [f"unbounded explore {folder}{hardened}    # watch it at work"]
+    named = shlex.quote(str(folder))
+    lines = [f"unbounded explore {named}{hardened}    # watch it at work"]
     if task.layout == "stream" and has_actions(config):
         shortest = task.train_lengths.minimum
         short = LengthRange(shortest, shortest + 2)
         ((source, target),) = task.examples(config.seed, "test", 0, 1, short)
         symbols = shlex.quote("".join((*source, *target)))
-        lines.append(f"unbounded actions {folder} {symbols}{hardened}")
+        lines.append(f"unbounded actions {named} {symbols}{hardened}")
     if rounded:
-        lines.append(f"unbounded verify {folder}    # how far it is right")
+        lines.append(f"unbounded verify {named}    # how far it is right")
     elif scoring_of(task.scoring).rounds:
-        lines.append(f"unbounded harden {folder}    # decisions made wholly, for greater lengths")
+        lines.append(f"unbounded harden {named}    # decisions made wholly, for greater lengths")
     print("next:", *lines, sep="\n  ")
 
 

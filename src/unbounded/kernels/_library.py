@@ -41,6 +41,7 @@ def _open(path: Path) -> ctypes.CDLL:
     library.unbounded_instruction_set.restype = ctypes.c_char_p
     library.unbounded_best_instruction_set.restype = ctypes.c_char_p
     library.unbounded_call_bytes.restype = ctypes.c_int64
+    library.unbounded_output_bytes.restype = ctypes.c_int64
     library.unbounded_vector_bytes.restype = ctypes.c_int64
     call, pointer = ctypes.POINTER(Call), ctypes.c_void_p
     names: list[Any] = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int]
@@ -56,7 +57,8 @@ def _open(path: Path) -> ctypes.CDLL:
     library.unbounded_most_symbols.restype = ctypes.c_int64
     if library.unbounded_interface_version() != INTERFACE_VERSION:
         raise OSError(f"{path.name} was built for another version of this package")
-    if library.unbounded_call_bytes() != ctypes.sizeof(Call) + ctypes.sizeof(OutputCall):
+    sizes = library.unbounded_call_bytes(), library.unbounded_output_bytes()
+    if sizes != (ctypes.sizeof(Call), ctypes.sizeof(OutputCall)):
         raise OSError(f"{path.name} disagrees with this package about the layout of a call")
     return library
 

@@ -35,10 +35,7 @@ class BoundGradient:
     def __init__(self, model: SequenceModel, layer: BoundLayer, batch_size: int) -> None:
         self._output = model.output
         self._layer, self._batch_size = layer, batch_size
-        # Of a large vocabulary torch's products are the faster ones.
-        self._bound_output = None
-        if len(model.output.weight) <= kernels.most_symbols():
-            self._bound_output = kernels.BoundOutput(model.output.weight, model.output.bias)
+        self._bound_output = _bound_output(model)
         self._one_hot = torch.eye(model.input_vocabulary, dtype=model.output.weight.dtype)
 
     def fits(self, piece: Batch) -> bool:
@@ -89,6 +86,18 @@ class BoundGradient:
         return (
             nats, logits.view(*hidden.shape[:2], -1), (grad @ output.weight).view_as(hidden)
         )  # fmt: skip
+
+
+def _bound_output(model: SequenceModel) -> kernels.BoundOutput | None:
+    """The output layer and its loss as one call; None where torch's operators are to be used.
+
+    Of a large vocabulary torch's products are the faster ones.
+    """
+    output = model.output
+    laid_out = all(each.is_contiguous() for each in output.parameters())
+    if not laid_out or len(output.weight) > kernels.most_symbols():
+        return None
+    return kernels.BoundOutput(output.weight, output.bias)
 
 
 def bound_gradient(

@@ -159,7 +159,9 @@ class Checkpoints:
                 tell(f"{fault}; going on from {folder} instead")
             return state
         if found:
-            raise CheckpointError("no checkpoint can be used:\n  " + "\n  ".join(faults))
+            raise CheckpointError(
+                "no checkpoint can be used; --overwrite begins anew:\n  " + "\n  ".join(faults)
+            )
         return None
 
     def load_from(self, folder: Path, run: str) -> LoopState:
@@ -255,7 +257,15 @@ def _name(batch: int) -> str:
 
 
 def checkpoint_folders(folder: Path) -> Sequence[Path]:
-    """The checkpoints in `folder`, newest first, whole or not."""
+    """The checkpoints in `folder`, newest first, whole or not.
+
+    Raises:
+        CheckpointError: there is something else of that name.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise CheckpointError(
+            f"{folder} is a file, where the folder of the checkpoints belongs: move it away"
+        )
     if not folder.is_dir():
         return []
     return sorted((path for path in folder.iterdir() if _NAME.fullmatch(path.name)), reverse=True)
@@ -270,8 +280,12 @@ def verify(folder: Path) -> dict[str, Any]:
         CheckpointError: foreign, truncated or changed; the message names the file.
     """
     path = folder / "manifest.json"
+    if not path.is_file():
+        raise CheckpointError(f"{path} is missing, so that the checkpoint is not whole")
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(manifest, dict):
+            raise TypeError(f"expected an object, got {type(manifest).__name__}")
         known = manifest["format"] == FORMAT and manifest["version"] == VERSION
         files = {str(name): entry for name, entry in manifest["files"].items()}
         named = {"run", "batch", "processes"} <= set(manifest)

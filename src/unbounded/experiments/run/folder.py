@@ -58,10 +58,8 @@ def find_run(name: str | Path, root: Path = Path("runs")) -> Path:
     if folder.name == "config.yaml" and folder.is_file():
         return folder.parent
     where = folder.parent if folder.parent.is_dir() and folder.parent != Path() else root
-    runs = sorted(
-        (path.parent for path in where.glob("*/config.yaml") if path.parent.name[0] != "."),
-        key=lambda path: path.name,
-    )
+    inside = _runs_in(folder)  # of a folder of runs, which is named for one of them
+    where, runs = (folder, inside) if inside else (where, _runs_in(where))
     begins = [run for run in runs if folder.name and run.name.startswith(folder.name)]
     if len(begins) == 1 and not folder.exists():
         return begins[0]
@@ -74,8 +72,18 @@ def find_run(name: str | Path, root: Path = Path("runs")) -> Path:
     raise CheckpointError(f"{name} is not a run folder: it has no config.yaml. {there}")
 
 
-def begin(folder: Path, config: RunConfig, say: Callable[[str], None]) -> None:
+def _runs_in(folder: Path) -> list[Path]:
+    found = (path.parent for path in folder.glob("*/config.yaml") if path.parent.name[0] != ".")
+    return sorted(found, key=lambda path: path.name)
+
+
+def begin(
+    folder: Path, config: RunConfig, say: Callable[[str], None], warn: Callable[[str], None]
+) -> None:
     """Write config.yaml where it is not there; say what runs, and what differs from before.
+
+    One that no longer says what is trained, because it is damaged or was edited, is written again:
+    a run is known by its options, whose hash its name has.
 
     Raises:
         CheckpointError: there is a config.yaml that is no run's. StorageError: the disk refused.
@@ -92,12 +100,27 @@ def begin(folder: Path, config: RunConfig, say: Callable[[str], None]) -> None:
         write_config(folder, to_dict(config), here)
         return
     used = before.get("used", {})
+    used = used if isinstance(used, dict) else {}
+    if not _is_config_of(before, config):
+        warn(
+            f"warning: {folder / 'config.yaml'} is damaged or was edited: it is not what this run "
+            "is trained with, and is written again"
+        )
+        write_config(folder, to_dict(config), used or here)
     for name, value in here.items():
         if used.get(name, value) != value:
-            say(
+            warn(
                 f"warning: this run began with {name} {used[name]} and goes on with {value}; "
                 "its numbers may differ in the last bits"
             )
+
+
+def _is_config_of(data: dict[str, Any], config: RunConfig) -> bool:
+    try:
+        found = from_dict(data)
+        return found.seed == config.seed and config_hash(found) == config_hash(config)
+    except (TypeError, ValueError, KeyError, AttributeError):
+        return False
 
 
 def keep_config(folder: Path, config: RunConfig) -> None:

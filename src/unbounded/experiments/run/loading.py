@@ -46,11 +46,17 @@ def load_model(folder: Path, rounded: bool = False) -> tuple[MemoryModel, str]:
     Raises:
         CheckpointError: there is no sound model; the message names each file that is not.
     """
-    load_config(folder)
+    config = load_config(folder)
     final = folder / ("model-rounded" if rounded else "model")
+    resume = ""
+    if not (folder / "report.json").is_file():
+        resume = (
+            f". The run is not finished: `unbounded train {config.task} --resume`, with the other "
+            "options that it began with, goes on with it"
+        )
     if rounded and not final.is_dir():
         raise CheckpointError(
-            f"{folder} has no hardened model; `unbounded harden {folder}` makes one"
+            f"{folder} has no hardened model; `unbounded harden {folder}` makes one{resume}"
         )
     if final.is_dir():
         return _read(final), final.name
@@ -64,7 +70,7 @@ def load_model(folder: Path, rounded: bool = False) -> tuple[MemoryModel, str]:
     listed = "".join(f"\n  {fault}" for fault in faults)
     other = "; its hardened one is there: --rounded" if (folder / "model-rounded").is_dir() else ""
     raise CheckpointError(
-        f"{folder} has no model that can be used{other}{':' if faults else ''}{listed}"
+        f"{folder} has no model that can be used{other}{resume}{':' if faults else ''}{listed}"
     )
 
 

@@ -101,7 +101,7 @@ def run_phase(
     if state is None:
         if is_main and log.path.exists() and log.path.stat().st_size:
             warn(
-                f"warning: {checkpoints.folder} holds no checkpoint any more, and this run had "
+                f"warning: {checkpoints.folder} holds no checkpoint, and this run had "
                 "begun: it begins again after batch 0"
             )
         state = LoopState()

@@ -199,7 +199,7 @@ class Run:
         """Train, and save the model; its report. The options are those of `run_phase`."""
         planned, config, trained = self._plan, self._plan.config, self._built.trained
         if self._accelerator.is_main_process:
-            begin(self._folder, config, shown.say)
+            begin(self._folder, config, shown.say, shown.warn)
         exam = planned.exam(self._model, make_place(self._accelerator, request))
         training = config.training
         plateau = None

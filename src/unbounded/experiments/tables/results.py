@@ -130,7 +130,7 @@ def read_results(trials: Iterable[Trial], out: Path) -> dict[str, Measured]:
         try:
             config = from_dict(report["config"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise CheckpointError(f"{path} is no report of a trial: {error!r}") from error
+            raise _no_report(path, error) from error
         reports[config_hash(config), config.seed] = path, report
     results = {}
     for trial in trials:
@@ -141,8 +141,15 @@ def read_results(trials: Iterable[Trial], out: Path) -> dict[str, Measured]:
         try:
             results[trial.key] = _measured(trial, path.name, report)
         except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise CheckpointError(f"{path} is no report of a trial: {error!r}") from error
+            raise _no_report(path, error) from error
     return results
+
+
+def _no_report(path: Path, error: Exception) -> CheckpointError:
+    return CheckpointError(
+        f"{path} is no report of a trial: {error!r}. Delete it, and `unbounded reproduce` with "
+        "--missing trains it again"
+    )
 
 
 def summarise(runs: Iterable[Measured]) -> Summary:

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 
 from unbounded.evaluation.scorings import Scoring, scoring_of
+from unbounded.experiments.config.schema import ModelConfig
 from unbounded.experiments.tables.machines import Machines, machines_grid
 from unbounded.experiments.tables.markdown import grid
 from unbounded.experiments.tables.matrix import MATRIX_LEGEND, matrix_grid
@@ -92,7 +93,7 @@ def _cells_grid(scoring: Scoring, own: Sequence[str], published: Published, cell
     header += [f"best run {group}" for group in scoring.groups]
     header += [f"median {scoring.shown}", f"spread of {scoring.spread[1]}"]
     header += ["solved"] if scoring.success else []
-    header += ["batches", "minutes", "learning rate"]
+    header += ["batches", "minutes", "units", "learning rate"]
     header += ["1-layer LSTM then"] if scoring.baseline else []
     width = len(header)
     rows = [_cell_row(scoring, cell, width, printed, published, cells) for cell in own]
@@ -136,15 +137,22 @@ def _cell_row(
     if scoring.success:
         row += [f"{summary.solved} of {len(summary.chosen)}"]
     row += [f"{median_batches(summary)}", f"{median_minutes(summary):.0f}"]
-    row += [f"{summary.chosen[0].trial.config.training.learning_rate:g}"]
+    config = summary.chosen[0].trial.config
+    row += [_units(config.model), f"{config.training.learning_rate:g}"]
     if scoring.baseline:
         row += [_baseline_text(cell, cells)]
     return tuple(row)
 
 
+def _units(model: ModelConfig) -> str:
+    """Units of the controller: 256, or 2 x 100 of two layers."""
+    layers = model.controller.get("num_layers", 1)
+    return f"{model.hidden_size}" if layers == 1 else f"{layers} x {model.hidden_size}"
+
+
 def _runs_grid(name: str, runs: Sequence[Measured], published: Published) -> str:
     scoring = scoring_of(name)
-    header = ["run", "hidden", "learning rate", "seed", "batches", "minutes"]
+    header = ["run", "units", "learning rate", "seed", "batches", "minutes"]
     header += [scoring.merit_heading, *scoring.groups]
     header += ["longer"] if scoring.longer else []
     own = [run for run in runs if run.measures.scoring == name]
@@ -153,7 +161,7 @@ def _runs_grid(name: str, runs: Sequence[Measured], published: Published) -> str
     rows = []
     for run in own:
         numbers, config = run.measures, run.trial.config
-        row = [_titles(run.trial.cell, published), str(config.model.hidden_size)]
+        row = [_titles(run.trial.cell, published), _units(config.model)]
         row += [f"{config.training.learning_rate:g}", str(config.seed), str(run.batches)]
         # Of a machine there is no loss of training.
         known = run.trial.phase == "trained" or not scoring.merit.startswith("training")
