@@ -7,8 +7,8 @@ thread goes on alone. The bar: two threads are then no slower than 1.5 times one
 (the busy process is pinned to a core), and no real-time priority: then nothing would be shared.
 "fused_calls" is the kernels alone; the output layer and the sum of a whole pass are torch's, whose
 threads wait for each other as those of torch.nn.LSTM do. "train TASK" is a whole training by the
-command line, from its first batch to its last: what --machine.threads is worth. Both conditions take turns
-within each round, so that what else the machine does falls on both.
+command line, from its first batch to its last: what --machine.threads is worth. Both conditions
+take turns within each round, so that what else the machine does falls on both.
 """
 
 from __future__ import annotations
