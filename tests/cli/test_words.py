@@ -33,6 +33,11 @@ def test_what_other_programs_call_it(
     assert f"unknown option '{option}': it is {here}" in said
 
 
+def test_what_a_page_is_written_to(capsys: pytest.CaptureFixture[str]) -> None:
+    said = failing(capsys, "explore", "--out", "page.html")
+    assert "unknown option '--out': it is --export FILE" in said
+
+
 @pytest.mark.parametrize("word", ["--version", "-V", "-v", "version"])
 def test_version(word: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Item 21."""

@@ -209,6 +209,17 @@ def test_a_report_without_the_rounding_is_named(tmp_path: Path) -> None:
         write_table(tier, tmp_path)
 
 
+def test_a_report_that_was_cut_off_is_named_with_what_to_do(tmp_path: Path) -> None:
+    tier = tiny_tier()
+    trial = tier.trials[0]
+    write(tmp_path, trial, 100, 0.1)
+    path = tmp_path / "reports" / f"{trial.name}.json"
+    path.write_text(path.read_text()[:100])
+    message = f"{trial.name}.json is not a report: .* Delete it, and .* --missing trains it again"
+    with pytest.raises(CheckpointError, match=message):
+        write_table(tier, tmp_path)
+
+
 def test_end_to_end(tmp_path: Path) -> None:
     corpus = tiny_corpus(tmp_path / "corpus")
     tier = tiny_tier(corpus, seeds=[1])

@@ -54,6 +54,19 @@ def test_two_flawless_looks_in_a_row_are_needed_each_on_fresh_sequences() -> Non
     assert full == [(0, 100), (100, 100), (200, 100), (300, 100)]
 
 
+def test_a_share_of_the_sequences_may_be_enough() -> None:
+    rule, state = WhenSolved(RANGE, every=10, count=100, share=0.99), LoopState()
+    assess = Assessor(1.0, 0.99, 1.0, 0.98, 0.9, 1.0, 0.99, 1.0, 1.0)
+    reasons = []
+    for batch in (10, 20, 30, 40, 50):
+        state.batch = batch
+        reasons.append(look(rule, state, assess)[0])
+    assert reasons[:4] == [None] * 4
+    assert reasons[4] == (
+        "solved: 100 validation sequences of length 4:6, 0.99 of them right, 2 times in a row"
+    )
+
+
 def test_between_looks_nothing_is_drawn() -> None:
     rule, state, assess = WhenSolved(RANGE, every=10), LoopState(batch=11), Assessor()
     assert look(rule, state, assess) == (None, [])

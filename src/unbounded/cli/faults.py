@@ -38,6 +38,7 @@ _MOVED = {
         for name in ("skip_input", "recurrent", "context_size")
     },
 }
+_OUT = ("--output", "--output_dir", "--out", "--out_dir", "--logdir")
 # What other programs call an option, and what does it here.
 _ELSEWHERE = {
     **dict.fromkeys(("--lr", "--learning_rate", "--learning-rate"), "--training.learning_rate"),
@@ -53,9 +54,7 @@ _ELSEWHERE = {
     "--controller": "--model.controller",
     **dict.fromkeys(("--optimizer", "--optim"), "--training.optimizer"),
     **dict.fromkeys(("--threads", "--num_threads"), "--machine.threads"),
-    **dict.fromkeys(
-        ("--output", "--output_dir", "--out", "--out_dir", "--logdir"), "--runs FOLDER"
-    ),
+    **dict.fromkeys(_OUT, "--runs FOLDER"),
     **dict.fromkeys(("--tensorboard", "--tracker", "--wandb"), "--log_with NAME, e.g. wandb"),
     **dict.fromkeys(("--verbose", "--debug"), "shown anyway; --quiet shows less"),
     "--task": "given without an option: unbounded train copy",
@@ -86,6 +85,8 @@ def fault(actions: list[argparse.Action], group: list[str], message: str) -> str
             return f"unknown option {option!r}: it is {_MOVED[option]} now"
         if option in _ELSEWHERE and option not in names and "--training.batches" in names:
             return f"unknown option {option!r}: it is {_ELSEWHERE[option]}"
+        if option in _OUT and option not in names and "--export" in names:
+            return f"unknown option {option!r}: it is --export FILE"
         if option.startswith("--") and option not in names:
             close = closest(option, names)[:_CLOSE]
             hint = f" Did you mean {close[0]!r}?" if close else ""

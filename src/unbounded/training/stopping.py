@@ -46,7 +46,7 @@ class StopRule(Protocol):
 
 
 class WhenSolved:
-    """Stop when `count` fresh validation sequences are all right, `times` looks in a row.
+    """Stop when `count` fresh validation sequences are right, `times` looks in a row.
 
     A first look at a few of them comes before the rest and decides most cases cheaply.
 
@@ -54,16 +54,25 @@ class WhenSolved:
         lengths: range of the validation sequences.
         every: batches between looks.
         count: sequences a look.
-        times: looks in a row that must be flawless.
+        share: of the sequences of a look, how much must be right at least, in (0, 1].
+        times: looks in a row at which it must be so.
         few: sequences of the first look.
     """
 
     def __init__(
-        self, lengths: LengthRange, *, every: int, count: int = 1000, times: int = 2, few: int = 10
+        self,
+        lengths: LengthRange,
+        *,
+        every: int,
+        count: int = 1000,
+        share: float = 1.0,
+        times: int = 2,
+        few: int = 10,
     ) -> None:
         self._lengths = lengths
         self._every = every
         self._count = count
+        self._share = share
         self._times = times
         self._few = min(few, count)
 
@@ -73,11 +82,12 @@ class WhenSolved:
             return None
         start, count = state.drawn, self._few
         score = assess(self._lengths, start, count)
-        if score.coarse == 1.0 and count < self._count:
+        if score.coarse >= self._share and count < self._count:
             count = self._count
             score = assess(self._lengths, start, count)
         state.drawn = start + count
-        state.solved_in_a_row = state.solved_in_a_row + 1 if score.coarse == 1.0 else 0
+        good = count == self._count and score.coarse >= self._share
+        state.solved_in_a_row = state.solved_in_a_row + 1 if good else 0
         record(
             {
                 "kind": "validation",
@@ -91,8 +101,9 @@ class WhenSolved:
         )
         if state.solved_in_a_row < self._times:
             return None
+        right = " all right" if self._share == 1.0 else f", {self._share:g} of them right,"
         return (
-            f"solved: {self._count} validation sequences of length {self._lengths} all right "
+            f"solved: {self._count} validation sequences of length {self._lengths}{right} "
             f"{self._times} times in a row"
         )
 

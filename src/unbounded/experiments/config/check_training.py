@@ -83,6 +83,8 @@ def training_faults(training: TrainingConfig) -> list[str]:
             "training.optimizer_options: an update after every symbol has none; leave them out"
         )
     check_number(found, "training.clip", training.clip, 0, above=True)
+    share = training.validation_share
+    check_number(found, "training.validation_share", share, 0, 1, above=True)
     perplexity = training.converged_perplexity
     check_number(found, "training.converged_perplexity", perplexity, 1, above=True)
     check_number(found, "training.give_up_after", training.give_up_after, 0)

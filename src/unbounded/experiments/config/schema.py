@@ -83,7 +83,7 @@ class TrainingConfig:
         clip: bound on the gradient.
         clip_by: what is bounded: its norm, or the value of each element.
         precision: 32 bit throughout (no), or bf16 or fp16 mixed.
-        stop: solved (validation sequences all right), converged (training perplexity low on all
+        stop: solved (validation sequences right), converged (training perplexity low on all
             lengths), or budget.
         patience: batches without a lower training perplexity, on lengths to the same longest one,
             after which progress has stopped and the run is over, 0 for never; a multiple of
@@ -92,7 +92,8 @@ class TrainingConfig:
         validation_lengths: range of the stop rule, null for the task's test range, or on streams
             for the training range.
         validate_every: batches between looks of the stop rule "solved".
-        validation_count: sequences that must all be right, twice in a row.
+        validation_count: sequences that must be right, twice in a row.
+        validation_share: of these, how many must be right at least, in (0, 1].
         report_every: batches over which training perplexity is averaged.
         accuracy_every: batches between accuracies on fresh sequences of both ranges, 0 for none.
         accuracy_count: sequences a range for these.
@@ -151,6 +152,7 @@ class TrainingConfig:
     validation_lengths: str | None = None
     validate_every: int = 100
     validation_count: int = 1000
+    validation_share: float = 1.0
     report_every: int = 100
     accuracy_every: int = 1000
     accuracy_count: int = 1000

@@ -22,7 +22,10 @@ def make_stop_rule(
     """What ends the run before its budget does; `lengths` are those of validation."""
     rules: dict[str, StopRule] = {
         "solved": WhenSolved(
-            lengths, every=training.validate_every, count=training.validation_count
+            lengths,
+            every=training.validate_every,
+            count=training.validation_count,
+            share=training.validation_share,
         ),
         "converged": WhenConverged(
             every=training.report_every,

@@ -20,6 +20,8 @@ from unbounded.figures.curves import Curves, read_curves
 from unbounded.tasks import LengthRange
 from unbounded.training.files import json_text, storage_faults, write_text
 
+_AGAIN = "Delete it, and `unbounded reproduce` with --missing trains it again"
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -126,7 +128,10 @@ def read_results(trials: Iterable[Trial], out: Path) -> dict[str, Measured]:
     """
     reports: dict[tuple[str, int], tuple[Path, dict[str, Any]]] = {}
     for path in sorted((out / "reports").glob("*.json")):
-        report = load_report(path)
+        try:
+            report = load_report(path)
+        except CheckpointError as error:
+            raise CheckpointError(f"{error}. {_AGAIN}") from error
         try:
             config = from_dict(report["config"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -146,10 +151,7 @@ def read_results(trials: Iterable[Trial], out: Path) -> dict[str, Measured]:
 
 
 def _no_report(path: Path, error: Exception) -> CheckpointError:
-    return CheckpointError(
-        f"{path} is no report of a trial: {error!r}. Delete it, and `unbounded reproduce` with "
-        "--missing trains it again"
-    )
+    return CheckpointError(f"{path} is no report of a trial: {error!r}. {_AGAIN}")
 
 
 def summarise(runs: Iterable[Measured]) -> Summary:
