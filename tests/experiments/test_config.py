@@ -49,6 +49,7 @@ FAULTS = [
     ("model.memory.pop_bias", float("nan"), "model.memory.pop_bias: expected a finite number"),
     ("model.controller.num_layers", 2, "model.controller: controller 'lstm' has no option"),
     ("training.optimizer", "rmspro", "training.optimizer: unknown optimizer 'rmspro'."),
+    ("training.validation_share", 0, "training.validation_share: expected a number above 0"),
     ("training.schedule", "flat", "training.schedule: unknown schedule 'flat'."),
     ("training.stop", "solve", "training.stop: unknown stop rule 'solve'. Did you mean 'solved'?"),
     ("training.precision", "int8", "training.precision: unknown precision 'int8'."),
@@ -336,6 +337,18 @@ def test_each_fault_of_a_config_of_answers_is_named(name: str, value: Any, messa
     found = faults(changed(name, value, answering()))
     assert len(found) == 1
     assert message in found[0]
+
+
+def test_the_share_that_is_enough_goes_with_its_stop_rule() -> None:
+    own = {"training": {"stop": "budget"}}
+    other = from_dict(merged(preset_of("copy"), own))
+    assert faults(other) == []
+    assert other.training.validation_share == 1.0
+    assert from_dict(preset_of("copy")).training.validation_share == 0.99
+    (fault,) = faults(changed("training.validation_share", 0.5, other))
+    assert fault == (
+        "training.validation_share: has no effect without stop solved; leave it at 1.0"
+    )
 
 
 def test_what_means_nothing_without_an_answer_phase_or_a_plateau(tmp_path: Path) -> None:

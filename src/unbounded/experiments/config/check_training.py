@@ -85,6 +85,8 @@ def training_faults(training: TrainingConfig) -> list[str]:
     check_number(found, "training.clip", training.clip, 0, above=True)
     share = training.validation_share
     check_number(found, "training.validation_share", share, 0, 1, above=True)
+    if training.stop != "solved":
+        check_idle(found, "training", training, ("validation_share",), "without stop solved")
     perplexity = training.converged_perplexity
     check_number(found, "training.converged_perplexity", perplexity, 1, above=True)
     check_number(found, "training.give_up_after", training.give_up_after, 0)

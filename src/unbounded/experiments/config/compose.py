@@ -21,6 +21,7 @@ PARTS: Final = ("task_options", "model", "training", "rounding", "evaluation")
 OPTIONS_OF: Final = {
     "optimizer": ("optimizer_options", "epsilon"),
     "schedule": ("tail_batches",),
+    "stop": ("validation_share",),
     "curriculum": ("curriculum_every", "curriculum_below", "curriculum_first"),
 }
 #: The option of a memory that chooses for others: what it is when nothing is said, and those.
@@ -62,8 +63,8 @@ def merged(base: Mapping[str, Any], *changes: Mapping[str, Any]) -> dict[str, An
     memory that cannot be null. Embeddings that are asked for take the place of bits. Without a
     memory there is no readout, and an Elman controller is recurrent. A memory that grows does not
     go on from one length to the next in scoring, if nobody asked for that. Another optimizer,
-    schedule or curriculum than before has none of the options of the old one, and hardening with
-    another optimizer not the learning rate that was meant for the old one.
+    schedule, stop rule or curriculum than before has none of the options of the old one, and
+    hardening with another optimizer not the learning rate that was meant for the old one.
     """
     result = copy.deepcopy(dict(base))
     for change in changes:
