@@ -106,7 +106,7 @@ def counter_images() -> list[Path]:
 def results_table(table: dict[str, Any]) -> str:
     """The README's table: test coarse as published and as measured, for each cell that was run.
 
-    Beside it, where the cell ran in tier long, what the same has after far more batches.
+    Beside it, where the cell ran in tier long, what the same has when it goes on.
     """
     path = RESULTS / "grefenstette2015-long" / "table.json"
     longer = {

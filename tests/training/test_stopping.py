@@ -63,7 +63,8 @@ def test_a_share_of_the_sequences_may_be_enough() -> None:
         reasons.append(look(rule, state, assess)[0])
     assert reasons[:4] == [None] * 4
     assert reasons[4] == (
-        "solved: 100 validation sequences of length 4:6, 0.99 of them right, 2 times in a row"
+        "solved: 100 validation sequences of length 4:6, at least 0.99 of them right, "
+        "2 times in a row"
     )
 
 

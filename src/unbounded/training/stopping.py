@@ -54,7 +54,7 @@ class WhenSolved:
         lengths: range of the validation sequences.
         every: batches between looks.
         count: sequences a look.
-        share: of the sequences of a look, how much must be right at least, in (0, 1].
+        share: of the sequences of a look, and of the first few, that must be right, in (0, 1].
         times: looks in a row at which it must be so.
         few: sequences of the first look.
     """
@@ -101,7 +101,7 @@ class WhenSolved:
         )
         if state.solved_in_a_row < self._times:
             return None
-        right = " all right" if self._share == 1.0 else f", {self._share:g} of them right,"
+        right = " all right" if self._share == 1.0 else f", at least {self._share:g} of them right,"
         return (
             f"solved: {self._count} validation sequences of length {self._lengths}{right} "
             f"{self._times} times in a row"

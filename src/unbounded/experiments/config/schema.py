@@ -93,7 +93,8 @@ class TrainingConfig:
             for the training range.
         validate_every: batches between looks of the stop rule "solved".
         validation_count: sequences that must be right, twice in a row.
-        validation_share: of these, how many must be right at least, in (0, 1].
+        validation_share: share of these that must be right at least, in (0, 1]; of the ten that are
+            looked at first, too. 1 waits for all.
         report_every: batches over which training perplexity is averaged.
         accuracy_every: batches between accuracies on fresh sequences of both ranges, 0 for none.
         accuracy_count: sequences a range for these.
