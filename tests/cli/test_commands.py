@@ -800,7 +800,7 @@ def test_ctrl_c_says_how_to_go_on_(tmp_path: Path) -> None:
     os.kill(running.pid, signal.SIGINT)
     out, err = running.communicate(timeout=60)
     assert running.returncode == 130, err
-    assert "stopped by SIGINT; the run is saved, --resume goes on with it" in err
+    assert "stopped by SIGINT; the run is saved, the same command with --resume goes on" in err
     assert "Traceback" not in err
     assert "\x1b" not in out
 

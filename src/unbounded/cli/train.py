@@ -205,7 +205,8 @@ def run(arguments: Sequence[str]) -> int:
     try:
         return _train(config, task, given, beginning.modules)
     except Interrupted as error:
-        print(f"\n{error}; the run is saved, --resume goes on with it", file=sys.stderr)
+        after = "the run is saved, the same command with --resume goes on with it"
+        print(f"\n{error}; {after}", file=sys.stderr)
         return error.exit_code
 
 
