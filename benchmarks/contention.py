@@ -42,7 +42,7 @@ from unbounded.layers import MemoryRNN
 REPEATS = 15
 #: Batches of each training, and how often it is repeated; one of them takes a second and more.
 TRAININGS = {"copy": 80, "anbn": 40, "binary_addition": 300}
-TRAININGS_REPEATED = 5
+TRAININGS_REPEATED = 3
 
 
 def keep_busy(core: int) -> None:
