@@ -7,7 +7,7 @@ import pytest
 
 from tests.experiments.made_up import tiny_tier, write_report
 from unbounded.cli import reproduce
-from unbounded.errors import ChoiceError, ConfigError, StorageError
+from unbounded.errors import CheckpointError, ChoiceError, ConfigError, StorageError
 from unbounded.experiments.run.verification import FORMAT, VERSION
 from unbounded.experiments.tables import reproduce as work
 from unbounded.experiments.trials import tiers
@@ -115,6 +115,9 @@ def test_a_run_that_is_to_be_verified_is_missing_until_it_is(tmp_path):
     assert work.missing((first, second), tmp_path) == (first, second)
     path.write_text(json.dumps({**found, "finished": False, "options": {"count": 1000}}))
     assert work.missing((first, second), tmp_path) == (first, second)
+    path.write_text(path.read_text()[:20])
+    with pytest.raises(CheckpointError, match=r"is no verification: .* Delete it, and .* --missing"):
+        work.missing((first, second), tmp_path)
 
 
 def test_an_interrupted_call_says_how_to_go_on(tiny, monkeypatch, capsys):

@@ -143,6 +143,18 @@ def test_a_config_that_is_not_what_is_trained_is_told_and_written_again(
     assert "was edited" not in capsys.readouterr().err
 
 
+def test_a_resume_that_is_refused_leaves_the_config_as_it_was(folder: Path) -> None:
+    path = folder / "config.yaml"
+    path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), "seed": 77}))
+    edited = path.read_text()
+    (folder / "report.json").unlink()
+    for manifest in folder.glob("checkpoints/*/manifest.json"):
+        manifest.write_text("[]")
+    with pytest.raises(CheckpointError, match="no checkpoint can be used"):
+        resumed(folder)
+    assert path.read_text() == edited
+
+
 def test_checkpoints_that_are_a_file_are_told_before_anything_is_trained(folder: Path) -> None:
     (folder / "report.json").unlink()
     shutil.rmtree(folder / "checkpoints")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -82,16 +82,14 @@ def begin(
 ) -> None:
     """Write config.yaml where it is not there; say what runs, and what differs from before.
 
-    One that no longer says what is trained, because it is damaged or was edited, is written again:
-    a run is known by its options, whose hash its name has.
+    One that no longer says what is trained, because it is damaged or was edited, is told, and
+    `renew_config` writes it again when that is trained.
 
     Raises:
         CheckpointError: there is a config.yaml that is no run's. StorageError: the disk refused.
     """
     before = read_config(folder)
-    here: dict[str, Any] = {"threads": torch.get_num_threads(), "kernels": kernels()}
-    if config.machine.backend == "reference":
-        here["kernels"] = "none"
+    here = _here(config)
     say(
         f"training {model_name(config.model)} on {config.task} in {folder}; "
         f"kernels: {here['kernels']}, threads: {here['threads']}"
@@ -99,14 +97,12 @@ def begin(
     if before is None:
         write_config(folder, to_dict(config), here)
         return
-    used = before.get("used", {})
-    used = used if isinstance(used, dict) else {}
     if not _is_config_of(before, config):
         warn(
             f"warning: {folder / 'config.yaml'} is damaged or was edited: it is not what this run "
-            "is trained with, and is written again"
+            "is trained with, and is written again when training is over"
         )
-        write_config(folder, to_dict(config), used or here)
+    used = _used(before)
     for name, value in here.items():
         if used.get(name, value) != value:
             warn(
@@ -126,7 +122,33 @@ def _is_config_of(data: dict[str, Any], config: RunConfig) -> bool:
 def keep_config(folder: Path, config: RunConfig) -> None:
     """Write config.yaml again where it was deleted meanwhile: without it the run is no run."""
     if not (folder / "config.yaml").is_file():
-        write_config(folder, to_dict(config), {"threads": torch.get_num_threads()})
+        write_config(folder, to_dict(config), _here(config))
+
+
+def renew_config(folder: Path, config: RunConfig) -> None:
+    """Write config.yaml again where it is not what was trained.
+
+    A run is known by its options, whose hash its name has. Not before: a training that is refused,
+    because the checkpoints are another run's, leaves the file as it was.
+    """
+    try:
+        before = read_config(folder) or {}
+    except CheckpointError:
+        before = {}
+    if not _is_config_of(before, config):
+        write_config(folder, to_dict(config), _used(before) or _here(config))
+
+
+def _here(config: RunConfig) -> dict[str, Any]:
+    """The threads and kernels that a run of this process has."""
+    used = "none" if config.machine.backend == "reference" else kernels()
+    return {"threads": torch.get_num_threads(), "kernels": used}
+
+
+def _used(data: Mapping[str, Any]) -> dict[str, Any]:
+    """What a config.yaml says that the run began with; empty where it does not."""
+    used = data.get("used")
+    return dict(used) if isinstance(used, dict) else {}
 
 
 def write_config(folder: Path, config: dict[str, Any], used: dict[str, Any]) -> None:

@@ -130,7 +130,8 @@ def harden_model(
         extras={"rounding": rule},
     )
     rule.restore()
-    around.progress.say(f"hardened after batch {state.batch}: {state.finished}")
+    why = str(state.finished).removeprefix("hardening: ")
+    around.progress.say(f"hardened after batch {state.batch}: {why}")
     # Where all is whole already, model and machine are one, however far they are right.
     is_whole = least_decided(model, batch, device=accelerator.device) >= rounding.decided
     decided, harm = rule.is_decided or is_whole, False

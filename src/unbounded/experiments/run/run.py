@@ -27,6 +27,7 @@ from unbounded.experiments.run.folder import (
     folder_of,
     keep_config,
     read_report,
+    renew_config,
     save_model,
 )
 from unbounded.experiments.run.hardening import harden_model
@@ -239,6 +240,7 @@ class Run:
         report = self._report(state, exam, shown)
         if self._accelerator.is_main_process:
             self._keep(self._model, "model", "example")
+            renew_config(self._folder, config)
         return report
 
     def round(self, request: StopRequest, shown: Progress, batches: int) -> dict[str, Any]:

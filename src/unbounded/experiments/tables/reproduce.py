@@ -11,14 +11,14 @@ from unbounded.errors import ConfigError
 from unbounded.evaluation.scorings import scoring_of
 from unbounded.experiments.config.check import checked
 from unbounded.experiments.run.folder import folder_of
-from unbounded.experiments.run.verification import is_whole, read_verification
+from unbounded.experiments.run.verification import is_whole
 from unbounded.experiments.tables.machines import extract_machines, read_machines
 from unbounded.experiments.tables.matrix import accuracies
 from unbounded.experiments.tables.published import Published, published
 from unbounded.experiments.tables.results import Summary, copy_report, read_results
 from unbounded.experiments.tables.table import table_markdown
 from unbounded.experiments.tables.table_data import Cells, summaries, table_json
-from unbounded.experiments.tables.verified import read_verified
+from unbounded.experiments.tables.verified import read_kept, read_verified
 from unbounded.experiments.trials.pool import Outcome, run_trials
 from unbounded.experiments.trials.tiers import Tier, Trial
 from unbounded.experiments.trials.watching import watching
@@ -201,7 +201,7 @@ def missing(trials: Sequence[Trial], out: Path) -> tuple[Trial, ...]:
 
     def is_verified(trial: Trial, options: Mapping[str, Any]) -> bool:
         path = out / "verified" / f"{trial.name}.json"
-        return path.is_file() and is_whole(read_verification(path), options)
+        return path.is_file() and is_whole(read_kept(path), options)
 
     return tuple(
         trial

@@ -20,7 +20,8 @@ from unbounded.figures.curves import Curves, read_curves
 from unbounded.tasks import LengthRange
 from unbounded.training.files import json_text, storage_faults, write_text
 
-_AGAIN = "Delete it, and `unbounded reproduce` with --missing trains it again"
+#: What to do about a report in `out` that cannot be read.
+AGAIN = "Delete it, and `unbounded reproduce` with --missing trains it again"
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,7 @@ def read_results(trials: Iterable[Trial], out: Path) -> dict[str, Measured]:
         try:
             report = load_report(path)
         except CheckpointError as error:
-            raise CheckpointError(f"{error}. {_AGAIN}") from error
+            raise CheckpointError(f"{error}. {AGAIN}") from error
         try:
             config = from_dict(report["config"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -151,7 +152,7 @@ def read_results(trials: Iterable[Trial], out: Path) -> dict[str, Measured]:
 
 
 def _no_report(path: Path, error: Exception) -> CheckpointError:
-    return CheckpointError(f"{path} is no report of a trial: {error!r}. {_AGAIN}")
+    return CheckpointError(f"{path} is no report of a trial: {error!r}. {AGAIN}")
 
 
 def summarise(runs: Iterable[Measured]) -> Summary:

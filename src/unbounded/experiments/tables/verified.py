@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from unbounded.errors import CheckpointError
 from unbounded.experiments.run.verification import read_verification
 from unbounded.experiments.tables.markdown import grid
 from unbounded.experiments.tables.published import Published
+from unbounded.experiments.tables.results import AGAIN
 from unbounded.experiments.trials.tiers import Tier, Trial
 
 #: Each trial that is verified with the report of that.
@@ -26,11 +28,23 @@ def read_verified(tier: Tier, out: Path) -> list[tuple[Trial, dict[str, Any]]]:
     """The verifications in `out/verified` of a tier's trials; of two phases of a run, of the last.
 
     Raises:
-        CheckpointError: a file there is no verification.
+        CheckpointError: a file there is no verification; the message says what to do.
     """
     last = {trial.name: trial for trial in tier.trials}
     paths = {name: out / "verified" / f"{name}.json" for name in last}
-    return [(last[name], read_verification(path)) for name, path in paths.items() if path.is_file()]
+    return [(last[name], read_kept(path)) for name, path in paths.items() if path.is_file()]
+
+
+def read_kept(path: Path) -> dict[str, Any]:
+    """A verification in `out/verified`.
+
+    Raises:
+        CheckpointError: the file is no verification; the message says what to do.
+    """
+    try:
+        return read_verification(path)
+    except CheckpointError as error:
+        raise CheckpointError(f"{error}. {AGAIN}") from error
 
 
 def verified_grid(verified: Verified, published: Published) -> str:
