@@ -116,7 +116,9 @@ def test_a_run_that_is_to_be_verified_is_missing_until_it_is(tmp_path):
     path.write_text(json.dumps({**found, "finished": False, "options": {"count": 1000}}))
     assert work.missing((first, second), tmp_path) == (first, second)
     path.write_text(path.read_text()[:20])
-    with pytest.raises(CheckpointError, match=r"is no verification: .* Delete it, and .* --missing"):
+    with pytest.raises(
+        CheckpointError, match=r"is no verification: .* Delete it, and .* --missing"
+    ):
         work.missing((first, second), tmp_path)
 
 
