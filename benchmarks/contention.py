@@ -7,8 +7,9 @@ thread goes on alone. The bar: two threads are then no slower than 1.5 times one
 (the busy process is pinned to a core), and no real-time priority: then nothing would be shared.
 "fused_calls" is the kernels alone; the output layer and the sum of a whole pass are torch's, whose
 threads wait for each other as those of torch.nn.LSTM do. "train TASK" is a whole training by the
-command line, from its first batch to its last: what --machine.threads is worth. Both conditions
-take turns within each round, so that what else the machine does falls on both.
+command line, from its first batch to its last: what --machine.threads is worth. There torch's
+threads sleep soon while they wait (unbounded/__main__.py); in this process they spin as libgomp has
+them. Both conditions take turns within each round, so that what else the machine does falls on both.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ from unbounded.experiments.bench.contenders import (
 )
 from unbounded.layers import MemoryRNN
 
-REPEATS = 15
+REPEATS = 5
+#: Passes before those that count, because the kernels learn within so many whether the other core
+#: is free (csrc/threads.h), and those that count, of which the mean is taken.
+SETTLING, PASSES = 72, 16
 #: Batches of each training, and how often it is repeated; one of them takes a second and more.
 TRAININGS = {"copy": 80, "anbn": 40, "binary_addition": 300}
 TRAININGS_REPEATED = 3
@@ -103,11 +107,12 @@ def medians(run: Callable[[int], float], repeats: int, busy: Busy) -> list[dict[
 
 def passing(run: Pass, threads: int) -> float:
     torch.set_num_threads(threads)
-    for _ in range(4):  # after calls that lost their core only every fourth asks for it again
+    for _ in range(SETTLING):
         run()
     start = time.perf_counter()
-    run()
-    return 1e3 * (time.perf_counter() - start)
+    for _ in range(PASSES):
+        run()
+    return 1e3 * (time.perf_counter() - start) / PASSES
 
 
 def training(task: str, threads: int) -> float:

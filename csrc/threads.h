@@ -206,13 +206,15 @@ void region_body(int64_t begin, int64_t end, void* context) {
   region.team.end(begin / each);
 }
 
-// Regions in a row that one thread had to finish alone, or was let do so because of those before:
-// then only every fourth asks for the others again. Of the whole process: what keeps the cores busy
-// does so whatever is called.
-inline std::atomic<uint32_t> alone_in_a_row{0};
+// How much there is for not asking the other threads: one more for each region that one thread did
+// alone, tried or not, and half as much after each that kept its threads. They are asked again at 1, 2,
+// 4 and so on to 64 and then at every 64th, because asking costs what the system lets them wait for a
+// core, several milliseconds, which is more than a small region takes. Of the whole process: what
+// keeps the cores busy does so whatever is called.
+inline std::atomic<uint32_t> regions_alone{0};
 inline bool others_may_come() {
-  const uint32_t count = alone_in_a_row.load(std::memory_order_relaxed);
-  return count < 3 || count % 4 == 0;
+  const uint32_t count = regions_alone.load(std::memory_order_relaxed);
+  return count % 64 == 0 || (count < 64 && (count & (count - 1)) == 0);
 }
 
 // Calls body(thread, team) in at most `wanted` threads at once.
@@ -227,8 +229,9 @@ bool in_parallel(const UnboundedCall& call, int64_t wanted, ParallelFor parallel
     ran = parallel_for(0, wanted, 1, region_body<Body>, &region) == 0;
   // A test says nothing about this machine, nor does a region inside another one.
   if (region.team.is_test() || wanted <= 1 || (is_tried && region.team.count() <= 1)) return ran;
-  const uint32_t before = alone_in_a_row.load(std::memory_order_relaxed);
-  alone_in_a_row.store(region.team.threads() > 1 ? 0 : before + 1, std::memory_order_relaxed);
+  const uint32_t before = regions_alone.load(std::memory_order_relaxed);
+  regions_alone.store(region.team.threads() > 1 ? before / 2 : before + 1,
+                      std::memory_order_relaxed);
   return ran;
 }
 

@@ -1,0 +1,42 @@
+"""How torch's threads wait for each other in a process of the command line."""
+
+import subprocess
+import sys
+
+import pytest
+
+from unbounded.__main__ import start
+
+SAYS = "import sys, unbounded.__main__; sys.exit('torch' in sys.modules)"
+
+
+def started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["unbounded", "--version"])
+    start()
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    found: dict[str, str] = {}
+    monkeypatch.setattr("os.environ", found)
+    return found
+
+
+def test_threads_sleep_soon_while_they_wait(environment, monkeypatch):
+    started(monkeypatch)
+    assert environment["GOMP_SPINCOUNT"] == "1000"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"OMP_WAIT_POLICY": "active"}, {"GOMP_SPINCOUNT": "7"}, {"OMP_WAIT_POLICY": "passive"}],
+)
+def test_what_the_environment_says_of_waiting_stays(given, environment, monkeypatch):
+    environment.update(given)
+    started(monkeypatch)
+    assert {name: environment.get(name) for name in given} == given
+    assert ("GOMP_SPINCOUNT" in environment) == ("GOMP_SPINCOUNT" in given)
+
+
+def test_torch_is_not_loaded_before_the_environment_says_how_to_wait():
+    assert subprocess.run([sys.executable, "-c", SAYS], check=False).returncode == 0
