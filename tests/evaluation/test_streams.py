@@ -18,7 +18,7 @@ from unbounded.evaluation import (
     sequence_rights,
 )
 from unbounded.evaluation.scorings import Exam, Place
-from unbounded.evaluation.scorings.lengths import Lengths
+from unbounded.evaluation.scorings.lengths import Lengths, stream_row
 from unbounded.tasks import LengthRange, make_task
 from unbounded.tasks.streams import Sequences, lay_out
 
@@ -164,6 +164,39 @@ def test_lengths_are_scored_one_by_one(piece_steps, carry):
     assert [score.right for score in scores] == [count] * 5 + [0] * 3
     assert {score.count for score in scores} == {count}
     assert percent_of_lengths(scores) == 62.5
+
+
+class Stumbler(Counter):
+    """As `Counter`, but after an empty memory it takes the first b for the last one."""
+
+    def forward(self, inputs, state=None, lengths=None):
+        logits, states = super().forward(inputs, state, lengths)
+        if state is None:  # a stream begins with the end of a sequence that is not scored
+            is_first = (inputs == 1) & ((inputs == 1).cumsum(dim=1) == 2)
+            logits[is_first] = torch.tensor([1.0, 0.0])
+        return logits, states
+
+
+@pytest.mark.parametrize(
+    ("limit", "carry", "first"),
+    [(99, False, [1, 1, 1]), (99, True, [1, 0, 0]), (3, False, [1] * 3)],
+)
+def test_it_is_told_that_only_what_comes_after_an_empty_memory_is_wrong(limit, carry, first):
+    scores = score_lengths(
+        Stumbler(limit), make_task("anbn", sequences=6), LengthRange(3, 5), seed=0, carry=carry
+    )
+    assert [score.wrong_first for score in scores] == first
+    row = stream_row(LengthRange(3, 5), 1, scores)
+    (note,) = Lengths().notes([row])
+    if limit == 3:
+        assert note.endswith("; 3 of the 11 that are wrong: first sequences after an empty memory")
+    elif carry:
+        assert note.endswith("3 (4/5); what is wrong: a first sequence after an empty memory")
+    else:
+        assert note.endswith("5 (4/5); what is wrong: first sequences after an empty memory")
+    for score in row["per_n"]:  # as in reports from before
+        del score["wrong_first"]
+    assert Lengths().notes([row]) == [note.partition(";")[0]]
 
 
 def test_streams_that_differ_are_all_scored():

@@ -28,12 +28,15 @@ class LengthScore:
         right: sequences of which every judged symbol is right.
         count: sequences scored, at least 1.
         capacity: cells that a memory of less capacity was given room for, None where it had room.
+        wrong_first: of those that are not right, the first ones of streams that begin with an
+            empty memory.
     """
 
     n: int
     right: int
     count: int
     capacity: int | None = None
+    wrong_first: int = 0
 
     @property
     def accuracy(self) -> float:
@@ -183,10 +186,12 @@ def score_lengths(
             judged = task.judged(seed, split, 0, streams, LengthRange(n, n))
             if not carry:
                 state, judged = None, _distinct(judged)
+            begins_empty = state is None
             roomy, given = with_room(model, judged.longest)
             predicted, _, state = _predict(roomy, judged.batch, state, piece_steps, device, check)
             rights = sequence_rights(predicted, judged.batch.targets, judged.judged, judged.scored)
-            scores.append(LengthScore(n, int(rights.sum()), rights.numel(), given))
+            wrong_first = int((~rights[:, 0]).sum()) if begins_empty else 0
+            scores.append(LengthScore(n, int(rights.sum()), rights.numel(), given, wrong_first))
     return scores
 
 

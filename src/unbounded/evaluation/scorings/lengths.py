@@ -195,7 +195,13 @@ def stream_row(
         "percent_of_lengths_95": [100 * end for end in wilson(mastered, len(scores))],
         "capacity_given": max((each.capacity or 0 for each in scores), default=0) or None,
         "per_n": [
-            {"n": each.n, "count": each.count, "right": each.right, "accuracy": each.accuracy}
+            {
+                "n": each.n,
+                "count": each.count,
+                "right": each.right,
+                "accuracy": each.accuracy,
+                "wrong_first": each.wrong_first,
+            }
             for each in scores
         ],
     }
@@ -234,7 +240,17 @@ def _missed(row: Row) -> list[str]:
         return []
     named = [f"{score['n']} ({score['right']}/{score['count']})" for score in missed]
     more = f" and {len(named) - _MOST_MISSED} more" if len(named) > _MOST_MISSED else ""
-    return [f"not mastered of {scored_n(row)}: {', '.join(named[:_MOST_MISSED])}{more}"]
+    text = f"not mastered of {scored_n(row)}: {', '.join(named[:_MOST_MISSED])}{more}"
+    # Reports from before this was kept say nothing of it.
+    wrong_first = sum(score.get("wrong_first", 0) for score in missed)
+    if not wrong_first:
+        return [text]
+    wrong = sum(score["count"] - score["right"] for score in missed)
+    which = (
+        "what is wrong" if wrong == wrong_first else f"{wrong_first} of the {wrong} that are wrong"
+    )
+    firsts = "a first sequence" if wrong_first == 1 else "first sequences"
+    return [f"{text}; {which}: {firsts} after an empty memory"]
 
 
 def _given(rows: Sequence[Row]) -> list[str]:
