@@ -38,6 +38,14 @@ def test_what_a_page_is_written_to(capsys: pytest.CaptureFixture[str]) -> None:
     assert "unknown option '--out': it is --export FILE" in said
 
 
+@pytest.mark.parametrize("verb", ["verify", "harden", "extract"])
+def test_where_that_goes_which_has_no_option(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    said = failing(capsys, verb, "run", "--out", "folder")
+    assert "unknown option '--out': what is made is written into the run's own folder" in said
+    said = failing(capsys, "evaluate", "run", "--output", "folder")
+    assert "unknown option '--output'. Did you mean '--out'?" in said
+
+
 @pytest.mark.parametrize("word", ["--version", "-V", "-v", "version"])
 def test_version(word: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Item 21."""

@@ -87,6 +87,8 @@ def fault(actions: list[argparse.Action], group: list[str], message: str) -> str
             return f"unknown option {option!r}: it is {_ELSEWHERE[option]}"
         if option in _OUT and option not in names and "--export" in names:
             return f"unknown option {option!r}: it is --export FILE"
+        if option in _OUT and "--out" not in names and any(each.dest == "run" for each in actions):
+            return f"unknown option {option!r}: what is made is written into the run's own folder"
         if option.startswith("--") and option not in names:
             close = closest(option, names)[:_CLOSE]
             hint = f" Did you mean {close[0]!r}?" if close else ""
