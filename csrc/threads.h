@@ -207,21 +207,27 @@ void region_body(int64_t begin, int64_t end, void* context) {
 }
 
 // How much there is for not asking the other threads: one more for each region that one thread did
-// alone, tried or not, and half as much after each that kept its threads. They are asked again at 1, 2,
-// 4 and so on to 64 and then at every 64th, because asking costs what the system lets them wait for a
-// core, several milliseconds, which is more than a small region takes. Of the whole process: what
-// keeps the cores busy does so whatever is called.
+// alone, asked for or not, and half as much after each that kept its threads. They are asked at 0, 1,
+// 2, 4 and so on to 64, and from there on, since it goes back from 128 to 64, at every 64th region:
+// asking costs what the system lets them wait for a core, several milliseconds, which is more than a
+// small region takes. Seven regions that keep their threads lead from 64 to 0. Of the whole process:
+// what keeps the cores busy does so whatever is called.
 inline std::atomic<uint32_t> regions_alone{0};
-inline bool others_may_come() {
-  const uint32_t count = regions_alone.load(std::memory_order_relaxed);
-  return count % 64 == 0 || (count < 64 && (count & (count - 1)) == 0);
+constexpr bool are_asked(uint32_t count) { return (count & (count - 1)) == 0; }
+constexpr uint32_t count_after(uint32_t count, bool kept_threads) {
+  if (kept_threads) return count / 2;
+  return count + 1 == 128 ? 64 : count + 1;
 }
+static_assert(are_asked(0) && are_asked(1) && are_asked(32) && are_asked(64));
+static_assert(!are_asked(3) && !are_asked(63) && !are_asked(65) && !are_asked(127));
+static_assert(count_after(127, false) == 64 && are_asked(count_after(64, true)));
 
 // Calls body(thread, team) in at most `wanted` threads at once.
 template <class Body>
 bool in_parallel(const UnboundedCall& call, int64_t wanted, ParallelFor parallel_for, Body& body) {
   Region<Body> region{body, wanted, Team(call)};
-  const bool is_tried = region.team.is_test() || others_may_come();
+  const uint32_t before = regions_alone.load(std::memory_order_relaxed);
+  const bool is_tried = region.team.is_test() || are_asked(before);
   bool ran = true;
   if (wanted <= 1 || !is_tried)
     body(0, region.team);
@@ -229,9 +235,7 @@ bool in_parallel(const UnboundedCall& call, int64_t wanted, ParallelFor parallel
     ran = parallel_for(0, wanted, 1, region_body<Body>, &region) == 0;
   // A test says nothing about this machine, nor does a region inside another one.
   if (region.team.is_test() || wanted <= 1 || (is_tried && region.team.count() <= 1)) return ran;
-  const uint32_t before = regions_alone.load(std::memory_order_relaxed);
-  regions_alone.store(region.team.threads() > 1 ? before / 2 : before + 1,
-                      std::memory_order_relaxed);
+  regions_alone.store(count_after(before, region.team.threads() > 1), std::memory_order_relaxed);
   return ran;
 }
 

@@ -86,7 +86,7 @@ Sum run(const Choice& choice) {
   const int64_t lengths[] = {T, T - 3, T - 3, 5, 0};
   static_assert(std::size(lengths) == B);
   c.lengths = choice.ends ? lengths : nullptr;
-  unbounded::alone_in_a_row = 0;  // even if this machine is busy
+  unbounded::regions_alone = 0;  // even if this machine is busy
   c.weight_ih = real(blocks * H * (I + R)), c.weight_hh = real(blocks * H * H);
   c.bias_ih = real(blocks * H), c.bias_hh = real(blocks * H);
   c.head_weight = real(K * H), c.head_bias = real(K);

@@ -1,5 +1,6 @@
 """How torch's threads wait for each other in a process of the command line."""
 
+import os
 import subprocess
 import sys
 
@@ -40,3 +41,16 @@ def test_what_the_environment_says_of_waiting_stays(given, environment, monkeypa
 
 def test_torch_is_not_loaded_before_the_environment_says_how_to_wait():
     assert subprocess.run([sys.executable, "-c", SAYS], check=False).returncode == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="libgomp is torch's on Linux")
+def test_the_library_that_waits_reads_it():
+    environment = {name: value for name, value in os.environ.items() if "GOMP" not in name}
+    said = subprocess.run(
+        [sys.executable, "-m", "unbounded", "doctor"],
+        env={**environment, "OMP_DISPLAY_ENV": "verbose"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stderr
+    assert "GOMP_SPINCOUNT = '1000'" in said

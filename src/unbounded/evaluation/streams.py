@@ -28,8 +28,8 @@ class LengthScore:
         right: sequences of which every judged symbol is right.
         count: sequences scored, at least 1.
         capacity: cells that a memory of less capacity was given room for, None where it had room.
-        wrong_first: of those that are not right, the first ones of streams that begin with an
-            empty memory.
+        wrong_first: of those that are not right, the first scored ones of streams that begin with
+            an empty memory.
     """
 
     n: int

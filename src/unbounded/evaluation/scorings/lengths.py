@@ -243,14 +243,9 @@ def _missed(row: Row) -> list[str]:
     text = f"not mastered of {scored_n(row)}: {', '.join(named[:_MOST_MISSED])}{more}"
     # Reports from before this was kept say nothing of it.
     wrong_first = sum(score.get("wrong_first", 0) for score in missed)
-    if not wrong_first:
+    if wrong_first < sum(score["count"] - score["right"] for score in missed):
         return [text]
-    wrong = sum(score["count"] - score["right"] for score in missed)
-    which = (
-        "what is wrong" if wrong == wrong_first else f"{wrong_first} of the {wrong} that are wrong"
-    )
-    firsts = "a first sequence" if wrong_first == 1 else "first sequences"
-    return [f"{text}; {which}: {firsts} after an empty memory"]
+    return [f"{text}; wrong is only what is scored first after an empty memory"]
 
 
 def _given(rows: Sequence[Row]) -> list[str]:
