@@ -9,7 +9,7 @@ thread goes on alone. The bar: two threads are then no slower than 1.5 times one
 threads wait for each other as those of torch.nn.LSTM do. "train TASK" is a whole training by the
 command line, from its first batch to its last: what --machine.threads is worth. There torch's
 threads sleep soon while they wait (unbounded/__main__.py); in this process they spin as libgomp has
-them. Both conditions take turns within each round, so that what else the machine does falls on both.
+it. Both conditions take turns within each round, so that what else the machine does falls on both.
 """
 
 from __future__ import annotations
