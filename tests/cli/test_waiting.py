@@ -43,7 +43,9 @@ def test_torch_is_not_loaded_before_the_environment_says_how_to_wait():
     assert subprocess.run([sys.executable, "-c", SAYS], check=False).returncode == 0
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="libgomp is torch's on Linux")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="only libgomp, which torch has on Linux, reads GOMP_SPINCOUNT"
+)
 def test_the_library_that_waits_reads_it():
     environment = {name: value for name, value in os.environ.items() if "GOMP" not in name}
     said = subprocess.run(
