@@ -25,8 +25,6 @@ from unbounded.training.optimizers import make_optimizer, make_schedule
 
 #: Shares of the learning rate of training.
 _RATE, _RATE_OF_STREAMS = 0.1, 0.2
-#: Layouts without sequences of a length that can be chosen beforehand.
-_ENDLESS = ("stream", "text")
 
 
 def harden_model(
@@ -152,9 +150,8 @@ def harden_model(
 
         def right(smaller: MemoryModel) -> float:
             around.request.check()
-            count = exam.validation_count
-            own = [(replace(each, model=smaller), each.validation_lengths) for each in exams]
-            return float(sum(scoring.assess(each, at, 0, count).right for each, at in own))
+            own = [replace(each, model=smaller) for each in exams + far]
+            return float(sum(scoring.assess(*_asked(each)).right for each in own))
 
         found = remove_unused(machine, right, most=rounding.most_removals)
         machine, removed = found.model, list(found.removed)
@@ -219,10 +216,14 @@ def _is_worse(after: list[float], before: list[float], tolerance: float | None) 
     return not all(new <= old + tolerance for new, old in zip(after, before, strict=True))
 
 
+def _asked(exam: Exam) -> tuple[Exam, LengthRange, int, int]:
+    return exam, exam.validation_lengths, 0, exam.validation_count
+
+
 def far_exams(planned: Plan, exam: Exam) -> list[Exam]:
     """The exam of a discrete machine at a length far beyond that of training; none, or one."""
     times, longest = planned.config.rounding.far, exam.train_lengths.maximum
-    if not times or planned.task.layout in _ENDLESS or not planned.task.has_lengths:
+    if not times or not planned.task.has_lengths:
         return []
     count = max(1, exam.validation_count // 10)
     lengths = LengthRange(times * longest, times * longest)
