@@ -21,11 +21,13 @@ from tests.experiments.tiny_streams import tiny_streams
 from unbounded.cli import main
 from unbounded.cli.main import VERBS
 from unbounded.cli.names import NAMES
+from unbounded.cli.train import _say_next
 from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.config.schema import to_dict
 from unbounded.experiments.run import trackers
 from unbounded.experiments.run.plan import Plan
 from unbounded.experiments.run.run import train_run
+from unbounded.tasks import make_task
 from unbounded.training import OBJECTIVES
 
 Capture = pytest.CaptureFixture[str]
@@ -265,11 +267,30 @@ def test_a_run_on_streams_says_what_can_be_done_next(capsys: Capture, tmp_path: 
     *_, explore, actions, verify = capsys.readouterr().out.splitlines()
     assert explore.split()[:2] == ["unbounded", "explore"]
     assert verify.split()[:2] == ["unbounded", "verify"]
+    # One batch of hardening betters nothing: there is only what was trained.
+    assert "--rounded" not in explore + actions
     program, *arguments = shlex.split(actions)
-    assert arguments[-1] == "--rounded"
     assert main(arguments) == 0
     assert main([*command, "--resume", "--quiet"]) == 0
     assert "next:" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("harm", [True, False])
+def test_what_is_said_to_be_next_is_of_the_machine_if_there_is_one(
+    harm: bool, capsys: Capture, tmp_path: Path
+) -> None:
+    config = tiny_streams(batches=1)
+    config.rounding.batches = 1
+    folder = train_run(config, root=tmp_path, quiet=True).folder
+    report = json.loads((folder / "report.json").read_text())
+    report["rounded"]["harm"] = harm
+    (folder / "report.json").write_text(json.dumps(report))
+    _say_next(config, make_task("anbn"), folder, quiet=False)
+    heading, explore, actions, verify = capsys.readouterr().out.splitlines()
+    assert heading == "next:"
+    assert ("--rounded" in explore, "--rounded" in actions) == (not harm, not harm)
+    assert verify.split()[:2] == ["unbounded", "verify"]
+    assert main(shlex.split(actions)[1:]) == 0
 
 
 def test_actions_of_a_run(capsys: Capture, tmp_path: Path) -> None:

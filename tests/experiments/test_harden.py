@@ -303,7 +303,7 @@ def test_the_usual_hardening_leaves_what_is_said() -> None:
     assert usual.batches == 600
     assert with_hardening(tiny()).rounding == usual
     streams = tiny_streams()
-    assert with_hardening(streams).rounding == RoundingConfig(batches=60, every=1)
+    assert with_hardening(streams).rounding == RoundingConfig(batches=60, every=1, far=5)
     streams.rounding = RoundingConfig(factor=2.0, batches=7)
     assert with_hardening(streams).rounding == RoundingConfig(batches=7, every=1, factor=2.0)
     # Also where it is what a hardening has that nobody said anything of.
@@ -320,7 +320,7 @@ def test_the_presets_hardening_is_not_that_of_other_steps() -> None:
     assert kept == preset.rounding
     assert kept.learning_rate == 0.1
     paper = from_dict(preset_of("binary_addition", "paper"))
-    assert with_hardening(paper).rounding == RoundingConfig(batches=60, every=1)
+    assert with_hardening(paper).rounding == RoundingConfig(batches=60, every=1, far=5)
     adam = from_dict(merged(preset_of("binary_addition"), {"training": {"optimizer": "adam"}}))
     assert adam.rounding == replace(preset.rounding, learning_rate=None)
     own = merged(

@@ -249,12 +249,14 @@ def _say_next(config: RunConfig, task: Task, folder: Path, quiet: bool) -> None:
     """Show what can be done with a run whose memory decides something."""
     from unbounded.evaluation import scoring_of
     from unbounded.experiments.config.check_training import decides, has_actions
+    from unbounded.experiments.run.folder import read_report
     from unbounded.tasks import LengthRange
 
     if quiet or not decides(config):
         return
-    rounded = config.rounding.batches > 0
-    hardened = " --rounded" if rounded else ""
+    part = (read_report(folder) or {}).get("rounded")
+    # Where hardening made nothing better, the trained model is all there is.
+    hardened = " --rounded" if part and not part["harm"] else ""
     named = shlex.quote(str(folder))
     lines = [f"unbounded explore {named}{hardened}    # watch it at work"]
     if task.layout == "stream" and has_actions(config):
@@ -263,7 +265,7 @@ def _say_next(config: RunConfig, task: Task, folder: Path, quiet: bool) -> None:
         ((source, target),) = task.examples(config.seed, "test", 0, 1, short)
         symbols = shlex.quote("".join((*source, *target)))
         lines.append(f"unbounded actions {named} {symbols}{hardened}")
-    if rounded:
+    if part:
         lines.append(f"unbounded verify {named}    # how far it is right")
     elif scoring_of(task.scoring).rounds:
         lines.append(f"unbounded harden {named}    # decisions made wholly, for greater lengths")

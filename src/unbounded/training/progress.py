@@ -238,8 +238,8 @@ def describe(line: dict[str, Any]) -> str:
         )
     if line["kind"] == "rounding":
         return (
-            f"batch {line['batch']}: validation {line['validation_loss']:.4f}, as a discrete "
-            f"machine {line['validation_loss_discrete']:.4f} (best "
+            f"batch {line['batch']}: doubt {line['validation_loss']:.4f}, of its discrete "
+            f"machine {line['validation_loss_discrete']:.4f} (least so far "
             f"{line['best_validation_loss_discrete']:.4f}), sharpness {line['sharpness']:.3g}, "
             f"least decided {line['least_action_weight']:.4f}"
         )

@@ -10,7 +10,7 @@ from unbounded.experiments.config.compose import preset_of
 from unbounded.experiments.config.schema import RoundingConfig, RunConfig
 
 #: Streams are cut into pieces, each with an update; a batch of anything else is one update.
-_OF_STREAMS: Final[dict[str, Any]] = {"batches": 60, "every": 1}
+_OF_STREAMS: Final[dict[str, Any]] = {"batches": 60, "every": 1, "far": 5}
 _OF_OTHERS: Final[dict[str, Any]] = {
     "batches": 600,
     "every": 15,

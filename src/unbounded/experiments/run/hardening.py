@@ -85,7 +85,10 @@ def harden_model(
         options=training.optimizer_options if name == training.optimizer else None,
     )
     schedule = make_schedule(optimizer, name="constant", batches=rounding.batches)
-    around.progress.say("hardening: what decides is sharpened while the rest learns on")
+    around.progress.say(
+        "hardening: what decides is sharpened while the rest learns on; doubt is the share of "
+        "validation that is wrong, and up to 0.001 for what is right but unsure"
+    )
     trained = accelerator.prepare(model, optimizer, schedule)
     rule = Harden(
         model,
