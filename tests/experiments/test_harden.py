@@ -305,7 +305,8 @@ def test_the_usual_hardening_leaves_what_is_said() -> None:
     streams = tiny_streams()
     assert with_hardening(streams).rounding == RoundingConfig(batches=60, every=1, far=5)
     streams.rounding = RoundingConfig(factor=2.0, batches=7)
-    assert with_hardening(streams).rounding == RoundingConfig(batches=7, every=1, factor=2.0)
+    own = RoundingConfig(batches=7, every=1, factor=2.0, far=5)
+    assert with_hardening(streams).rounding == own
     # Also where it is what a hardening has that nobody said anything of.
     streams.rounding = RoundingConfig(every=5)
     assert with_hardening(streams).rounding.every == 1
