@@ -23,6 +23,7 @@ from tests.experiments.tiny_streams import tiny_streams
 from unbounded.cli.harden import hardened_text
 from unbounded.cli.main import main
 from unbounded.errors import CheckpointError, ConfigError, RunExistsError
+from unbounded.evaluation.provenance import commit
 from unbounded.evaluation.scorings import Exam, Place
 from unbounded.evaluation.scorings.sequences import Sequences
 from unbounded.experiments.config import plain_yaml
@@ -475,6 +476,7 @@ def test_what_a_run_was_hardened_with_stays_where_nothing_else_is_said(tmp_path:
     assert report["rounded"]["batches"] == 4
     options = json.loads((folder / "rounding" / "options.json").read_text())
     assert report["rounded"]["options"] == options
+    assert report["rounded"]["commit"] == commit()
     assert options["every"] == 5  # the default, and said
     assert options["factor"] == 3.0
     assert options["tolerance"] == 0.5

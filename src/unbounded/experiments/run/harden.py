@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from unbounded.errors import CheckpointError, ConfigError, RunExistsError
+from unbounded.evaluation.provenance import commit
 from unbounded.experiments.config.check import checked
 from unbounded.experiments.config.harden import with_hardening
 from unbounded.experiments.config.schema import MachineConfig, RoundingConfig
@@ -94,6 +95,7 @@ def harden_run(
             report["rounded"] = {
                 **run.round(request, shown, report["batches"]),
                 "options": asdict(config.rounding),
+                "commit": commit(),  # the report's own is of the training
             }
         with storage_faults(folder, "forgetting the machine of before in"):
             # What was found out about that is not true of the next one.
