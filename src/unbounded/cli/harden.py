@@ -61,7 +61,9 @@ def parser(arguments: Sequence[str]) -> Parser:
     )
     made.add_argument("--cool", type=int | None, help="Looks at the end with a falling rate.")
     made.add_argument(
-        "--far", type=int | None, help="Lengths of training at which a machine is validated too."
+        "--far",
+        type=int | None,
+        help="How many times the longest of training a machine is validated at too, 0 to 1000.",
     )
     made.add_argument("--learning_rate", type=float | None, help="Of the fine-tuning.")
     made.add_argument(

@@ -183,6 +183,11 @@ class Harden:
         return int(self._at.steps_back)
 
     @property
+    def least_doubt(self) -> float:
+        """What validation says against the best discrete machine so far."""
+        return self._at.least_hard
+
+    @property
     def is_decided(self) -> bool:
         """Whether a discrete machine was found that does no worse than the model."""
         at = self._at

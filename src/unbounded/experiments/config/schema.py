@@ -203,7 +203,8 @@ class RoundingConfig:
             sharpened and the rate falls.
         validation_count: sequences of that validation, null for as many as in training.
         far: at how many times the longest length of training the discrete machine is validated
-            too, on a tenth as many sequences; 0 for not. A text has no such lengths.
+            too, on a tenth as many sequences; 0 for not, 1000 at the most. A text has no such
+            lengths.
         optimizer: of the fine-tuning, null for that of training.
         learning_rate: of the fine-tuning, null for a tenth of that of training, of streams a fifth.
         remove: whether stacks and lists in superposition are removed that the validation sequences

@@ -133,6 +133,9 @@ def harden_model(
     rule.restore()
     why = str(state.finished).removeprefix("hardening: ")
     around.progress.say(f"hardened after batch {state.batch}: {why}")
+    around.progress.say(
+        f"the best discrete machine on the way has a doubt of {rule.least_doubt:.4f}"
+    )
     # Where all is whole already, model and machine are one, however far they are right.
     is_whole = least_decided(model, batch, device=accelerator.device) >= rounding.decided
     decided, harm = rule.is_decided or is_whole, False
