@@ -255,7 +255,7 @@ def _say_next(config: RunConfig, task: Task, folder: Path, quiet: bool) -> None:
     if quiet or not decides(config):
         return
     part = (read_report(folder) or {}).get("rounded")
-    # Where hardening made nothing better the trained model is all there is; old reports say nothing.
+    # Where hardening made nothing better the trained model is all there is.
     hardened = " --rounded" if part and not part.get("harm", False) else ""
     named = shlex.quote(str(folder))
     lines = [f"unbounded explore {named}{hardened}    # watch it at work"]
