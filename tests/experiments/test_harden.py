@@ -7,7 +7,7 @@ import math
 import os
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -24,8 +24,11 @@ from unbounded.cli.harden import hardened_text
 from unbounded.cli.main import main
 from unbounded.errors import CheckpointError, ConfigError, RunExistsError
 from unbounded.evaluation.provenance import commit
+from unbounded.evaluation.removal import Removal
 from unbounded.evaluation.scorings import Exam, Place
+from unbounded.evaluation.scorings.lengths import Lengths
 from unbounded.evaluation.scorings.sequences import Sequences
+from unbounded.evaluation.streams import StreamScore
 from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.check import checked
 from unbounded.experiments.config.compose import merged, preset_of
@@ -480,3 +483,31 @@ def test_what_a_run_was_hardened_with_stays_where_nothing_else_is_said(tmp_path:
     assert options["every"] == 5  # the default, and said
     assert options["factor"] == 3.0
     assert options["tolerance"] == 0.5
+
+
+def test_a_stack_that_is_needed_far_beyond_training_is_not_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[tuple[str, int]] = []
+
+    def right_on_all(
+        self: Lengths, exam: Exam, lengths: LengthRange, start: int, count: int
+    ) -> Any:
+        looked.append((str(lengths), count))
+        return StreamScore(count, count, 1.0, 0.0)
+
+    def asked_once(machine: MemoryModel, right: Callable[[MemoryModel], float], **_: Any) -> Any:
+        looked.clear()
+        assert right(machine) == sum(count for _, count in looked)
+        asked.extend(looked)
+        return Removal(machine, (), 1, 2, True)
+
+    asked: list[tuple[str, int]] = []
+    monkeypatch.setattr(Lengths, "assess", right_on_all)
+    monkeypatch.setattr("unbounded.experiments.run.hardening.remove_unused", asked_once)
+    config = tiny_streams(batches=1)
+    config.rounding = RoundingConfig(batches=1, every=1, validation_count=30, far=7)
+    train_run(config, root=tmp_path, quiet=True)
+    longest = 7 * plan(config, checked(config)).train_lengths.maximum
+    assert {count for _, count in asked[:-1]} == {30}
+    assert asked[-1] == (f"{longest}:{longest}", 3)
