@@ -248,16 +248,16 @@ def test_restarts_on_the_command_line(capsys: Capture, tmp_path: Path) -> None:
 
 
 def test_a_run_on_streams_says_what_can_be_done_next(capsys: Capture, tmp_path: Path) -> None:
-    config = tiny_streams(batches=1, learning_rate=1.0)
+    config = tiny_streams(batches=40, learning_rate=0.1, report_every=20, checkpoint_every=20)
     file = tmp_path / "tiny.yaml"
     file.write_text(json.dumps(to_dict(config)))
     command = ["train", "--config", str(file), "--runs", str(tmp_path / "two words")]
     assert main(command) == 0
     *_, first, second = capsys.readouterr().out.splitlines()
-    for line in (first, second):
+    for line, options in ((first, []), (second, ["--batches", "1"])):
         program, *arguments = shlex.split(line, comments=True)
         assert program == "unbounded"
-        assert main(arguments) == 0
+        assert main([*arguments, *options]) == 0
     said = capsys.readouterr().out
     assert "as trained:" in said
     assert "hardened" in said
@@ -286,6 +286,7 @@ def test_what_is_said_to_be_next_is_of_the_machine_if_there_is_one(
     report["rounded"]["harm"] = harm
     if harm is None:  # as reports once were
         del report["rounded"]["harm"]
+    report["validation"]["right"] = 1
     (folder / "report.json").write_text(json.dumps(report))
     _say_next(config, make_task("anbn"), folder, quiet=False)
     heading, explore, actions, verify = capsys.readouterr().out.splitlines()
@@ -293,6 +294,24 @@ def test_what_is_said_to_be_next_is_of_the_machine_if_there_is_one(
     assert ("--rounded" in explore, "--rounded" in actions) == (not harm, not harm)
     assert verify.split()[:2] == ["unbounded", "verify"]
     assert main(shlex.split(actions)[1:]) == 0
+
+
+@pytest.mark.parametrize("hardened", [True, False])
+def test_what_is_right_on_nothing_is_neither_to_be_hardened_nor_verified(
+    hardened: bool, capsys: Capture, tmp_path: Path
+) -> None:
+    config = tiny_streams(batches=1)
+    config.rounding.batches = int(hardened)
+    folder = train_run(config, root=tmp_path, quiet=True).folder
+    report = json.loads((folder / "report.json").read_text())
+    report["validation"]["right"] = 0
+    (folder / "report.json").write_text(json.dumps(report))
+    _say_next(config, make_task("anbn"), folder, quiet=False)
+    said = capsys.readouterr().out
+    assert "unbounded explore" in said
+    assert "unbounded actions" in said
+    assert "verify" not in said
+    assert "harden" not in said
 
 
 def test_actions_of_a_run(capsys: Capture, tmp_path: Path) -> None:

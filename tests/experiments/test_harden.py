@@ -23,6 +23,7 @@ from tests.experiments.tiny_streams import tiny_streams
 from unbounded.cli.harden import hardened_text
 from unbounded.cli.main import main
 from unbounded.errors import CheckpointError, ConfigError, RunExistsError
+from unbounded.evaluation import table
 from unbounded.evaluation.provenance import commit
 from unbounded.evaluation.removal import Removal
 from unbounded.evaluation.scorings import Exam, Place
@@ -230,13 +231,17 @@ def test_a_hardening_that_harms_leaves_what_was_trained(
         return float(asked > 3)  # of what is trained first: at two ranges and far beyond
 
     monkeypatch.setattr(Sequences, "doubt", doubt)
-    rounded = harden_run(folder, {**CHANGES, "far": 2}, quiet=True)["rounded"]
+    report = harden_run(folder, {**CHANGES, "far": 2}, quiet=True)
+    rounded = report["rounded"]
     assert rounded["harm"]
     assert not rounded["decided"]
     assert rounded["sharpness"] == 1
     kept, left = machine_of(folder), load_file(folder / "model" / "model.safetensors")
     assert all(torch.equal(kept[name], left[name]) for name in left)
-    assert hardened_text(rounded).endswith("did not make it better; the trained model stays:")
+    # Its table stands above; the same once more would say nothing.
+    assert hardened_text(report).endswith("did not make it better; the trained model stays")
+    rounded["decided"], rounded["harm"] = True, False
+    assert table(report) in hardened_text(report)
 
 
 def test_of_what_is_right_on_nothing_no_machine_is_made(tmp_path: Path) -> None:
@@ -355,7 +360,7 @@ def test_a_model_that_is_right_on_nothing_is_not_hardened(tmp_path: Path) -> Non
     part = result.report["rounded"]
     assert (part["batches"], part["harm"], part["decided"]) == (0, True, False)
     assert "right on no validation sequence" in part["stopped"]
-    assert hardened_text(part).startswith("not hardened, for the trained model is right on no")
+    assert hardened_text(result.report) == f"not hardened, for {part['stopped']}; it stays"
     assert not (result.folder / "rounding").exists()
     files = [result.folder / each / "model.safetensors" for each in ("model", "model-rounded")]
     left, right = (load_file(file) for file in files)

@@ -103,24 +103,33 @@ def run(arguments: Sequence[str]) -> int:
             f"\n{error}; the hardening is saved, the same command{again} goes on", file=sys.stderr
         )
         return error.exit_code
-    print(f"as trained:\n{table(report)}\n\n{hardened_text(report['rounded'])}")
-    print(table({**report, **report["rounded"]}))
+    print(f"as trained:\n{table(report)}\n\n{hardened_text(report)}")
     print(f"run folder: {folder}")
     return 0
 
 
-def hardened_text(part: Mapping[str, Any]) -> str:
-    """What came of a hardening, in a line or two.
+def hardened_text(report: Mapping[str, Any]) -> str:
+    """What came of a hardening, and what its machine scores; below the table of the trained model.
 
     Args:
-        part: "rounded" of a report.
+        report: with "rounded".
     """
+    from unbounded.evaluation import table
+
+    part = report["rounded"]
+    said = _how_it_ended(part)
+    if part.get("harm"):  # the table above is the trained model's, which stays
+        return said
+    return f"{said}\n{table({**report, **part})}"
+
+
+def _how_it_ended(part: Mapping[str, Any]) -> str:
     if part.get("decided", True):
         return f"hardened, a discrete machine (sharpness {part['sharpness']:.3g}):"
     if part.get("harm") and not part.get("batches"):
-        return f"not hardened, for {part['stopped']}; it stays:"
+        return f"not hardened, for {part['stopped']}; it stays"
     if part.get("harm"):
-        return f"{part['stopped']}\nhardening did not make it better; the trained model stays:"
+        return f"{part['stopped']}\nhardening did not make it better; the trained model stays"
     few = ", ".join(
         f"{each['undecided']} of {each['decisions']} of {name} (least {each['least']:.3f})"
         for name, each in part["decisions"].items()

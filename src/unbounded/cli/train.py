@@ -238,8 +238,7 @@ def _train(config: RunConfig, task: Task, given: Namespace, modules: Sequence[st
         print(f"this run is finished: {result.report['stopped']}")
     print(table(result.report))
     if "rounded" in result.report:
-        print(f"\n{hardened_text(result.report['rounded'])}")
-        print(table({**result.report, **result.report["rounded"]}))
+        print(f"\n{hardened_text(result.report)}")
     print(f"run folder: {result.folder}")
     _say_next(config, task, result.folder, given.quiet)
     return 0
@@ -254,7 +253,8 @@ def _say_next(config: RunConfig, task: Task, folder: Path, quiet: bool) -> None:
 
     if quiet or not decides(config):
         return
-    part = (read_report(folder) or {}).get("rounded")
+    report = read_report(folder) or {}
+    part = report.get("rounded")
     # Where hardening made nothing better the trained model is all there is.
     hardened = " --rounded" if part and not part.get("harm", False) else ""
     named = shlex.quote(str(folder))
@@ -265,7 +265,9 @@ def _say_next(config: RunConfig, task: Task, folder: Path, quiet: bool) -> None:
         ((source, target),) = task.examples(config.seed, "test", 0, 1, short)
         symbols = shlex.quote("".join((*source, *target)))
         lines.append(f"unbounded actions {named} {symbols}{hardened}")
-    if part:
+    if report.get("validation", {}).get("right") == 0:
+        pass  # neither hardens nor verifies to anything
+    elif part:
         lines.append(f"unbounded verify {named}    # how far it is right")
     elif scoring_of(task.scoring).rounds:
         lines.append(f"unbounded harden {named}    # decisions made wholly, for greater lengths")
