@@ -66,6 +66,12 @@ def check_floating(name: str, tensor: Tensor) -> None:
         raise DTypeError(f"{name}: expected dtype float32 or float64, got {tensor.dtype}.")
 
 
+def check_bool(name: str, value: object) -> None:
+    """Raise DTypeError unless `value` is True or False."""
+    if not isinstance(value, bool):
+        raise DTypeError(f"{name}: expected a bool, got {value!r}.")
+
+
 def check_positive(name: str, value: int | torch.SymInt) -> None:
     """Raise ShapeError unless `value` is an integer of at least 1."""
     check_size(name, value, 1)

@@ -22,9 +22,11 @@ def layer(**options):
         (torch.zeros(4, 2, 7), ShapeError, r"x: expected shape \[T, B, 3\], got \[4, 2, 7\]"),
         (torch.zeros(4, 7), ShapeError, r"x: expected shape \[T, 3\], got \[4, 7\]"),
         (torch.zeros(4), ShapeError, r"x: expected shape"),
-        (torch.zeros(0, 2, 3), ShapeError, "at least one step"),
+        (torch.zeros(0, 2, 3), ShapeError, r"at least one step, got \[0, 2, 3\]"),
         (torch.zeros(4, 2, 3).double(), DTypeError, "x: expected dtype torch.float32"),
-        (torch.zeros(4, 2, 3).long(), DTypeError, "x: expected dtype float32 or float64"),
+        (torch.zeros(4, 2, 3).half(), DTypeError, "x: expected dtype torch.float32 as the layer"),
+        (torch.zeros(4, 2, 3).long(), DTypeError, "x: expected dtype torch.float32 as the layer"),
+        (torch.zeros(4, 2, 3).to_sparse(), DTypeError, "x: expected a dense tensor"),
         ([[0.0]], DTypeError, "x: expected a tensor, got list"),
         (pack_sequence([torch.zeros(4, 7)]), ShapeError, r"x.data: expected shape \[steps, 3\]"),
     ],
@@ -41,6 +43,7 @@ def test_inputs(x, error, message):
         (torch.tensor([-1, 2]), ShapeError, "lengths: expected 0..4"),
         (torch.tensor([4, 4, 4]), ShapeError, r"lengths: expected shape \[2\], got \[3\]"),
         ([4, 5], ShapeError, r"lengths: expected 0..4 .*got \[4, 5\]"),
+        ([2**70, 1], ShapeError, "lengths: expected integers of 64 bits"),
         ([4], ShapeError, r"lengths: expected shape \[2\], got \[1\]"),
         (torch.tensor([4.0, 4.0]), DTypeError, "lengths: expected integers, one a sequence"),
         ([4, 2.0], DTypeError, r"lengths: expected integers, .* got list \[4, 2.0\]"),
@@ -53,16 +56,9 @@ def test_lengths(lengths, error, message):
         layer()(torch.zeros(4, 2, 3), lengths=lengths)
 
 
-@pytest.mark.parametrize(
-    "other",
-    [ub.DeepLSTM(3, 5, 1), ub.ControllerRNN(3, 5), ub.SRCN(3, 5, 2)],
-    ids=["deep", "controller", "srcn"],
-)
-def test_what_is_no_tensor_for_the_layers_without_a_memory(other):
-    with pytest.raises(DTypeError, match="lengths: expected a tensor, got list"):
-        other(torch.zeros(4, 2, 3), lengths=[4, 2])
-    with pytest.raises(DTypeError, match="x: expected a tensor, got PackedSequence"):
-        other(PACKED)
+def test_no_step_of_a_batch_is_told_in_the_order_that_it_came_in():
+    with pytest.raises(ShapeError, match=r"at least one step, got \[5, 0, 3\]"):
+        layer(batch_first=True)(torch.zeros(5, 0, 3))
 
 
 def test_a_trace_and_its_path_in_the_wrong_order(tmp_path):
@@ -83,6 +79,39 @@ def test_states():
         model(x, state._replace(cell=()))
     with pytest.raises(DTypeError, match=r"state.reading: expected dtype torch.float32"):
         model(x, state._replace(reading=state.reading.double()))
+    with pytest.raises(ShapeError, match=r"x \[T, I\] has no batch, got \[1, 2, 5\]"):
+        model(x[:, 0], state)
+    _, alone = model(x[:, 0])
+    with pytest.raises(ShapeError, match=r"x has a batch, got \[1, 5\] of a call without one"):
+        model(x, alone)
+
+
+def test_what_is_done_with_states():
+    state = layer().initial_state(2)
+    with pytest.raises(DTypeError, match=r"state: expected a tuple of tensors .* got NoneType"):
+        ub.detach_state(None)
+    with pytest.raises(
+        DTypeError, match=r"dtype: expected a floating-point dtype, got torch.int64"
+    ):
+        ub.move_state(state, dtype=torch.int64)
+    for rows in (0, torch.tensor(1)):
+        for kept in (state, state.memory):
+            with pytest.raises(DTypeError, match=r"rows: expected a list, a slice or a tensor"):
+                ub.index_state(kept, rows)
+    with pytest.raises(
+        DTypeError, match=r"dtype: expected a floating-point dtype, got torch.int64"
+    ):
+        ub.NeuralStack(3).initial_state(2, dtype=torch.int64)
+
+
+@pytest.mark.parametrize("options", [{"batch_first": 2}, {"output_reading": "x"}])
+def test_what_is_not_a_bool(options):
+    with pytest.raises(DTypeError, match="expected a bool, got"):
+        layer(**options)
+    if "batch_first" in options:
+        for other in (ub.DeepLSTM, ub.ControllerRNN, ub.SRCN):
+            with pytest.raises(DTypeError, match="batch_first: expected a bool, got 2"):
+                other(3, 5, **options)
 
 
 def test_choices_and_sizes():

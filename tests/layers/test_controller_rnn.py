@@ -152,5 +152,5 @@ def test_per_sample_gradients():
 
 @pytest.mark.parametrize("count", [0, 2])
 def test_a_state_of_another_number_of_tensors(count):
-    with pytest.raises(ShapeError, match=r"state: expected 1 tensor\(s\), got"):
+    with pytest.raises(ShapeError, match=r"state: expected a tuple of 1 tensor\(s\), got"):
         make("tanh")(draw(STEPS, BATCH, INPUT), (draw(BATCH, HIDDEN),) * count)

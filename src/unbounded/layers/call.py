@@ -14,6 +14,8 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from unbounded.checks import check_floating, check_lengths, check_like, check_shape, check_tensor
 from unbounded.errors import DTypeError, ShapeError
 
+#: The greatest int64.
+_MOST = 2**63 - 1
 #: What a layer may be told of lengths.
 Lengths = Tensor | Sequence[int] | None
 
@@ -24,12 +26,10 @@ def check_inputs(x: Tensor, like: Tensor) -> None:
     Args:
         like: one of the layer's parameters.
     Raises:
-        ShapeError, DTypeError, DeviceError: they are empty, or disagree with the parameters.
+        DTypeError, DeviceError: they disagree with the parameters.
     """
-    if x.shape[0] == 0:
-        raise ShapeError(f"x: expected at least one step, got {list(x.shape)} (steps first).")
+    check_like("x", x, "the layer", like)
     check_floating("x", x)
-    check_like("x", x, "the layer's parameters", like)
 
 
 @overload
@@ -54,6 +54,8 @@ def as_lengths(lengths: Lengths, device: torch.device) -> Tensor | None:
                 f"lengths: expected integers, one a sequence, got {type(lengths).__name__} "
                 f"{str(lengths)[:60]}. Give a list of them or a tensor."
             )
+        if not all(abs(number) <= _MOST for number in numbers if number is not None):
+            raise ShapeError(f"lengths: expected integers of 64 bits, got {str(lengths)[:60]}.")
         return torch.tensor(numbers, dtype=torch.int64, device=device)
     if lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool:
         raise DTypeError(f"lengths: expected integers, one a sequence, got {lengths.dtype}.")
@@ -110,6 +112,12 @@ def new_call(x: Tensor | PackedSequence, lengths: Lengths, width: int, batch_fir
     else:
         check_shape("x", x, (*(("B", "T") if batch_first else ("T", "B")), width))
         steps_first = x.transpose(0, 1) if batch_first else x
+    if steps_first.shape[0] == 0:
+        raise ShapeError(f"x: expected at least one step, got {list(x.shape)}.")
+    if x.layout != torch.strided:
+        raise DTypeError(
+            f"x: expected a dense tensor, got {x.layout}. Convert it with .to_dense()."
+        )
     return Call(without_padding(steps_first, in_order), in_order, batch_first, is_alone)
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import TypeGuard
 
 import torch
 from torch import Tensor, nn
 
-from unbounded.checks import check_lengths, check_positive, check_shape, check_tensor
+from unbounded.checks import check_bool, check_positive
 from unbounded.errors import ShapeError
 from unbounded.layers.alone import run_alone, run_steps, why_not_alone
-from unbounded.layers.call import check_inputs, without_padding
 from unbounded.layers.controllers import (
     CONTROLLERS,
     Controller,
@@ -22,9 +22,10 @@ from unbounded.layers.controllers import (
 )
 from unbounded.layers.fused import runs_hooks
 from unbounded.layers.named_controller import ControllerFactory, make_controller
+from unbounded.layers.plain_layer import PlainLayer, is_transformed
 
 
-class ControllerRNN(nn.Module):
+class ControllerRNN(PlainLayer[ControllerState]):
     """A recurrent layer with the interface of MemoryRNN and no memory.
 
     h_t = sigma(U x_t + R h_{t-1}) with functools.partial(ElmanController, activation="sigmoid",
@@ -53,6 +54,7 @@ class ControllerRNN(nn.Module):
         learn_initial_state: bool = False,
     ) -> None:
         super().__init__()
+        check_bool("batch_first", batch_first)
         check_positive("input_size", input_size)
         check_positive("hidden_size", hidden_size)
         self.input_size, self.hidden_size = input_size, hidden_size
@@ -69,63 +71,42 @@ class ControllerRNN(nn.Module):
         if self.initial is not None:
             nn.init.uniform_(self.initial, -1 / math.sqrt(hidden_size), 1 / math.sqrt(hidden_size))
 
-    def initial_state(self, batch_size: int) -> ControllerState:
-        """Return the state in which every sequence begins, [B, H] each."""
-        check_positive("batch_size", batch_size)
+    def inputs_seen(self) -> int:
+        """I; of a Symbols layer's weights, what they take in its place."""
+        return input_width(self.controller, self.input_size)
+
+    def begin(self, batch_size: int) -> ControllerState:
+        """The controller's tensors, [B, H] each."""
         if self.initial is not None:
             return tuple(part.expand(batch_size, -1) for part in self.initial)
         zero = next(self.parameters()).new_zeros(batch_size, self.hidden_size)
         return (zero,) * self.controller.state_size
 
-    def forward(
-        self,
-        x: Tensor,
-        state: ControllerState | None = None,
-        lengths: Tensor | None = None,
-    ) -> tuple[Tensor, ControllerState]:
-        """Run over a sequence.
-
-        Args:
-            x: [T, B, I], or [B, T, I] with `batch_first`.
-            state: tensors [B, H]; None begins anew.
-            lengths: int64 [B] in 0..T; beyond its length a sequence's state stays, its output is 0.
-        Returns:
-            h of every step, [T, B, H] (or batch first), and the state.
-        Raises:
-            ShapeError, DTypeError, DeviceError: an argument disagrees; the message names it.
-        """
-        check_tensor("x", x)
-        axes = ("B", "T") if self.batch_first else ("T", "B")
-        check_shape("x", x, (*axes, input_width(self.controller, self.input_size)))
-        inputs = x.transpose(0, 1) if self.batch_first else x
-        batch_size = inputs.shape[1]
-        check_inputs(inputs, next(self.parameters()))
-        check_lengths(lengths, inputs.shape[1], inputs.shape[0])
-        inputs = without_padding(inputs, lengths)
-        if state is None:
-            state = self.initial_state(batch_size)
-        if len(state) != self.controller.state_size:
+    def parts(self, state: ControllerState) -> Iterator[tuple[str, Tensor, int]]:
+        """The controller's tensors."""
+        count = self.controller.state_size
+        if not isinstance(state, tuple) or len(state) != count:
+            got = f" of {len(state)}" if isinstance(state, tuple) else ""
             raise ShapeError(
-                f"state: expected {self.controller.state_size} tensor(s), got {len(state)}"
+                f"state: expected a tuple of {count} tensor(s), got {type(state).__name__}{got}."
             )
         for k, tensor in enumerate(state):
-            check_shape(f"state[{k}]", tensor, (batch_size, self.hidden_size))
-        outputs, state = self._run(inputs, state, lengths)
-        return outputs.transpose(0, 1) if self.batch_first else outputs, state
+            yield f"[{k}]", tensor, self.hidden_size
 
-    def _run(
-        self, inputs: Tensor, state: ControllerState, lengths: Tensor | None
+    def run(
+        self, x: Tensor, state: ControllerState, lengths: Tensor | None
     ) -> tuple[Tensor, ControllerState]:
+        """On the kernels or in torch's loop where they can, else step by step."""
         controller = self.controller
         # Exact types: a subclass may compute something else, which no kernel knows of.
         if isinstance(controller, WeightedController) and type(controller) in CONTROLLERS.values():
             name, weights = controller.kernel_name, controller.weights
-            is_fused = why_not_alone(name, inputs, weights, state) is None
+            is_fused = why_not_alone(name, x, weights, state) is None
             if name is not None and is_fused and not runs_hooks(controller):
-                return run_alone(name, controller.cell, inputs, weights, state, lengths)
+                return run_alone(name, controller.cell, x, weights, state, lengths)
         if _is_plain(controller):
-            return _run_plain(controller, inputs, state[0], lengths)
-        return run_steps(controller, inputs, state, lengths)
+            return _run_plain(controller, x, state[0], lengths)
+        return run_steps(controller, x, state, lengths)
 
     def extra_repr(self) -> str:
         """Sizes, for print(module)."""
@@ -139,7 +120,7 @@ def _is_plain(controller: Controller) -> TypeGuard[ElmanController]:
         and controller.weight_hh is not None
         and not runs_hooks(controller)
         # No rule of torch.func for it: vmap and per-sample gradients take the readable loop.
-        and torch._C._functorch.peek_interpreter_stack() is None
+        and not is_transformed()
         and not torch.is_autocast_enabled(controller.weight_ih.device.type)
     )
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from unbounded.checks import check_positive
-from unbounded.errors import DTypeError, ShapeError
+from unbounded.checks import check_bool, check_positive
+from unbounded.errors import ShapeError
 from unbounded.layers.recurrence import LoopState
 
 #: Runs one layer in one direction: (x [T, B, I], state, lengths) -> (output [T, B, O], state).
@@ -41,8 +41,7 @@ class Depth:
                 "dropout: expected 0 with one layer, because it stands between layers; got "
                 f"{self.dropout}. Put nn.Dropout behind the layer."
             )
-        if not isinstance(self.bidirectional, bool):
-            raise DTypeError(f"bidirectional: expected a bool, got {self.bidirectional!r}.")
+        check_bool("bidirectional", self.bidirectional)
 
     @property
     def directions(self) -> int:

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from unbounded.checks import check_lengths, check_positive, check_shape, check_tensor
+from unbounded.checks import check_bool, check_positive
+from unbounded.errors import ShapeError
 from unbounded.kernels import ControllerWeights
-from unbounded.layers.alone import run_alone, why_not_alone
-from unbounded.layers.call import check_inputs, without_padding
+from unbounded.layers.alone import run_alone, run_steps, why_not_alone
 from unbounded.layers.controllers import initialize_cell, lstm_cell
+from unbounded.layers.plain_layer import PlainLayer, is_transformed
 
 _WEIGHTS = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
 
 DeepLSTMState = tuple[tuple[Tensor, Tensor], ...]
 
 
-class DeepLSTM(nn.Module):
+class DeepLSTM(PlainLayer[DeepLSTMState]):
     """A stack of LSTM layers with the interface of MemoryRNN and no memory.
 
     Args:
@@ -51,6 +53,7 @@ class DeepLSTM(nn.Module):
         second_bias: bool = False,
     ) -> None:
         super().__init__()
+        check_bool("batch_first", batch_first)
         check_positive("input_size", input_size)
         check_positive("hidden_size", hidden_size)
         check_positive("num_layers", num_layers)
@@ -80,9 +83,12 @@ class DeepLSTM(nn.Module):
         if self.initial is not None:
             nn.init.uniform_(self.initial, -1 / math.sqrt(hidden_size), 1 / math.sqrt(hidden_size))
 
-    def initial_state(self, batch_size: int) -> DeepLSTMState:
-        """Return (h, c) of every layer, each [B, H]."""
-        check_positive("batch_size", batch_size)
+    def inputs_seen(self) -> int:
+        """I; of a Symbols layer's weights, what they take in its place."""
+        return _weights(self.layers[0])[0].shape[1]
+
+    def begin(self, batch_size: int) -> DeepLSTMState:
+        """(h, c) of every layer, each [B, H]."""
         like = next(self.parameters())
         if self.initial is None:
             zero = like.new_zeros(batch_size, self.hidden_size)
@@ -92,39 +98,39 @@ class DeepLSTM(nn.Module):
             for pair in self.initial
         )
 
-    def forward(
-        self,
-        x: Tensor,
-        state: DeepLSTMState | None = None,
-        lengths: Tensor | None = None,
-    ) -> tuple[Tensor, DeepLSTMState]:
-        """Run over a sequence.
+    def parts(self, state: DeepLSTMState) -> Iterator[tuple[str, Tensor, int]]:
+        """The h and c of every layer."""
+        if not _is_tuple(state, self.num_layers) or not all(_is_tuple(pair, 2) for pair in state):
+            raise ShapeError(
+                f"state: expected (h, c) of each of {self.num_layers} layer(s), got "
+                f"{type(state).__name__}{_sizes(state)}."
+            )
+        for k, (h, c) in enumerate(state):
+            yield f"[{k}].h", h, self.hidden_size
+            yield f"[{k}].c", c, self.hidden_size
 
-        Args:
-            x: [T, B, I], or [B, T, I] with `batch_first`.
-            state: (h, c) of every layer, each [B, H]; None begins anew.
-            lengths: int64 [B] in 0..T; beyond its length a sequence's state stays, its output is 0.
-        Returns:
-            output of the last layer, [T, B, H] (or batch first), and the state.
-        """
-        check_tensor("x", x)
-        axes = ("B", "T") if self.batch_first else ("T", "B")
-        check_shape("x", x, (*axes, _weights(self.layers[0])[0].shape[1]))
-        inputs = x.transpose(0, 1) if self.batch_first else x
-        batch_size = inputs.shape[1]
-        check_inputs(inputs, next(self.parameters()))
-        check_lengths(lengths, inputs.shape[1], inputs.shape[0])
-        inputs = without_padding(inputs, lengths)
-        if state is None:
-            state = self.initial_state(batch_size)
-        hidden, final = inputs, []
+    def run(
+        self, x: Tensor, state: DeepLSTMState, lengths: Tensor | None
+    ) -> tuple[Tensor, DeepLSTMState]:
+        """Layer by layer, over all steps each."""
+        hidden, final = x, []
         for k, (layer, (h, c)) in enumerate(zip(self.layers, state, strict=True)):
             if k and self.skip_input:
-                hidden = torch.cat([inputs, hidden], dim=-1)
+                hidden = torch.cat([x, hidden], dim=-1)
             hidden, pair = _run_layer(layer, hidden, (h, c), lengths)
             final.append(pair)
-        output = hidden.transpose(0, 1) if self.batch_first else hidden
-        return output, tuple(final)
+        return hidden, tuple(final)
+
+
+def _is_tuple(value: object, size: int) -> bool:
+    return isinstance(value, tuple) and len(value) == size
+
+
+def _sizes(state: object) -> str:
+    if not isinstance(state, tuple):
+        return ""
+    sizes = [str(len(pair)) if isinstance(pair, tuple) else "1" for pair in state]
+    return f" of {len(state)}, with {', '.join(sizes)} in each" if sizes else " of none"
 
 
 def _weights(layer: nn.Module) -> list[Tensor]:
@@ -137,14 +143,18 @@ def _run_layer(
     # The function and not the module: it takes the input's width from the weights.
     weights = _weights(layer)
     options = (True, 1, 0.0, layer.training, False)  # biases, layers, dropout, training, both ways
+    own = ControllerWeights(*weights)
+    if is_transformed():
+        output, (h, c) = run_steps(
+            lambda x, before: lstm_cell(x, before, own), inputs, state, lengths
+        )
+        return output, (h, c)
     h, c = (tensor.unsqueeze(0).contiguous() for tensor in state)
-    if lengths is not None:
-        own = ControllerWeights(*weights)
-        if why_not_alone("lstm", inputs, own, state) is None:
-            # Steps beyond a length cost nothing there; torch's packed loop takes twice the time
-            # of its plain one.
-            output, (h, c) = run_alone("lstm", lstm_cell, inputs, own, state, lengths)
-            return output, (h, c)
+    if lengths is not None and why_not_alone("lstm", inputs, own, state) is None:
+        # Steps beyond a length cost nothing there; torch's packed loop takes twice the time of
+        # its plain one.
+        output, (h, c) = run_alone("lstm", lstm_cell, inputs, own, state, lengths)
+        return output, (h, c)
     if lengths is None:
         output, h, c = torch.lstm(inputs, (h, c), weights, *options, False)
         return output, (h.squeeze(0), c.squeeze(0))

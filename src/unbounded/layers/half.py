@@ -35,11 +35,12 @@ class _Forward(nn.Module):
         return self.layer.forward(*arguments)
 
 
-def run_in_float32(layer: nn.Module, x: Any, state: Any, lengths: Any, return_trace: bool) -> Any:
+def run_in_float32(layer: nn.Module, x: Any, state: Any, lengths: Any, *others: Any) -> Any:
     """Run a layer of half precision as one of float32.
 
     Args:
         x: as the layer takes it, in the layer's own dtype.
+        others: what else the layer's forward takes.
     Returns:
         the layer's results: output and hidden state in its dtype, reading and memory in float32.
     Raises:
@@ -48,10 +49,10 @@ def run_in_float32(layer: nn.Module, x: Any, state: Any, lengths: Any, return_tr
     like = next(layer.parameters())
     data = x.data if isinstance(x, PackedSequence) else x
     if isinstance(data, Tensor):
-        check_like("x", data, "the layer's parameters", like)
+        check_like("x", data, "the layer", like)
     state = None if state is None else move_state(state, dtype=torch.float32)
     weights = {f"layer.{name}": weight.float() for name, weight in layer.named_parameters()}
-    arguments = (_float(x), state, lengths, return_trace)
+    arguments = (_float(x), state, lengths, *others)
     output, last, *trace = functional_call(_Forward(layer), weights, arguments, tie_weights=False)
     if isinstance(output, PackedSequence):
         output = output._replace(data=output.data.to(like.dtype))
@@ -66,6 +67,8 @@ def _float(x: Any) -> Any:
     return x.float() if isinstance(x, Tensor) else x
 
 
-def _with_half(state: MemoryRNNState, dtype: torch.dtype) -> MemoryRNNState:
+def _with_half(state: Any, dtype: torch.dtype) -> Any:
+    if not isinstance(state, MemoryRNNState):
+        return move_state(state, dtype=dtype)
     hidden, cell = move_state((state.hidden, state.cell), dtype=dtype)
     return state._replace(hidden=hidden, cell=cell)

@@ -200,9 +200,9 @@ class MemoryLayer(nn.Module):
         like = self.heads.weight
         for name, tensor in zip(("hidden", "cell"), state.controller, strict=False):
             check_shape(f"state.{name}", tensor, (batch_size, self.hidden_size))
-            check_like(f"state.{name}", tensor, "the layer's parameters", like)
+            check_like(f"state.{name}", tensor, "the layer", like)
         check_shape("state.reading", state.reading, (batch_size, self.memory.reading_size))
-        check_like("state.reading", state.reading, "the layer's parameters", like)
+        check_like("state.reading", state.reading, "the layer", like)
         self.memory.check_state(state.memory, batch_size, like)
 
 

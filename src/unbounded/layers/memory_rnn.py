@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
-from unbounded.checks import check_positive, check_size
+from unbounded.checks import check_bool, check_positive, check_size
 from unbounded.errors import BackendError, ShapeError
 from unbounded.layers.autocast import autocast_dtype
 from unbounded.layers.call import Call, Lengths, check_inputs, is_traced, new_call
@@ -18,7 +18,15 @@ from unbounded.layers.half import is_half, run_in_float32
 from unbounded.layers.memory_layer import MemoryLayer
 from unbounded.layers.named_controller import ControllerFactory
 from unbounded.layers.recurrence import Recorder
-from unbounded.layers.state import MemoryRNNState, batched, check_batched, joined, parted, unbatched
+from unbounded.layers.state import (
+    MemoryRNNState,
+    batched,
+    check_axes,
+    check_batched,
+    joined,
+    parted,
+    unbatched,
+)
 from unbounded.layers.trace import Trace
 from unbounded.layers.trimming import trimmed
 from unbounded.memories import Memory
@@ -79,6 +87,8 @@ class MemoryRNN(MemoryLayer):
     ) -> None:
         # The output and its readout are of the last layer: those below hand on h.
         is_last = num_layers == 1
+        check_bool("batch_first", batch_first)
+        check_bool("output_reading", output_reading)
         super().__init__(
             input_size, hidden_size, memory, controller, output_size if is_last else None,
             backend=backend, learn_initial_state=learn_initial_state, bias=bias,
@@ -89,7 +99,7 @@ class MemoryRNN(MemoryLayer):
         depth = Depth(num_layers, dropout, bidirectional)
         self.output_size, self.batch_first = output_size, batch_first
         self.num_layers, self.dropout, self.bidirectional = num_layers, dropout, bidirectional
-        self.output_reading = bool(output_reading)
+        self.output_reading = output_reading
         #: The other layers and directions, by nn.LSTM's names; none of a layer with one.
         self.others = nn.ModuleDict(
             {
@@ -204,8 +214,9 @@ class MemoryRNN(MemoryLayer):
             return results  # type: ignore[no-any-return]
         width = input_width(self.controller, self.input_size, self.memory.reading_size)
         call = new_call(x, lengths, width, self.batch_first)
-        if state is not None and call.unbatched:
-            state = batched(state)
+        if state is not None:
+            check_axes(state, call.unbatched)
+            state = batched(state) if call.unbatched else state
         output, state, trace = self._run(call, state, return_trace)
         cast = autocast_dtype(call.x.device)
         if cast is not None:

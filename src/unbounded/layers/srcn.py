@@ -5,16 +5,16 @@ Source: Mikolov, Joulin, Chopra, Mathieu & Ranzato 2014, arXiv:1412.7753, sectio
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from unbounded.checks import check_lengths, check_positive, check_shape, check_tensor
-from unbounded.errors import ChoiceError, ConfigError
-from unbounded.layers.call import check_inputs, without_padding
+from unbounded.checks import check_bool, check_positive
+from unbounded.errors import ChoiceError, ConfigError, ShapeError
+from unbounded.layers.plain_layer import PlainLayer
 from unbounded.memories.state import portable
 
 #: What h is of its sum, by name.
@@ -39,7 +39,7 @@ class SRCNState(NamedTuple):
     context: Tensor
 
 
-class SRCN(nn.Module):
+class SRCN(PlainLayer[SRCNState]):
     """Hidden units h and context units s, each of which is a slowly decaying sum of the inputs.
 
     s_t = (1 - alpha) B x_t + alpha s_{t-1}
@@ -81,6 +81,7 @@ class SRCN(nn.Module):
         learn_initial_state: bool = False,
     ) -> None:
         super().__init__()
+        check_bool("batch_first", batch_first)
         if not isinstance(activation, str) or activation not in ACTIVATIONS:
             raise ChoiceError("activation", activation, ACTIVATIONS)
         for name, size in (
@@ -121,9 +122,12 @@ class SRCN(nn.Module):
         """H + C."""
         return self.hidden_size + self.context_size
 
-    def initial_state(self, batch_size: int) -> SRCNState:
-        """Return the state in which every sequence begins."""
-        check_positive("batch_size", batch_size)
+    def inputs_seen(self) -> int:
+        """I; of a Symbols layer's weights, what they take in its place."""
+        return self.weight_ih.shape[1]
+
+    def begin(self, batch_size: int) -> SRCNState:
+        """The h and s of a step."""
         like = self.weight_ih
         if self.initial is not None:
             first = self.initial.expand(batch_size, -1)
@@ -133,33 +137,23 @@ class SRCN(nn.Module):
             like.new_zeros(batch_size, self.context_size),
         )
 
-    def forward(
-        self, x: Tensor, state: SRCNState | None = None, lengths: Tensor | None = None
-    ) -> tuple[Tensor, SRCNState]:
-        """Run over a sequence.
+    def parts(self, state: SRCNState) -> Iterator[tuple[str, Tensor, int]]:
+        """The h and s of a step."""
+        if not isinstance(state, tuple) or len(state) != len(SRCNState._fields):
+            got = f" of {len(state)}" if isinstance(state, tuple) else ""
+            raise ShapeError(
+                f"state: expected hidden and context, got {type(state).__name__}{got}."
+            )
+        hidden, context = state
+        yield ".hidden", hidden, self.hidden_size
+        yield ".context", context, self.context_size
 
-        Args:
-            x: [T, B, I], or [B, T, I] with `batch_first`.
-            state: as an earlier call returned it; None begins anew.
-            lengths: int64 [B] in 0..T; beyond its length a sequence's state stays, its output is 0.
-        Returns:
-            h and s of every step, [T, B, H + C] (or batch first), and the state.
-        Raises:
-            ShapeError, DTypeError, DeviceError: an argument disagrees; the message names it.
-        """
-        check_tensor("x", x)
-        axes = ("B", "T") if self.batch_first else ("T", "B")
-        check_shape("x", x, (*axes, self.weight_ih.shape[1]))
-        inputs = x.transpose(0, 1) if self.batch_first else x
-        check_inputs(inputs, self.weight_ih)
-        check_lengths(lengths, inputs.shape[1], inputs.shape[0])
-        inputs = without_padding(inputs, lengths)
-        steps, batch_size = inputs.shape[:2]
-        state = self.initial_state(batch_size) if state is None else SRCNState(*state)
-        check_shape("state.hidden", state.hidden, (batch_size, self.hidden_size))
-        check_shape("state.context", state.context, (batch_size, self.context_size))
+    def run(self, x: Tensor, state: SRCNState, lengths: Tensor | None) -> tuple[Tensor, SRCNState]:
+        """The context of all steps at once, and h step by step."""
+        state = SRCNState(*state)
+        steps, batch_size = x.shape[:2]
         sizes = [self.hidden_size, self.context_size]
-        to_hidden, to_context = torch.split(F.linear(inputs, self.weight_ih), sizes, dim=-1)
+        to_hidden, to_context = torch.split(F.linear(x, self.weight_ih), sizes, dim=-1)
         context = self._context((1 - self.alpha) * to_context, state.context)
         from_context = F.linear(context, self.weight_sh, self.bias)
         hidden = self._hidden(to_hidden + from_context, state.hidden)
@@ -173,7 +167,7 @@ class SRCN(nn.Module):
             there = torch.arange(steps, device=lengths.device).unsqueeze(1) < lengths
             output = output * there.unsqueeze(-1)
         final = SRCNState(*torch.split(last, sizes, dim=-1))
-        return output.transpose(0, 1) if self.batch_first else output, final
+        return output, final
 
     def _context(self, entering: Tensor, before: Tensor) -> Tensor:
         """Every s, [T, B, C], from (1 - alpha) B x of every step and s_{-1} [B, C]."""

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from unbounded.errors import ShapeError
 from unbounded.layers.recurrence import LoopState
-from unbounded.memories.state import index_state, map_state, portable
+from unbounded.memories.state import check_rows, index_state, map_state, portable
 
 
 @portable
@@ -126,6 +126,7 @@ def unbatched(state: MemoryRNNState) -> MemoryRNNState:
 def _index(  # type: ignore[misc]  # a MemoryRNNState is a tuple
     state: MemoryRNNState, rows: Tensor | slice | list[int]
 ) -> MemoryRNNState:
+    check_rows(rows)
     check_batched(state)
     return _beside_batch(state, lambda tensor, axis: tensor[:, rows] if axis == 1 else tensor[rows])
 
@@ -141,6 +142,28 @@ def check_batched(state: MemoryRNNState) -> None:
             "state: expected that of a batch, hidden [L, B, H], got hidden "
             f"{list(state.hidden.shape)} of a call without a batch. Give the layer x [T, 1, I]."
         )
+
+
+def check_axes(state: MemoryRNNState, is_unbatched: bool) -> None:
+    """Raise unless a state has a batch where its call has one.
+
+    Raises:
+        ShapeError: it has none, or one where the call has none.
+    """
+    is_whole = isinstance(state, tuple) and len(state) == len(MemoryRNNState._fields)
+    hidden = state[0] if is_whole else None
+    if not isinstance(hidden, Tensor) or hidden.dim() != (3 if is_unbatched else 2):
+        return  # `parted` says what is wrong with anything else
+    shape = list(hidden.shape)
+    if is_unbatched:
+        raise ShapeError(
+            f"state: expected hidden [L, H], because x [T, I] has no batch, got {shape} of a call "
+            "with one. Give the layer x with a batch of one."
+        )
+    raise ShapeError(
+        f"state: expected hidden [L, B, H], because x has a batch, got {shape} of a call without "
+        "one. Give the layer x [T, I], or a state of a batch."
+    )
 
 
 def _beside_batch(

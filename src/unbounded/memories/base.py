@@ -11,7 +11,14 @@ from torch import Tensor
 
 from unbounded import kernels
 from unbounded.checks import check_shape, check_tensor
-from unbounded.errors import BackendError, BackendWarning, ChoiceError, ShapeError, say_once
+from unbounded.errors import (
+    BackendError,
+    BackendWarning,
+    ChoiceError,
+    DTypeError,
+    ShapeError,
+    say_once,
+)
 from unbounded.memories.beginnings import Beginning, Constant, Device, DType, Learned
 from unbounded.memories.head import Head, check_instruction_type, check_parts
 from unbounded.memories.state_field import StateField, check_fields
@@ -105,7 +112,10 @@ class Memory(ABC, Generic[StateT, InstructionT]):
         Raises:
             ShapeError: `batch_size`, a parameter, or the names of `state_fields` disagree.
             ChoiceError: no learned field has such a name. ConfigError: a declaration has faults.
+            DTypeError: the dtype is not a floating one.
         """
+        if dtype is not None and not dtype.is_floating_point:
+            raise DTypeError(f"dtype: expected a floating-point dtype, got {dtype}.")
         fields = self.state_fields
         names = tuple(field.name for field in fields)
         if names != getattr(self.State, "_fields", None) or READING in names:
@@ -177,7 +187,8 @@ class Memory(ABC, Generic[StateT, InstructionT]):
 
         Args:
             instructions: the Instruction's fields with a time axis, [B, T, ...].
-            state: where to begin; None begins with the empty memory.
+            state: where to begin; None takes `initial_state` of the instructions' batch, which
+                draws what is learned (`learned_fields`) anew at each call.
             backend: "auto" takes a fused kernel where one applies, "reference" the loop over
                 `step`, "cpu" the fused CPU kernel or an error.
         Returns:

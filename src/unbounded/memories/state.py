@@ -13,6 +13,8 @@ import torch
 import torch.utils._pytree
 from torch import Tensor
 
+from unbounded.errors import DTypeError
+
 StateT = TypeVar("StateT", bound=tuple[Any, ...])
 TupleT = TypeVar("TupleT", bound=tuple[Any, ...])
 
@@ -30,7 +32,15 @@ def portable(state_type: type[TupleT]) -> type[TupleT]:
 
 
 def map_state(function: Callable[[Tensor], Tensor], state: StateT) -> StateT:
-    """Apply `function` to every tensor of a state and keep its structure."""
+    """Apply `function` to every tensor of a state and keep its structure.
+
+    Raises:
+        DTypeError: it is no tuple of tensors and such tuples.
+    """
+    if not isinstance(state, tuple):
+        raise DTypeError(
+            f"state: expected a tuple of tensors as a layer returns it, got {type(state).__name__}."
+        )
     fields = [
         map_state(function, field) if isinstance(field, tuple) else function(field)
         for field in state
@@ -58,7 +68,13 @@ def move_state(
     device: torch.device | str | None = None,
     dtype: torch.dtype | None = None,
 ) -> StateT:
-    """Move a state to a device and a floating dtype; None leaves that as it is."""
+    """Move a state to a device and a floating dtype; None leaves that as it is.
+
+    Raises:
+        DTypeError: the dtype is not a floating one.
+    """
+    if dtype is not None and not dtype.is_floating_point:
+        raise DTypeError(f"dtype: expected a floating-point dtype, got {dtype}.")
     return map_state(lambda tensor: tensor.to(device=device, dtype=dtype), state)
 
 
@@ -71,5 +87,18 @@ def index_state(state: StateT, rows: Tensor | slice | list[int]) -> StateT:
         rows: indices int64 [B'], a bool mask [B], a list of indices or a slice.
     Returns:
         the state of the picked sequences, every tensor [B', ...] or [L, B', H].
+    Raises:
+        DTypeError: `rows` is a single number, which would take the axis away.
     """
+    check_rows(rows)
     return map_state(lambda tensor: tensor[rows], state)
+
+
+def check_rows(rows: object) -> None:
+    """Raise unless `rows` picks sequences and keeps their axis.
+
+    Raises:
+        DTypeError: it is a number, or a tensor of one without an axis.
+    """
+    if isinstance(rows, int) or (isinstance(rows, Tensor) and rows.dim() == 0):
+        raise DTypeError(f"rows: expected a list, a slice or a tensor [B'], got {rows!r}.")

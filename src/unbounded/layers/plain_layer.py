@@ -1,0 +1,115 @@
+"""PlainLayer: what recurrent layers without a memory take and give: what MemoryRNN does."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any, Generic, TypeVar, overload
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
+
+from unbounded.checks import check_like, check_shape, check_size
+from unbounded.layers.autocast import autocast_dtype
+from unbounded.layers.call import Lengths, check_inputs, check_sequences, new_call
+from unbounded.layers.half import is_half, run_in_float32
+from unbounded.memories.state import map_state
+
+StateT = TypeVar("StateT", bound=tuple[Any, ...])
+
+
+class PlainLayer(nn.Module, ABC, Generic[StateT]):
+    """A recurrent layer with the interface of MemoryRNN and no memory.
+
+    Its state is a tuple of tensors or of such tuples, each tensor [B, H] with an H of its own.
+    """
+
+    batch_first: bool
+
+    @abstractmethod
+    def inputs_seen(self) -> int:
+        """The size of x_t, as the weights have it."""
+
+    @abstractmethod
+    def begin(self, batch_size: int) -> StateT:
+        """The state in which every sequence begins."""
+
+    @abstractmethod
+    def parts(self, state: StateT) -> Iterator[tuple[str, Tensor, int]]:
+        """Name, tensor and size of everything in a state that came from outside.
+
+        Raises:
+            ShapeError: it has more parts or fewer than this layer's.
+        """
+
+    @abstractmethod
+    def run(self, x: Tensor, state: StateT, lengths: Tensor | None) -> tuple[Tensor, StateT]:
+        """Run over inputs [T, B, I] and a state that are checked."""
+
+    def initial_state(self, batch_size: int) -> StateT:
+        """Return the state in which every sequence begins, [B, H] each.
+
+        Raises:
+            ShapeError: `batch_size` is no integer of at least 0.
+        """
+        check_size("batch_size", batch_size)
+        return self.begin(batch_size)
+
+    @overload
+    def forward(
+        self, x: Tensor, state: StateT | None = None, lengths: Lengths = None
+    ) -> tuple[Tensor, StateT]: ...
+
+    @overload
+    def forward(
+        self, x: PackedSequence, state: StateT | None = None, lengths: Lengths = None
+    ) -> tuple[PackedSequence, StateT]: ...
+
+    def forward(
+        self, x: Tensor | PackedSequence, state: StateT | None = None, lengths: Lengths = None
+    ) -> tuple[Tensor | PackedSequence, StateT]:
+        """Run over a sequence.
+
+        Args:
+            x: [T, B, I]; [B, T, I] with `batch_first`; [T, I] unbatched; or a PackedSequence.
+            state: where to begin, as an earlier call returned it; None begins anew.
+            lengths: B integers in 0..T, a tensor or a list; beyond its length a sequence's state
+                stays, its output is 0.
+        Returns:
+            output [T, B, O] (or as x is laid out), and the state after the last step.
+        Raises:
+            ShapeError, DTypeError, DeviceError: an argument disagrees; the message names it.
+        """
+        like = next(self.parameters())
+        if is_half(like):
+            results: Any = run_in_float32(self, x, state, lengths)
+            return results  # type: ignore[no-any-return]
+        call = new_call(x, lengths, self.inputs_seen(), self.batch_first)
+        inputs, cast = call.x, autocast_dtype(call.x.device)
+        if cast is not None:
+            inputs = inputs.to(like.dtype)
+        check_inputs(inputs, like)
+        check_sequences(inputs, call.lengths)
+        batch_size = inputs.shape[1]
+        if state is None:
+            state = self.begin(batch_size)
+        else:
+            batch = () if call.unbatched else (batch_size,)
+            for name, tensor, size in self.parts(state):
+                check_shape(f"state{name}", tensor, (*batch, size))
+                check_like(f"state{name}", tensor, "the layer", like)
+            if call.unbatched:
+                state = map_state(lambda tensor: tensor.unsqueeze(0), state)
+        output, last = self.run(inputs, state, call.lengths)
+        if cast is not None:
+            output = output.to(cast)
+            last = map_state(lambda tensor: tensor.to(like.dtype), last)
+        if call.unbatched:
+            last = map_state(lambda tensor: tensor.squeeze(0), last)
+        return call.laid_out(output), last
+
+
+def is_transformed() -> bool:
+    """Whether torch.func is at work, whose transformations torch's own loops have no rules for."""
+    return torch._C._functorch.peek_interpreter_stack() is not None

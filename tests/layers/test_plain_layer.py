@@ -1,0 +1,128 @@
+"""Layers without a memory take what MemoryRNN takes, and refuse what it refuses."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence
+
+import unbounded as ub
+from unbounded.errors import DTypeError, ShapeError
+
+INPUT, HIDDEN, STEPS = 3, 5, 6
+MAKERS = {
+    "deep_lstm": lambda **options: ub.DeepLSTM(INPUT, HIDDEN, 2, **options),
+    "elman": lambda **options: ub.ControllerRNN(INPUT, HIDDEN, **options),
+    "gru": lambda **options: ub.ControllerRNN(INPUT, HIDDEN, "gru", **options),
+    "srcn": lambda **options: ub.SRCN(INPUT, HIDDEN, 2, **options),
+}
+EACH = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+
+
+@pytest.fixture(autouse=True)
+def _seeded():
+    torch.manual_seed(4)
+
+
+def tensors(state):
+    return ub.memories.state.state_tensors(state)
+
+
+@EACH
+def test_a_sequence_without_a_batch_is_a_batch_of_one(make):
+    layer, x = make(), torch.randn(STEPS, INPUT)
+    output, state = layer(x[:4])
+    rest, last = layer(x[4:], state)
+    whole, end = layer(x.unsqueeze(1))
+    torch.testing.assert_close(torch.cat([output, rest]), whole.squeeze(1))
+    for one, other in zip(tensors(last), tensors(end), strict=True):
+        torch.testing.assert_close(one, other.squeeze(0))
+
+
+@EACH
+def test_lengths_in_a_list_and_a_packed_sequence(make):
+    layer, sequences = make(), [torch.randn(n, INPUT) for n in (4, STEPS)]
+    packed, last = layer(pack_sequence(sequences, enforce_sorted=False))
+    output, lengths = pad_packed_sequence(packed)
+    assert lengths.tolist() == [4, STEPS]
+    padded = torch.nn.utils.rnn.pad_sequence(sequences)
+    again, end = layer(padded, lengths=[4, STEPS])
+    torch.testing.assert_close(output, again)
+    for one, other in zip(tensors(last), tensors(end), strict=True):
+        torch.testing.assert_close(one, other)
+    torch.testing.assert_close(layer(sequences[0])[0], output[:4, 0])
+
+
+@EACH
+def test_no_sequence_at_all(make):
+    output, state = make(batch_first=True)(torch.zeros(0, STEPS, INPUT))
+    assert output.shape[:2] == (0, STEPS)
+    assert all(part.shape[0] == 0 for part in tensors(state))
+
+
+@EACH
+def test_half_precision_and_autocast(make):
+    layer, x = make(), torch.randn(STEPS, 2, INPUT)
+    wanted, state = layer(x)
+    with torch.autocast("cpu", torch.bfloat16):
+        output, cast = layer(x)
+        again, _ = layer(x, cast)
+    assert output.dtype == again.dtype == torch.bfloat16
+    assert all(part.dtype == torch.float32 for part in tensors(cast))
+    torch.testing.assert_close(output.float(), wanted, atol=0.03, rtol=0.03)
+    half = layer.bfloat16()
+    output, state = half(x.bfloat16())
+    assert output.dtype == torch.bfloat16
+    assert all(part.dtype == torch.bfloat16 for part in tensors(state))
+    torch.testing.assert_close(output.float(), wanted, atol=0.03, rtol=0.03)
+    with pytest.raises(DTypeError, match=r"x: expected dtype torch.bfloat16 as the layer"):
+        half(x)
+
+
+@EACH
+def test_a_state_of_another_batch_width_or_dtype_is_refused(make):
+    layer, x = make(), torch.randn(STEPS, 2, INPUT)
+    _, state = layer(x)
+    with pytest.raises(ShapeError, match=r"state\S+: expected shape \[1, "):
+        layer(x[:, :1], state)
+    with pytest.raises(ShapeError, match=r"state\S+: expected shape \[2, "):
+        layer(x, ub.index_state(state, [0]))
+    with pytest.raises(ShapeError, match=r"state\S+: expected shape \[2, "):
+        layer(x, ub.memories.state.map_state(lambda part: part[:, :-1], state))
+    with pytest.raises(ShapeError, match=r"state\S+: expected shape \[5\], got \[2, 5\]"):
+        layer(x[:, 0], state)
+    with pytest.raises(DTypeError, match=r"state\S+: expected dtype torch.float32"):
+        layer(x, ub.move_state(state, dtype=torch.float64))
+    for other in ("a", (*state, *state), (), 3):
+        with pytest.raises(ShapeError, match="state: expected"):
+            layer(x, other)
+
+
+def test_layers_that_lack_a_tensor():
+    layer, x = ub.DeepLSTM(INPUT, HIDDEN, 2), torch.randn(STEPS, 2, INPUT)
+    _, (first, second) = layer(x)
+    with pytest.raises(ShapeError, match=r"of each of 2 layer\(s\), got tuple of 2, with 2, 1 in"):
+        layer(x, (first, second[:1]))
+    with pytest.raises(DTypeError, match=r"state\[1\].c: expected a tensor, got str"):
+        layer(x, (first, (second[0], "c")))
+
+
+@EACH
+def test_per_sample_gradients_and_forward_mode(make):
+    layer, x = make().double(), torch.randn(2, STEPS, INPUT, dtype=torch.float64)
+    weights = {name: each.detach() for name, each in layer.named_parameters()}
+
+    def loss(own, sample):
+        return torch.func.functional_call(layer, own, (sample,))[0].square().sum()
+
+    together = torch.func.vmap(torch.func.grad(loss), (None, 0))(weights, x)
+    trained = [(name, each) for name, each in layer.named_parameters() if each.requires_grad]
+    for k, sample in enumerate(x):
+        value = layer(sample)[0].square().sum()
+        alone = torch.autograd.grad(value, [each for _, each in trained])
+        for (name, _), gradient in zip(trained, alone, strict=True):
+            torch.testing.assert_close(together[name][k], gradient)
+    way = torch.randn_like(x[0])
+    _, slope = torch.func.jvp(lambda sample: loss(weights, sample), (x[0],), (way,))
+    gradient = torch.func.grad(lambda sample: loss(weights, sample))(x[0])
+    torch.testing.assert_close(slope, (gradient * way).sum())
