@@ -6,6 +6,8 @@
 // strengths [B, N] of what died; live range [B, 3]: lowest and highest position in use, deaths.
 #pragma once
 
+#include <limits>
+
 #include "memories.h"
 #include "memory.h"
 
@@ -54,6 +56,7 @@ class PushPopForward final : public MemoryForward<T> {
 
   void take_scratch(Workspace& space) override {
     space.take(rows_, f.c.batch);
+    space.take(is_spoiled_, f.c.batch);
     space.take(live_row_, f.c.batch * at.rows());
     space.take(live_strength_, f.c.batch * at.rows());
     if (f.c.saves) return;
@@ -73,13 +76,19 @@ class PushPopForward final : public MemoryForward<T> {
     copy_values(rows.values + at.first() * M, as<T>(f.c.state0[0]) + b * f.c.rows * M,
                 f.c.rows * M);
     rows.take_initial(at.first(), at.strengths0(b), f.c.rows);
+    is_spoiled_[b] = has_nan(rows.values + at.first() * M, f.c.rows * M) ||
+                     has_nan(at.strengths0(b), f.c.rows);
   }
 
   void take(int64_t t, int64_t b, const Instruction<T>& instruction) override {
     T* to = pushes_and_pops(t, b);
+    const bool is_first = f.c.rows + f.c.first_step + t == 0;  // nothing is there to be popped
     for (int end = 0; end < ends; ++end) {
-      instruction.take(3 * end, 1, rows_[b].values + at.pushed_row(end, t) * at.width());
+      T* value = rows_[b].values + at.pushed_row(end, t) * at.width();
+      instruction.take(3 * end, 1, value);
       instruction.take(3 * end + 1, 2, to + 2 * end);
+      if (has_nan(value, at.width()) || has_nan(to + 2 * end, is_first ? 1 : 2))
+        is_spoiled_[b] = true;
     }
   }
 
@@ -91,6 +100,8 @@ class PushPopForward final : public MemoryForward<T> {
     record(t, b, unsaved_changes, unsaved_kept, pushed, records);
     Structure::template step<T>(rows_[b], Strengths<T>{pushes_and_pops(t, b)}, pushed, reading,
                                 records);
+    if (is_spoiled_[b])
+      for (int64_t i = 0; i < at.width(); ++i) reading[i] = std::numeric_limits<T>::quiet_NaN();
   }
 
   void skip(int64_t t, int64_t b) override {
@@ -121,6 +132,9 @@ class PushPopForward final : public MemoryForward<T> {
   const Frame<T>& f;
   const PushPopSizes<T, Structure> at;
   Rows<T>* rows_ = nullptr;
+  // Whether a number that came in is none. Then no reading is from there on, as in the reference,
+  // whose sums run over all rows; nearer rows would hide it here.
+  bool* is_spoiled_ = nullptr;
   int32_t* live_row_ = nullptr;
   T* live_strength_ = nullptr;
   // Without a backward pass to come.

@@ -69,6 +69,21 @@ UNBOUNDED_INLINE Vector<T> fill(T x) {
   return x - Vector<T>{};  // x + 0 is an addition, because of -0; x - 0 is x and costs nothing
 }
 
+// Whether one of n values is no number.
+template <class T>
+inline bool has_nan(const T* x, int64_t n) {
+  Bits<T> found{};
+  int64_t i = 0;
+  for (; i + lanes<T> <= n; i += lanes<T>) {
+    const Vector<T> v = load(x + i);
+    found |= (Bits<T>)(v != v);
+  }
+  bool is_there = false;
+  for (int k = 0; k < lanes<T>; ++k) is_there |= found[k] != 0;
+  for (; i < n; ++i) is_there |= x[i] != x[i];
+  return is_there;
+}
+
 // The lesser and the greater of x and a limit other than 0; NaN where x is NaN. One instruction,
 // which compilers do not make of a comparison and a choice.
 #if defined(__AVX512F__)

@@ -182,6 +182,35 @@ def test_nan_comes_through():
         assert strengths[0].isnan().any()
 
 
+@settings(max_examples=200, deadline=None)
+@given(
+    name=st.sampled_from(STRUCTURES),
+    kind=st.sampled_from(["soft", "eighths", "binary"]),
+    rows=st.integers(0, 3),
+    seed=st.integers(0, 10_000),
+    data=st.data(),
+)
+def test_a_nan_is_read_where_the_reference_reads_it(name, kind, rows, seed, data):
+    """Also where nearer rows would hide it, and in a row that is used up."""
+    memory = MEMORIES[name]
+    instruction, state = make(memory, 6, 2, rows, kind, seed)
+    fields = [field.detach().clone() for field in (*instruction, *state)]
+    chosen = fields[data.draw(st.sampled_from([k for k, f in enumerate(fields) if f.numel()]))]
+    own = chosen[0].reshape(-1)
+    own[data.draw(st.integers(0, len(own) - 1))] = float("nan")
+    assert chosen[0].isnan().sum() == 1
+    count = len(instruction)
+    given, start = memory.Instruction(*fields[:count]), memory.State(*fields[count:])
+    got, wanted = (
+        memory.unroll(given, start, backend)[0].isnan().any(-1) for backend in ("cpu", "reference")
+    )
+    assert not got[1].any()
+    if name == "lie_access":  # a key that is none is read a step sooner
+        assert not (wanted & ~got).any()
+    else:
+        assert torch.equal(got, wanted)
+
+
 @pytest.mark.parametrize(
     "memory", [SuperpositionStack(2, capacity=4), SuperpositionList(2, capacity=4)], ids=repr
 )
