@@ -1,4 +1,4 @@
-"""Layers under torch.func."""
+"""Layers under torch.func, and backward passes for many gradients at once."""
 
 from __future__ import annotations
 
@@ -111,3 +111,97 @@ def test_keys_beyond_bounds_are_an_error_under_grad_and_not_looked_for_under_vma
 
     keys = torch.func.vmap(key)(torch.stack([state.write_key, state.write_key]))
     assert bool((keys.abs().amax(dim=-1) > 1e18).all())
+
+
+def many_gradients(run, x):
+    """Gradients of x for each of many gradients of the outputs: batched in two ways, and singly."""
+    x = x.clone().requires_grad_()
+    outputs = run(x)
+    many = draw(4, *outputs.shape, seed=2)
+
+    def of(grad_outputs):
+        return torch.autograd.grad(outputs, x, grad_outputs, retain_graph=True)[0]
+
+    (batched,) = torch.autograd.grad(outputs, x, many, retain_graph=True, is_grads_batched=True)
+    mapped = torch.func.vmap(of)(many)
+    return batched, mapped, torch.stack([of(each) for each in many])
+
+
+@needs_kernels
+@pytest.mark.parametrize("memory", [name for name in MEMORIES if name != "superposition_list"])
+@pytest.mark.parametrize("controller", ["lstm", "gru", "elman"])
+def test_a_backward_pass_for_many_gradients(memory, controller):
+    layer = make(memory, controller=controller, backend="cpu")
+    plain = make(memory, controller=controller, backend="reference")
+    x, lengths = draw(2, 3, 4), torch.tensor([3, 2])
+    batched, mapped, singly = many_gradients(lambda x: layer(x, None, lengths)[0], x)
+    _, _, of_plain = many_gradients(lambda x: plain(x, None, lengths)[0], x)
+    for got in (batched, mapped, singly):
+        assert_close(got, of_plain, "gradient")
+
+
+@needs_kernels
+def test_a_backward_pass_for_many_gradients_says_so():
+    say_once.cache_clear()
+    layer = make("stack", backend="cpu")
+    with pytest.warns(RuntimeWarning, match="is_grads_batched.*come from the reference"):
+        many_gradients(lambda x: layer(x)[0], draw(2, 3, 4))
+
+
+@needs_kernels
+def test_many_gradients_of_weights_and_states():
+    layer = make("queue", num_layers=2)
+    weights = list(layer.parameters())
+    output, state = layer(draw(2, 3, 4))
+    results = [output, *state.memory[0], state.hidden]
+    many = [draw(3, *result.shape, seed=k) for k, result in enumerate(results)]
+    batched = torch.autograd.grad(results, weights, many, retain_graph=True, is_grads_batched=True)
+    singly = [
+        torch.autograd.grad(results, weights, [grads[k] for grads in many], retain_graph=True)
+        for k in range(3)
+    ]
+    for got, want in zip(batched, zip(*singly, strict=True), strict=True):
+        assert_close(got, torch.stack(want), "gradient")
+
+
+@needs_kernels
+def test_vectorized_jacobian_and_hessian():
+    layer, plain = make("stack", backend="cpu"), make("stack", backend="reference")
+    x = draw(1, 3, 4)
+    functional = torch.autograd.functional
+    got = functional.jacobian(lambda x: layer(x)[0], x, vectorize=True)
+    assert_close(got, functional.jacobian(lambda x: plain(x)[0], x), "jacobian")
+    got = functional.hessian(lambda x: layer(x)[0].square().sum(), x, vectorize=True)
+    want = functional.hessian(lambda x: plain(x)[0].square().sum(), x)
+    assert_close(got, want, "hessian")
+
+
+@needs_kernels
+@pytest.mark.parametrize("memory", ["stack", "queue", "deque", "lie_access", "turing_tape"])
+def test_a_memory_alone_and_many_gradients(memory):
+    structure = MEMORIES[memory]
+    heads = structure.heads
+    shapes = [(2, 3, *head.shape) for head in heads]
+
+    def run(x, backend="cpu"):
+        parts = x.split([head.size for head in heads], dim=-1)
+        fields = [
+            torch.softmax(part.reshape(shape), -1)
+            if head.activation == "softmax"
+            else torch.sigmoid(part.reshape(shape))
+            for part, shape, head in zip(parts, shapes, heads, strict=True)
+        ]
+        return structure.unroll(structure.Instruction(*fields), backend=backend)[0]
+
+    x = draw(2, 3, sum(head.size for head in heads))
+    *_, of_plain = many_gradients(lambda x: run(x, "reference"), x)
+    for got in many_gradients(run, x):
+        assert_close(got, of_plain, "gradient")
+
+
+@pytest.mark.parametrize("controller", ["lstm", "gru", "elman"])
+def test_a_controller_alone_and_many_gradients(controller):
+    layer = ub.ControllerRNN(4, 5, controller, batch_first=True, dtype=torch.float64)
+    batched, mapped, singly = many_gradients(lambda x: layer(x)[0], draw(2, 3, 4))
+    assert_close(batched, singly, "is_grads_batched")
+    assert_close(mapped, singly, "vmap")
