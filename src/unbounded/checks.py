@@ -95,13 +95,31 @@ def check_number(name: str, value: float) -> None:
         raise ConfigError([f"{name}: expected a finite number, got {value!r}"])
 
 
+def is_batched(tensor: Tensor) -> bool:
+    """Whether a tensor stands for many, so that no number can be asked of it.
+
+    Under torch.func.vmap, and in a backward pass with `is_grads_batched`; not under torch.func.grad
+    alone. While a graph is captured the answer is False.
+    """
+    if torch.compiler.is_compiling():
+        return False
+    functorch = torch._C._functorch
+    if functorch.is_legacy_batchedtensor(tensor):
+        return True
+    while functorch.is_functorch_wrapped_tensor(tensor):
+        if functorch.is_batchedtensor(tensor):
+            return True
+        tensor = functorch.get_unwrapped(tensor)
+    return False
+
+
 def check_lengths(lengths: Tensor | None, batch: int, steps: int | None = None) -> None:
     """Raise unless lengths are int64 [B] in 0..T.
 
     Args:
         lengths: or None, which is as good.
         steps: T; None leaves the values alone, which a forward pass has looked at. They are not
-            known either on the meta device and while a graph is captured.
+            known either on the meta device, while a graph is captured and under vmap.
     Raises:
         ShapeError, DTypeError: they are something else.
     """
@@ -111,7 +129,7 @@ def check_lengths(lengths: Tensor | None, batch: int, steps: int | None = None) 
     check_shape("lengths", lengths, (batch,))
     if lengths.dtype != torch.int64:
         raise DTypeError(f"lengths: expected dtype int64, got {lengths.dtype}.")
-    if steps is None or lengths.is_meta or torch.compiler.is_compiling():
+    if steps is None or lengths.is_meta or torch.compiler.is_compiling() or is_batched(lengths):
         return
     if bool(((lengths < 0) | (lengths > steps)).any()):
         raise ShapeError(

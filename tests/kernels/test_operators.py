@@ -130,6 +130,14 @@ def test_double_backward_without_a_reference_says_so():
         torch.autograd.grad(outputs.sum(), case.x, create_graph=True)
 
 
+def test_many_gradients_at_once_without_a_reference_say_so():
+    case = make_case()
+    outputs, _ = fused(case)
+    many = torch.ones(2, *outputs.shape, dtype=outputs.dtype)
+    with pytest.raises(errors.BackendError, match=r"many gradients at once.*no reference"):
+        torch.autograd.grad(outputs, case.x, many, is_grads_batched=True)
+
+
 def test_only_what_needs_a_gradient_gets_one():
     case = make_case("stack", "gru", grad=False)
     for k, tensor in enumerate(case.tensors()):

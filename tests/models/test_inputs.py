@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import torch
 
-from unbounded.errors import ConfigError, DTypeError, ShapeError
+from unbounded.errors import BackendWarning, ConfigError, DTypeError, ShapeError
 from unbounded.experiments.config.check import model_faults
 from unbounded.experiments.config.compose import merged, preset_of
 from unbounded.experiments.config.schema import ModelConfig
@@ -95,3 +97,11 @@ def test_tokens_are_symbols_there_are(tokens, message, embedding_size):
     own = model(5, None, embedding_size=embedding_size)
     with pytest.raises((ShapeError, DTypeError), match=f"inputs: {message}"):
         own(tokens)
+
+
+def test_tokens_of_each_sample_by_vmap():
+    own = model(4, 2, memory="stack").sequence
+    tokens = torch.tensor([[[1, 2, 3]], [[0, 1, 2]]])
+    with warnings.catch_warnings(action="ignore", category=BackendWarning):
+        logits = torch.func.vmap(lambda each: own(each)[0])(tokens)
+    torch.testing.assert_close(logits[:, 0], own(tokens[:, 0])[0])

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from unbounded.checks import is_batched
 from unbounded.errors import BackendError, say_once
 from unbounded.kernels._controllers import Weights, weights_with_gradients
 from unbounded.kernels._recurrence import (
@@ -87,7 +88,7 @@ class RecurrenceFunction(torch.autograd.Function):
         (lengths,), flat, results, kept = saved(ctx)
         x, weights, state = Tensors.of(flat)
         needs_each = ctx.needs_input_grad[_STATIC:]
-        if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+        if _is_for_reference(grads):
             return (None,) * _STATIC + through_reference(
                 "recurrence", ctx.reference, lambda run: run(lengths, x, weights, state), flat,
                 needs_each, grads,
@@ -147,7 +148,7 @@ class UnrollFunction(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         instruction, state, results, kept = saved(ctx)
         needs = ctx.needs_input_grad[4:]
-        if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+        if _is_for_reference(grads):
             return (None,) * 4 + through_reference(
                 "unroll", ctx.reference, lambda run: run(instruction, state),
                 (*instruction, *state), needs, grads,
@@ -170,6 +171,13 @@ def contiguous(grads: Sequence[Tensor | None]) -> list[Tensor | None]:
     return [None if grad is None else grad.contiguous() for grad in grads]
 
 
+def _is_for_reference(grads: Sequence[Tensor | None]) -> bool:
+    """Whether a backward pass is one that no kernel can do."""
+    if torch.compiler.is_compiling():
+        return False
+    return torch.is_grad_enabled() or any(grad is not None and is_batched(grad) for grad in grads)
+
+
 def through_reference(
     what: str,
     reference: Reference | None,
@@ -178,29 +186,34 @@ def through_reference(
     needs: Sequence[bool],
     grads: Sequence[Tensor | None],
 ) -> tuple[Tensor | None, ...]:
-    """Gradients that can be differentiated again, from the reference in plain torch.
+    """Gradients from the reference in plain torch, which can be differentiated again if asked for.
 
     Args:
         what: the kernel's name for messages. reference: or None.
         call: calls the reference with the tensors of the call.
         tensors: those that gradients are asked for. needs: which of them.
-        grads: of the results, None where there is none.
+        grads: of the results, None where there is none; of vmap many at once.
     Raises:
         BackendError: there is no reference.
     """
+    again = torch.is_grad_enabled()
+    asked, lack = (
+        ("with create_graph=True", "has no double backward")
+        if again
+        else ("for many gradients at once (vmap, is_grads_batched)", "takes one")
+    )
     if reference is None:
         raise BackendError(
-            f"the fused {what} has no double backward and was given no reference to fall back on; "
-            "use backend='reference'"
+            f"backward {asked}: the fused {what} {lack} and was given no reference to fall back "
+            "on; use backend='reference'"
         )
     say_once(
-        f"backward with create_graph=True: the fused {what} has no double backward, so the "
-        "gradients come from the reference path"
+        f"backward {asked}: the fused {what} {lack}, so the gradients come from the reference path"
     )
+    with torch.enable_grad():
+        results = call(reference)
     pairs = [
-        (result, grad)
-        for result, grad in zip(call(reference), grads, strict=True)
-        if grad is not None
+        (result, grad) for result, grad in zip(results, grads, strict=True) if grad is not None
     ]
     wanted = [t for t, need in zip(tensors, needs, strict=True) if need and t is not None]
     made = iter(
@@ -208,7 +221,7 @@ def through_reference(
             [result for result, _ in pairs],
             wanted,
             [grad for _, grad in pairs],
-            create_graph=True,
+            create_graph=again,
             allow_unused=True,
         )
     )

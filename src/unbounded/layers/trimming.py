@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from unbounded.checks import is_batched
 from unbounded.layers.recurrence import LoopState
 from unbounded.memories import Memory
 
@@ -18,7 +19,7 @@ def trimmed(memory: Memory[Any, Any], state: LoopState, steps: int, like: Tensor
     """The state with a memory that holds no rows that never come back.
 
     Looked for once in _TRIM_ROWS rows, if calls are of so many steps; not in a state that has a
-    gradient, where N may matter to the caller, nor while a graph is captured.
+    gradient, where N may matter to the caller, nor while a graph is captured or under vmap.
 
     Args:
         memory: whose state it is.
@@ -28,7 +29,8 @@ def trimmed(memory: Memory[Any, Any], state: LoopState, steps: int, like: Tensor
     Raises:
         ShapeError, DTypeError, DeviceError: the memory's part of the state disagrees with it.
     """
-    if torch.compiler.is_compiling() or any(part.requires_grad for part in state.memory):
+    parts = state.memory
+    if torch.compiler.is_compiling() or any(p.requires_grad or is_batched(p) for p in parts):
         return state
     for field, part in zip(memory.state_fields, state.memory, strict=False):
         rows = field.rows_of(part) if field.grows and part.dim() > 1 else 0

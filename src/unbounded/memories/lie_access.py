@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from unbounded import kernels
-from unbounded.checks import check_number, check_positive
+from unbounded.checks import check_number, check_positive, is_batched
 from unbounded.errors import ChoiceError, ConfigError, NonFiniteError
 from unbounded.kernels.structures.lie_access import GROUPS as KERNEL_GROUPS
 from unbounded.kernels.structures.lie_access import LONG_STEPS, MOST, growth_message
@@ -257,7 +257,8 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
             capacity is reached.
         Raises:
             ShapeError, DTypeError, DeviceError: a field disagrees; the message names it.
-            NonFiniteError: a key of the group scaling_rotation grew beyond 1e18.
+            NonFiniteError: a key of the group scaling_rotation grew beyond 1e18; not looked for
+                while a graph is captured and under vmap.
         Source: Yang 2016, arXiv:1602.08671, section 3; the equations are in docs/memories.md.
         """
         told = instruction
@@ -295,7 +296,8 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         action = group.normalise(action)
         key = group.act(action, group.place(key))
         can_grow = group.can_grow and self.step_length in LONG_STEPS
-        if can_grow and not torch.compiler.is_compiling() and bool((key.abs() > MOST).any()):
+        is_unknown = torch.compiler.is_compiling() or is_batched(key)
+        if can_grow and not is_unknown and bool((key.abs() > MOST).any()):
             raise NonFiniteError(growth_message(f"{who}_key", group.name, self.step_length))
         return key, action
 

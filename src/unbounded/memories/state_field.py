@@ -148,6 +148,8 @@ def check_fields(
         if field.grows:
             alike.setdefault((field.growth, field.rows, field.most_rows), {})[field.name] = rows
     for sizes in alike.values():
-        if len(set(sizes.values())) > 1:
+        # Not through a set: its hashes would fix N in a graph that is being captured.
+        first, *others = sizes.values()
+        if any(rows != first for rows in others):
             text = ", ".join(f"{name} has {rows}" for name, rows in sizes.items())
             raise ShapeError(f"state: its fields must agree in rows N, but {text}.")

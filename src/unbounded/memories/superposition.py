@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from unbounded.checks import check_positive
+from unbounded.checks import check_positive, is_batched
 from unbounded.errors import ChoiceError, ConfigError, MemoryOverflowError
 from unbounded.memories.base import Memory, StateT
 from unbounded.memories.beginnings import Constant
@@ -162,9 +162,9 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
         """Raise if cells [B, S] that are not empty leave the memory with a weight [B, S] above 0.
 
         Mixed empty cells are empty up to rounding, since the weights' sum is 1 up to rounding. Only
-        the policy "error" looks; looking makes the device wait.
+        the policy "error" looks; looking makes the device wait, and cannot be done under vmap.
         """
-        if self.overflow != "error":
+        if self.overflow != "error" or is_batched(lost) or is_batched(weight):
             return
         held = (lost - self.empty).abs() > ROUNDING * torch.finfo(lost.dtype).eps
         if bool((held & (weight > 0)).any()):

@@ -11,7 +11,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from unbounded.checks import FROM_LIST, check_tensor
+from unbounded.checks import FROM_LIST, check_tensor, is_batched
 from unbounded.errors import DTypeError, ShapeError
 
 #: Bits of the greatest symbol's number, at the most: numbers are exact in float32 below 2**24.
@@ -32,7 +32,7 @@ def check_tokens(tokens: Tensor, symbols: int) -> None:
         error = ShapeError if tokens.dim() != 2 and kind == torch.int64 else DTypeError
         raise error(f"inputs: expected int64 tokens [B, T], got {kind} {list(tokens.shape)}.")
     unknown = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
-    if unknown or tokens.device.type != "cpu" or not tokens.numel():
+    if unknown or is_batched(tokens) or tokens.device.type != "cpu" or not tokens.numel():
         return
     least, most = (int(end) for end in tokens.aminmax())
     if least < 0 or most >= symbols:

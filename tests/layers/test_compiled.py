@@ -1,0 +1,94 @@
+"""torch.compile around a layer that carries its state: one graph for all numbers of rows."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import unbounded as ub
+from tests.tolerances import assert_close
+from unbounded import kernels
+
+MEMORIES = {
+    "stack": ub.NeuralStack,
+    "queue": ub.NeuralQueue,
+    "deque": ub.NeuralDeque,
+    "lie_access": ub.LieAccessMemory,
+}
+CHUNKS = 10  # more than the eight graphs that torch makes of a function before it gives up
+pytestmark = [
+    pytest.mark.skipif(not kernels.available().ok, reason=kernels.available().reason),
+    # Of torch's own making, while tracing.
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
+
+
+class Graphs:
+    """A backend for torch.compile that counts its graphs and runs them as they are.
+
+    Fields:
+        operators: of each graph, the names of this library's operators in it.
+    """
+
+    def __init__(self):
+        self.operators = []
+
+    def __call__(self, graph, example_inputs):
+        parts = [part for part in graph.modules() if isinstance(part, torch.fx.GraphModule)]
+        names = [str(node.target) for part in parts for node in part.graph.nodes]
+        self.operators.append([name for name in names if name.startswith("unbounded.")])
+        return graph
+
+
+def chunks():
+    generator = torch.Generator().manual_seed(1)
+    return torch.randn(CHUNKS, 3, 2, 4, generator=generator, dtype=torch.float64)
+
+
+def make(memory, **options):
+    torch.compiler.reset()
+    torch.manual_seed(0)
+    return ub.MemoryRNN(4, 5, MEMORIES[memory](3), dtype=torch.float64, **options)
+
+
+@pytest.mark.parametrize(
+    ("memory", "trains", "num_layers"),
+    [("stack", False, 2), *((memory, True, 1) for memory in MEMORIES)],
+)
+def test_chunks_that_carry_the_state_are_three_graphs_with_kernels(memory, trains, num_layers):
+    layer = make(memory, num_layers=num_layers)
+    graphs = Graphs()
+    compiled = torch.compile(layer, backend=graphs)
+    state = plain_state = None
+    for x in chunks():
+        with torch.set_grad_enabled(trains):
+            output, state = compiled(x, state)
+            wanted, plain_state = layer(x, plain_state)
+        assert_close(output, wanted, "output")
+        if trains:
+            weights = list(layer.parameters())
+            pairs = zip(
+                torch.autograd.grad(output.square().sum(), weights),
+                torch.autograd.grad(wanted.square().sum(), weights),
+                strict=True,
+            )
+            for gradient, of_plain in pairs:
+                assert_close(gradient, of_plain, "gradient")
+        state, plain_state = ub.detach_state(state), ub.detach_state(plain_state)
+    # From the beginning, after one chunk, and with as many rows as there may be.
+    assert len(graphs.operators) == 3
+    assert all(graphs.operators)
+
+
+@pytest.mark.parametrize("memory", ["stack", "lie_access"])
+def test_the_reference_path_is_three_graphs_too(memory):
+    layer = make(memory, backend="reference")
+    graphs = Graphs()
+    compiled = torch.compile(layer, backend=graphs)
+    state = plain_state = None
+    for x in chunks():
+        with torch.no_grad():
+            output, state = compiled(x, state)
+            wanted, plain_state = layer(x, plain_state)
+        assert_close(output, wanted, "output")
+    assert graphs.operators == [[], [], []]
