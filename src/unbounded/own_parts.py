@@ -61,7 +61,9 @@ def find_part(kind: str, name: object, registry: Mapping[str, T], base: type) ->
         raise ConfigError(
             [
                 f"{kind} {name!r}: expected a subclass of {base.__module__}.{base.__qualname__} in "
-                f"{module}, got {part!r}.{did_you_mean(attribute, classes)}"
+                f"{module}, which has {'none of that name' if part is None else repr(part)}; of "
+                f"such classes it has {', '.join(classes) or 'none'}."
+                f"{did_you_mean(attribute, classes)}"
             ]
         )
     return part

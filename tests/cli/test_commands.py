@@ -161,9 +161,11 @@ def test_values_of_another_type_are_named_in_words(capsys: Capture) -> None:
         assert f"  - {name.removeprefix('--')}: " in said
         assert message in said
     assert "quiet: it is given without a value, got 'maybe'" in said
-    assert "jobs: expected an integer, got nothing" in said
+    assert "jobs: expected an integer after it, got nothing" in said
     assert "class" not in said
-    assert "runs: expected a path, got nothing" in failing(capsys, "train", "copy", "--runs")
+    assert "runs: expected a path after it, got nothing" in failing(
+        capsys, "train", "copy", "--runs"
+    )
 
 
 @pytest.mark.parametrize("below", ["", "below/it"])
@@ -296,6 +298,37 @@ def test_what_is_said_to_be_next_is_of_the_machine_if_there_is_one(
     assert main(shlex.split(actions)[1:]) == 0
 
 
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        ("grefenstette2015", "unbounded reproduce grefenstette2015 --dry-run"),
+        ("adagrad", "--training.optimizer adagrad"),
+        ("tail", "--training.schedule tail"),
+    ],
+)
+def test_what_has_no_options_is_told_how_to_be_used(kind: str, says: str, capsys: Capture) -> None:
+    assert main(["list", kind]) == 0
+    assert says in capsys.readouterr().out
+    assert main(["list", kind, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {}
+
+
+def test_a_config_with_faults_is_not_printed(capsys: Capture, tmp_path: Path) -> None:
+    for given in (["--training.learning_rate", "-1"], ["--training.lengths=-5:3"]):
+        assert given[0][2:].split("=")[0] in failing(
+            capsys, "train", "copy", *given, "--print_config"
+        )
+    # The data of a task may lie elsewhere.
+    assert main(["train", "penn_treebank", "--print_config"]) == 0
+    assert "task: penn_treebank" in capsys.readouterr().out
+
+
+def test_a_value_that_begins_with_a_minus_is_told_how_to_be_written(capsys: Capture) -> None:
+    said = failing(capsys, "evaluate", "RUN", "--lengths", "-5:3")
+    assert "lengths: expected a text after it, got nothing" in said
+    assert "is written --lengths=-..." in said
+
+
 @pytest.mark.parametrize("hardened", [True, False])
 def test_what_is_right_on_nothing_is_neither_to_be_hardened_nor_verified(
     hardened: bool, capsys: Capture, tmp_path: Path
@@ -312,6 +345,20 @@ def test_what_is_right_on_nothing_is_neither_to_be_hardened_nor_verified(
     assert "unbounded actions" in said
     assert "verify" not in said
     assert "harden" not in said
+
+
+def test_of_sequences_too_nothing_is_offered_where_nothing_is_right(
+    capsys: Capture, tmp_path: Path
+) -> None:
+    config = tiny(batches=1)
+    folder = train_run(config, root=tmp_path, quiet=True).folder
+    _say_next(config, make_task("copy"), folder, quiet=False)
+    assert "harden" not in capsys.readouterr().out
+    report = json.loads((folder / "report.json").read_text())
+    report["rows"][0]["right"] = 1
+    (folder / "report.json").write_text(json.dumps(report))
+    _say_next(config, make_task("copy"), folder, quiet=False)
+    assert "unbounded harden" in capsys.readouterr().out
 
 
 def test_actions_of_a_run(capsys: Capture, tmp_path: Path) -> None:

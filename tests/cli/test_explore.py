@@ -122,6 +122,7 @@ def test_no_browser(
 ) -> None:
     monkeypatch.setattr(webbrowser, "open", lambda address: False)
     page = tmp_path / "page.html"
+    page = page.parent / "pages of mine" / page.name  # which is made
     assert main(["explore", str(folder), "--export", str(page)]) == 0
     assert f"no browser could be opened here: open {page} in one" in capsys.readouterr().err
 

@@ -116,6 +116,7 @@ def test_a_group_of_ones_own(folder: Path) -> None:
     done = unbounded(folder, "evaluate", str(run), "--import", "bucket", "--lengths", "2:3")
     assert done.returncode == 0, done.stderr
     for path, message in (
+        ("bucket.Sheer", "which has none of that name; of such classes it has Shear"),
         ("bucket.Sheer", "Did you mean 'Shear'?"),
         ("bucket.Bucket", "expected a subclass of unbounded.memories.lie_groups.Group"),
         ("nowhere.Shear", "the package of nowhere cannot be imported"),

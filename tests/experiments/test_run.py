@@ -179,3 +179,19 @@ def test_a_model_without_memory_trains_too(tmp_path: Path) -> None:
     result = train_run(config, root=tmp_path, quiet=True)
     assert result.report["model"] == "lstm-2"
     assert not (result.folder / "traces").exists()
+
+
+def test_of_an_example_that_is_very_long_no_trace_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("unbounded.experiments.run.run._MOST_TRACED", 3)
+    result = train_run(tiny(batches=1, accuracy_every=0), root=tmp_path, quiet=True)
+    assert not (result.folder / "traces").exists()
+
+
+def test_a_config_that_was_deleted_is_written_again(tmp_path: Path) -> None:
+    config = tiny(batches=1, accuracy_every=0)
+    folder = train_run(config, root=tmp_path, quiet=True).folder
+    (folder / "config.yaml").unlink()
+    assert not train_run(config, root=tmp_path, quiet=True, resume=True).fresh
+    assert (folder / "config.yaml").is_file()

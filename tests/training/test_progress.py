@@ -90,6 +90,18 @@ def test_a_slow_model_is_heard_of_between_two_reports(capsys: pytest.CaptureFixt
     assert "batch 51" not in capsys.readouterr().out
 
 
+def test_what_is_scored_is_said_where_it_takes_long(capsys: pytest.CaptureFixture[str]) -> None:
+    now = 0.0
+    lines = PlainLines(100, now=lambda: now)
+    lines.say("stopped")
+    lines.looking(9, "8:64", 1000)
+    now = 6.0
+    lines.looking(9, "65:128", 1000)
+    lines.looking(9, "129:256", 1000)
+    said = ["stopped", "scoring 1000 sequences of length 65:128"]
+    assert capsys.readouterr().out.splitlines() == said
+
+
 def test_quiet_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with progress(10, 10, quiet=True) as shown:
         assert isinstance(shown, Silent)

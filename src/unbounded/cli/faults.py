@@ -118,7 +118,9 @@ def _of_value(actions: list[argparse.Action], text: str) -> str | None:
     is_group = any(other.dest.startswith(f"{action.dest}.") for other in actions)
     below = f"the options below it, as in --{action.dest}.NAME VALUE, or the path of a YAML file"
     if rest == "expected one argument":
-        return f"{action.dest}: expected {below if is_group else expected(action)}, got nothing"
+        wanted = below if is_group else expected(action).removesuffix(" or null")
+        minus = f"; a value that begins with - is written --{action.dest}=-..."
+        return f"{action.dest}: expected {wanted} after it, got nothing{minus}"
     if rest.startswith("Unable to load config"):
         return f"{action.dest}: expected {below}, got {rest.rpartition('config ')[2]}"
     got = re.match(r"(?:Expected|Does not validate).*\b(?:Got|Given) value: (.*)", rest)

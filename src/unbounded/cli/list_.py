@@ -22,6 +22,12 @@ examples:
 """
 #: Where the options of a part are set.
 _SET = {"tasks": "task_options", "memories": "model.memory", "controllers": "model.controller"}
+#: What is done with a name of a kind that has no options here.
+_USED = {
+    "papers": "unbounded reproduce {} --dry-run",
+    "optimizers": "unbounded train TASK --training.optimizer {}",
+    "schedules": "unbounded train TASK --training.schedule {}",
+}
 #: How a docstring leaves what options mean to another one's.
 _AS_FOR = re.compile(r"Args(?:,| and) errors(?: and source)? as for `(\w+)`([^.]*)\.")
 #: What a memory's option is where it is left out and has no default of its own.
@@ -31,7 +37,7 @@ _LEFT_OUT = {"width": "as wide as the hidden layer", "count": "10"}
 def parser(arguments: Sequence[str]) -> Parser:
     """The parser of this verb."""
     made = Parser(prog="unbounded list", description=_DESCRIPTION)
-    made.add_argument("name", nargs="?", type=str, help="A task, memory or controller.")
+    made.add_argument("name", nargs="?", type=str, help="One of the names that are listed.")
     made.add_argument("--json", action="store_true", help="Print JSON.")
     return made
 
@@ -70,7 +76,7 @@ def options(name: str) -> dict[str, dict[str, Any]]:
     """
     kinds = [kind for kind in _SET if name in NAMES[kind]]
     if not kinds:
-        raise ChoiceError("name", name, [each for kind in _SET for each in NAMES[kind]])
+        raise ChoiceError("name", name, [each for kind in NAMES for each in NAMES[kind]])
     return {_SET[kind]: _defaults(kind, name) for kind in kinds}
 
 
@@ -124,7 +130,12 @@ def _remark(kind: str, name: str) -> str:
 
 
 def _show_options(name: str, as_json: bool) -> int:
-    found = options(name)
+    used = [kind for kind in _USED if name in NAMES[kind]]
+    if used and not as_json:
+        print(f"{name}: {NAMES[used[0]][name]}".rstrip(": "))
+        print(f"  {_USED[used[0]].format(name)}")
+        return 0
+    found = {} if used else options(name)
     if as_json:
         print(json.dumps(found, indent=2))
         return 0

@@ -69,7 +69,7 @@ def write_page(path: Path, text: str, *, overwrite: bool = False) -> None:
     """Write a page; one that is there already is replaced.
 
     Args:
-        path: the file.
+        path: the file; its folder is made.
         text: as `html` makes it.
         overwrite: whether a file that is no page may be replaced.
     Raises:
@@ -82,6 +82,7 @@ def write_page(path: Path, text: str, *, overwrite: bool = False) -> None:
         )
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         draft.write_text(text, encoding="utf-8")
         os.replace(draft, path)
     except OSError as error:

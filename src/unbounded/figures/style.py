@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import io
 import textwrap
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
+from unbounded.errors import say_once
 from unbounded.training.files import storage_faults
 
 # Okabe & Ito 2008, ordered so that neighbours differ in lightness too.
@@ -84,12 +86,28 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     for suffix, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
         # Drawn to memory first, so that a drawing error leaves no half-written file behind.
         buffer = io.BytesIO()
-        figure.savefig(buffer, format=suffix, dpi=PNG_DOTS_PER_INCH, metadata=metadata)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            figure.savefig(buffer, format=suffix, dpi=PNG_DOTS_PER_INCH, metadata=metadata)
+        _say_again(told)
         path = folder / f"{name}.{suffix}"
         with storage_faults(path, "writing"):
             path.write_bytes(buffer.getvalue())
         paths.append(path)
     return paths
+
+
+def _say_again(told: Sequence[warnings.WarningMessage]) -> None:
+    """Pass warnings on; those of symbols that the font lacks as one, once."""
+    for each in told:
+        if "missing from font" in str(each.message):
+            say_once(
+                "the font of the figures lacks some symbols: they are boxes in the PNG, and "
+                "themselves in the SVG beside it",
+                UserWarning,
+            )
+        else:
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
 
 
 def line_colour(index: int) -> str:

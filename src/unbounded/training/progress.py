@@ -9,6 +9,9 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, Protocol
 
+#: Seconds without a line after which it is said what is scored.
+_QUIET_SECONDS = 5.0
+
 
 class Progress(Protocol):
     """Told what happens; shows as much of it as fits."""
@@ -82,6 +85,7 @@ class PlainLines:
         self._unit = unit
         self._patience = patience
         self._now = now
+        self._said = now()
         self.begin(0)
 
     def begin(self, batch: int) -> None:
@@ -110,7 +114,9 @@ class PlainLines:
         self._losses: list[float] = []
 
     def looking(self, batch: int, lengths: str, count: int) -> None:
-        """Nothing."""
+        """Print what is about to be scored, when the last line is some time ago."""
+        if self._now() - self._said > _QUIET_SECONDS:
+            self.say(f"scoring {count} sequences of length {lengths}")
 
     def record(self, line: dict[str, Any]) -> None:
         """Print scores, and the training loss now and then."""
@@ -122,6 +128,7 @@ class PlainLines:
     def say(self, text: str) -> None:
         """Print a line at once."""
         print(text, flush=True)
+        self._said = self._now()
 
     def warn(self, text: str) -> None:
         """As `say`."""

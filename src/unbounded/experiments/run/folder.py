@@ -23,6 +23,11 @@ from unbounded.models.memory_model import MemoryModel
 from unbounded.training.files import file_digest, storage_faults, write_text
 
 _SHOWN = 10
+#: What to do about a damaged config.yaml of a run that is there.
+_REMADE = (
+    "Delete it, and `unbounded train` with the options that the run began with and --resume writes "
+    "it again"
+)
 #: Beside the weights: their SHA-256, by which a changed bit is told.
 _DIGEST = "model.safetensors.sha256"
 
@@ -168,11 +173,11 @@ def read_config(folder: Path) -> dict[str, Any] | None:
     try:
         data = plain_yaml.load(path.read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
-        raise CheckpointError(f"{path} is not YAML{plain_yaml.fault(error)}") from error
+        raise CheckpointError(f"{path} is not YAML{plain_yaml.fault(error)}. {_REMADE}") from error
     except (OSError, UnicodeDecodeError) as error:
-        raise CheckpointError(f"{path} is not YAML: {error}") from error
+        raise CheckpointError(f"{path} is not YAML: {error}. {_REMADE}") from error
     if not isinstance(data, dict) or "task" not in data:
-        raise CheckpointError(f"{path} is not the config of a run: it names no task")
+        raise CheckpointError(f"{path} is not the config of a run: it names no task. {_REMADE}")
     return data
 
 

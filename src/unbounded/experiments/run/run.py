@@ -49,6 +49,9 @@ from unbounded.training.progress import Progress, progress
 from unbounded.training.signals import StopRequest, stop_requests
 from unbounded.training.state import LoopState
 
+#: Steps of an example beyond which no trace is kept: it holds every row at every step.
+_MOST_TRACED = 2000
+
 
 @dataclass(frozen=True)
 class RunResult:
@@ -128,7 +131,9 @@ def train_run(
         )
     replaced = folder.with_name(f".replaced-{folder.name}").exists()
     if resume and not replaced and (report := read_report(folder)) is not None:
-        # Nothing is written, so that the disk may be one to read only.
+        # Nothing else is written, so that the disk may be one to read only.
+        if main:
+            keep_config(folder, config)
         return RunResult(folder, report, fresh=False, first=main)
     with lock(folder) if main else nullcontext():
         if main:
@@ -280,6 +285,8 @@ class Run:
         planned = self._plan
         traced = planned.task.traced(planned.config.seed, planned.train_lengths)
         for name_of_example, batch in traced.items():
+            if batch.inputs.shape[1] > _MOST_TRACED:
+                continue
             stem = example if name_of_example == "example" else f"{example}_{name_of_example}"
             path = self._folder / "traces" / stem
             write_trace(model, planned.task, batch, path)

@@ -1,0 +1,37 @@
+"""What every figure goes through on its way to a file."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import pytest
+
+from unbounded.errors import say_once
+from unbounded.figures.style import new_figure, save, style
+
+
+def test_symbols_that_the_font_lacks_are_told_once(tmp_path: Path) -> None:
+    say_once.cache_clear()
+    with style(), warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for name in ("one", "other"):
+            figure = new_figure(3, 2)
+            figure.suptitle("\N{CJK UNIFIED IDEOGRAPH-6F22} \N{CJK UNIFIED IDEOGRAPH-8A9E}")
+            save(figure, tmp_path, name)
+    (only,) = told
+    assert "the font of the figures lacks some symbols" in str(only.message)
+    assert "\N{CJK UNIFIED IDEOGRAPH-6F22}" in (tmp_path / "one.svg").read_text(encoding="utf-8")
+
+
+def test_other_warnings_come_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    figure = new_figure(3, 2)
+    saved = type(figure).savefig
+
+    def warns(self, *arguments, **options):
+        warnings.warn("something else", RuntimeWarning, stacklevel=1)
+        return saved(self, *arguments, **options)
+
+    monkeypatch.setattr(type(figure), "savefig", warns)
+    with style(), pytest.warns(RuntimeWarning, match="something else"):
+        save(figure, tmp_path, "one")
