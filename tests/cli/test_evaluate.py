@@ -1,0 +1,143 @@
+"""`unbounded evaluate`, `actions` and `sample` on runs of a second."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from tests.cli.failing import Capture, failing
+from tests.experiments.tiny import tiny, tiny_arguments
+from tests.experiments.tiny_streams import tiny_streams
+from unbounded.cli import main
+from unbounded.experiments.config.identity import run_name
+from unbounded.experiments.run.run import train_run
+
+
+def test_actions_of_a_run(capsys: Capture, tmp_path: Path) -> None:
+    config = tiny_streams(batches=1)
+    config.rounding.batches = 1
+    folder = train_run(config, root=tmp_path, quiet=True).folder
+    assert main(["actions", str(folder), "aab b"]) == 0
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert head.split()[:3] == ["current", "next", "predicted"]
+    assert [row.split()[:2] for row in rows] == [["a", "a"], ["a", "b"], ["b", "b"]]
+    assert "PUSH" in rows[0] or "POP" in rows[0]
+    pictures = tmp_path / "pictures"
+    arguments = ["actions", str(folder), "aabb", "--rounded", "--out", str(pictures)]
+    assert main(arguments) == 0
+    assert "action_table.svg" in capsys.readouterr().out
+    assert (pictures / "actions.png").stat().st_size > 0
+    assert "--overwrite replaces it" in failing(capsys, *arguments)
+    said = failing(capsys, "actions", str(folder), "aaxb")
+    assert "unknown symbol of task anbn 'x'" in said
+    assert "expected at least two" in failing(capsys, "actions", str(folder), "a")
+    copy = train_run(tiny(batches=1, accuracy_every=0), root=tmp_path, quiet=True).folder
+    for text in ("1 2 1", "aab"):
+        said = failing(capsys, "actions", str(copy), text)
+        assert "superposition stacks or lists" in said
+        assert "unbounded explore RUN" in said
+
+
+def test_train_evaluate_and_what_they_refuse(capsys: Capture, tmp_path: Path) -> None:
+    arguments = tiny_arguments(tmp_path, batches=20)
+    assert main(arguments) == 0
+    out = capsys.readouterr().out
+    folder = tmp_path / run_name(tiny(batches=20))
+    assert f"run folder: {folder}" in out
+    assert "lengths  sequences  coarse  95 % interval" in out
+    assert "\x1b" not in out
+    assert (folder / "figures" / "convergence.svg").exists()
+
+    assert "--resume goes on with it, --overwrite replaces it" in failing(capsys, *arguments)
+    assert main([*arguments, "--resume"]) == 0
+    assert "this run is finished: budget: 20 batches" in capsys.readouterr().out
+
+    assert main(["evaluate", str(folder), "--lengths", "1:3,4:6,7:9", "--count", "30"]) == 0
+    out = capsys.readouterr().out
+    path = Path(out.rsplit("report: ", 1)[1].strip())
+    report = json.loads(path.read_text())
+    assert [row["lengths"] for row in report["rows"]] == ["1:3", "4:6", "7:9"]
+    assert report["rows"][0]["count"] == 30
+    assert {"task", "split", "seed", "versions", "commit", "machine"} <= set(report)
+    # The same sequences as in the table of the training run: one function of seed and index.
+    assert main(["evaluate", str(folder), "--lengths", "4:6", "--count", "20"]) == 0
+    capsys.readouterr()
+    path = folder / "evaluations" / "test-4-6-n20-seed3.json"
+    again = json.loads(path.read_text())
+    whole = json.loads((folder / "report.json").read_text())
+    assert again["rows"][0] == whole["rows"][1]
+    # A report that is there is never replaced unasked.
+    path.write_text("mine")
+    for number in (2, 3):
+        assert main(["evaluate", str(folder), "--lengths", "4:6", "--count", "20"]) == 0
+        assert capsys.readouterr().out.endswith(f"test-4-6-n20-seed3_again{number}.json\n")
+    assert path.read_text() == "mine"
+
+    said = failing(
+        capsys,
+        *("evaluate", str(folder), "--lengths", "6:4,x,1:5,3:9", "--count", "0"),
+        *("--split", "tst", "--sed", "1"),
+    )
+    assert "6 faults" in said
+    assert "6:4 is reversed; write 4:6" in said
+    assert "length ranges 1:5 and 3:9 overlap" in said
+    assert "unknown split 'tst'. Did you mean 'test'?" in said
+    assert "unknown option '--sed'. Did you mean '--seed'?" in said
+    out_file = tmp_path / "out.json"
+    out_file.write_text("mine")
+    said = failing(capsys, "evaluate", str(folder), "--out", str(out_file))
+    assert f"{out_file} exists; --overwrite replaces it" in said
+
+
+def test_what_is_scored_of_an_unfinished_run(capsys: Capture, tmp_path: Path) -> None:
+    config = tiny(batches=3, accuracy_every=0, checkpoint_every=2)
+    folder = train_run(config, root=tmp_path, quiet=True).folder
+    command = ["evaluate", str(folder), "--count", "5", "--out", str(tmp_path / "report.json")]
+    assert main(command) == 0
+    assert "not finished" not in capsys.readouterr().out
+    assert json.loads((tmp_path / "report.json").read_text())["weights_batch"] is None
+    for left in ("model", "checkpoints/batch-000000003"):
+        shutil.rmtree(folder / left)
+    assert main([*command, "--overwrite"]) == 0
+    assert capsys.readouterr().out.startswith(
+        "this run is not finished: its newest checkpoint is scored, after batch 2 (checkpoints/"
+    )
+    assert json.loads((tmp_path / "report.json").read_text())["weights_batch"] == 2
+
+
+def test_lengths_of_the_table_as_evaluate_takes_them(capsys: Capture) -> None:
+    for given in (["--evaluation.lengths", "65:128,129:256"], ["--evaluation.lengths=65:128"]):
+        assert main(["train", "copy", *given, "--print_config"]) == 0
+        assert "lengths:\n  - 65:128\n" in capsys.readouterr().out
+    said = failing(capsys, "train", "copy", "--evaluation.lengths", "65:128,x,3:70")
+    assert "expected MINIMUM:MAXIMUM such as 65:128, got 'x'" in said
+    assert "length ranges 3:70 and 65:128 overlap" in said
+
+
+def test_evaluate_needs_a_run(capsys: Capture, tmp_path: Path) -> None:
+    assert "run: this argument is required" in failing(capsys, "evaluate", "--count", "3")
+    assert "is not a run folder: it has no config.yaml" in failing(
+        capsys, "evaluate", str(tmp_path)
+    )
+
+
+def test_a_truncated_model_is_named(capsys: Capture, tmp_path: Path) -> None:
+    folder = train_run(tiny(batches=2, accuracy_every=0), root=tmp_path, quiet=True).folder
+    path = folder / "model" / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-3])
+    assert f"{path} is damaged: its SHA-256 is not" in failing(capsys, "evaluate", str(folder))
+    path.with_name("model.safetensors.sha256").unlink()  # as older versions saved it
+    assert f"{path} cannot be used" in failing(capsys, "evaluate", str(folder))
+    path.with_name("config.json").write_text("[]")
+    said = failing(capsys, "evaluate", str(folder))
+    assert "config.json cannot be used: TypeError: expected an object of keywords, got list" in said
+
+
+def test_sample_is_wired(capsys: Capture) -> None:
+    assert main(["sample", "copy", "-n", "2", "--lengths", "3:3"]) == 0
+    assert capsys.readouterr().out.count("|||") == 2
+    said = failing(capsys, "sample", "copyy", "-n", "x", "--lengths", "5:3")
+    assert "3 faults" in said
+    said = failing(capsys, "sample", "copy", "-n", "0")
+    assert "-n: expected a number at least 1, got 0" in said

@@ -1,0 +1,97 @@
+"""`unbounded list`: everything by name, and the options of one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import pytest
+
+from tests.cli.failing import Capture, failing
+from unbounded.cli import main
+from unbounded.cli.names import NAMES
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        ("grefenstette2015", "unbounded reproduce grefenstette2015 --dry-run"),
+        ("adagrad", "--training.optimizer adagrad"),
+        ("tail", "--training.schedule tail"),
+    ],
+)
+def test_what_has_no_options_is_told_how_to_be_used(kind: str, says: str, capsys: Capture) -> None:
+    assert main(["list", kind]) == 0
+    assert says in capsys.readouterr().out
+    assert main(["list", kind, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {}
+
+
+def test_list_names_everything(capsys: Capture) -> None:
+    assert main(["list"]) == 0
+    out = capsys.readouterr().out
+    for name in ("copy", "gender", "stack", "deque", "none", "gru", "elman", "rmsprop"):
+        assert f"  {name} " in out or f"  {name}\n" in out
+    assert main(["list", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["presets"].keys() == found["tasks"].keys()
+    assert "superposition_stack" in found["memories"]
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("turing_tape", ["--model.memory.OPTION", "  slots            128\n"]),
+        ("stack", ["  width      as wide as the hidden layer\n", "  pop_bias   -1.0\n"]),
+        ("lstm", ["--model.controller.OPTION", "  forget_bias  1.0\n", "  num_layers   1\n"]),
+        ("dyck", ["--task_options.OPTION", "  kinds                1\n"]),
+        ("none", ["none: No memory", "It has no options."]),
+    ],
+)
+def test_list_shows_the_options_of_one(name: str, lines: list[str], capsys: Capture) -> None:
+    assert main(["list", name]) == 0
+    out = capsys.readouterr().out
+    assert [line for line in lines if line not in out] == []
+    assert "device" not in out
+    assert main(["list", name, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)
+    assert "Did you mean 'stack'?" in failing(capsys, "list", "stak")
+
+
+def test_list_says_what_options_mean(capsys: Capture) -> None:
+    assert main(["list", "lie_access"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    for text in (
+        '"translation" of R^n',
+        '"inverse_square" (InvNorm) or "softmax"',
+        "exactly 0 up to -2.5",
+    ):
+        assert text in shown
+    for name in ("copy", "reversal", "answer_odd_first"):
+        assert main(["list", name]) == 0
+        shown = capsys.readouterr().out
+        assert "number of symbols, at least 1" in shown
+        assert ("lengths k are of 2k symbols." in shown) == (name == "answer_odd_first")
+
+
+def test_the_names_that_are_listed_are_those_there_are() -> None:
+    from unbounded.experiments.tables.published import PAPERS
+    from unbounded.layers import CONTROLLERS, SRCN
+    from unbounded.memories import MEMORIES
+    from unbounded.tasks import TASKS
+    from unbounded.training import OPTIMIZERS, SCHEDULES
+
+    def lines(registry: Mapping[str, object]) -> dict[str, str]:
+        return {k: (v.__doc__ or "").strip().split("\n", 1)[0] for k, v in registry.items()}
+
+    hint = "write it into cli/names.py"
+    # What is read in a terminal does not speak of a function's arguments.
+    assert not [text for kind in NAMES.values() for text in kind.values() if "Args" in text]
+    assert NAMES["tasks"] == lines(TASKS), hint
+    memories = lines(MEMORIES)
+    assert dict(list(NAMES["memories"].items())[1:]) == memories, hint
+    controllers = {**lines(CONTROLLERS), **lines({"srcn": SRCN})}
+    assert NAMES["controllers"] == controllers, hint
+    assert NAMES["papers"] == PAPERS, hint
+    assert list(NAMES["optimizers"]) == list(OPTIMIZERS), hint
+    assert list(NAMES["schedules"]) == list(SCHEDULES), hint

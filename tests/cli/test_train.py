@@ -1,0 +1,261 @@
+"""`unbounded train`: what it does, what it says is next, how it fails."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.cli.failing import Capture, failing
+from tests.experiments.tiny import tiny, tiny_arguments
+from tests.experiments.tiny_streams import tiny_streams
+from unbounded.cli import main
+from unbounded.cli.train import _say_next
+from unbounded.experiments.config.identity import run_name
+from unbounded.experiments.config.schema import to_dict
+from unbounded.experiments.run import trackers
+from unbounded.experiments.run.plan import Plan
+from unbounded.experiments.run.run import train_run
+from unbounded.tasks import make_task
+from unbounded.training import OBJECTIVES
+
+
+@pytest.mark.parametrize("below", ["", "below/it"])
+def test_runs_in_the_place_of_a_file(below: str, capsys: Capture, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("mine")
+    said = failing(capsys, *tiny_arguments(file / below, batches=1))
+    assert f"the folder of runs {file / below} cannot be made: {file} is not a folder; name" in said
+    assert ".locks" not in said
+
+
+@pytest.mark.parametrize("verb", ["train", "sample"])
+def test_a_text_needs_its_folder(
+    verb: str, capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "data: give the folder of ptb.train.txt" in failing(capsys, verb, "penn_treebank")
+    said = failing(capsys, verb, "penn_treebank", "--data", str(tmp_path))
+    assert f"--data: {tmp_path}: it has none of ptb.train.txt, ptb.valid.txt, ptb.test.txt" in said
+    assert said.count("ptb.train.txt") == 1
+    assert "task:" not in said
+    for name in ("train", "valid", "test"):
+        (tmp_path / f"ptb.{name}.txt").write_text("a b\n")
+    said = failing(capsys, verb, "penn_treebank", "--data", str(tmp_path))
+    assert "expected 929589 tokens with <eos>, got 3" in said
+    assert not (tmp_path / "runs").exists()
+    said = failing(capsys, verb, "anbn", "--data", str(tmp_path))
+    assert "--data: the task 'anbn' reads no data" in said
+
+
+def test_sentences_of_a_text(capsys: Capture, tmp_path: Path) -> None:
+    for name in ("train", "valid", "test"):
+        (tmp_path / f"ptb.{name}.txt").write_text("the cat sat\n")
+    any_text = ("--data", str(tmp_path), "--task_options", '{"published_counts": false}')
+    assert main(["sample", "penn_treebank", "-n", "1", *any_text]) == 0
+    assert "the cat sat" in capsys.readouterr().out
+    said = failing(capsys, "sample", "penn_treebank", "--lengths", "4:5", *any_text)
+    assert "lengths: a text has none to choose, got 4:5" in said
+
+
+def test_restarts_on_the_command_line(capsys: Capture, tmp_path: Path) -> None:
+    arguments = tiny_arguments(tmp_path, batches=2, accuracy_every=0, report_every=1)
+    assert main([*arguments, "--restarts", "2", "--quiet"]) == 0
+    out = capsys.readouterr().out
+    assert "copy, 2 restarts, the best by training perplexity: copy-queue-lstm-" in out
+    assert "test coarse 1.00: " in out
+    said = failing(capsys, "train", "copy", "--restarts", "0", "--jobs", "2")
+    assert "restarts: expected at least 1, got 0" in said
+    said = failing(capsys, "train", "copy", "--jobs", "2")
+    assert "jobs: one run is one job; give --restarts too" in said
+
+
+def test_a_run_on_streams_says_what_can_be_done_next(capsys: Capture, tmp_path: Path) -> None:
+    config = tiny_streams(batches=40, learning_rate=0.1, report_every=20, checkpoint_every=20)
+    file = tmp_path / "tiny.yaml"
+    file.write_text(json.dumps(to_dict(config)))
+    command = ["train", "--config", str(file), "--runs", str(tmp_path / "two words")]
+    assert main(command) == 0
+    *_, first, second = capsys.readouterr().out.splitlines()
+    for line, options in ((first, []), (second, ["--batches", "1"])):
+        program, *arguments = shlex.split(line, comments=True)
+        assert program == "unbounded"
+        assert main([*arguments, *options]) == 0
+    said = capsys.readouterr().out
+    assert "as trained:" in said
+    assert "hardened" in said
+    assert failing(capsys, *arguments).endswith("--overwrite hardens it anew\n")
+    options = ["--harden", "--rounding.batches", "1", "--restarts", "1"]
+    assert main([*command, *options]) == 0
+    *_, explore, actions, verify = capsys.readouterr().out.splitlines()
+    assert explore.split()[:2] == ["unbounded", "explore"]
+    assert verify.split()[:2] == ["unbounded", "verify"]
+    # One batch of hardening betters nothing: there is only what was trained.
+    assert "--rounded" not in explore + actions
+    program, *arguments = shlex.split(actions)
+    assert main(arguments) == 0
+    assert main([*command, "--resume", "--quiet"]) == 0
+    assert "next:" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("harm", [True, False, None])
+def test_what_is_said_to_be_next_is_of_the_machine_if_there_is_one(
+    harm: bool | None, capsys: Capture, tmp_path: Path
+) -> None:
+    config = tiny_streams(batches=1)
+    config.rounding.batches = 1
+    folder = train_run(config, root=tmp_path, quiet=True).folder
+    report = json.loads((folder / "report.json").read_text())
+    report["rounded"]["harm"] = harm
+    if harm is None:  # as reports once were
+        del report["rounded"]["harm"]
+    report["validation"]["right"] = 1
+    (folder / "report.json").write_text(json.dumps(report))
+    _say_next(config, make_task("anbn"), folder, quiet=False)
+    heading, explore, actions, verify = capsys.readouterr().out.splitlines()
+    assert heading == "next:"
+    assert ("--rounded" in explore, "--rounded" in actions) == (not harm, not harm)
+    assert verify.split()[:2] == ["unbounded", "verify"]
+    assert main(shlex.split(actions)[1:]) == 0
+
+
+@pytest.mark.parametrize("hardened", [True, False])
+def test_what_is_right_on_nothing_is_neither_to_be_hardened_nor_verified(
+    hardened: bool, capsys: Capture, tmp_path: Path
+) -> None:
+    config = tiny_streams(batches=1)
+    config.rounding.batches = int(hardened)
+    folder = train_run(config, root=tmp_path, quiet=True).folder
+    report = json.loads((folder / "report.json").read_text())
+    report["validation"]["right"] = 0
+    (folder / "report.json").write_text(json.dumps(report))
+    _say_next(config, make_task("anbn"), folder, quiet=False)
+    said = capsys.readouterr().out
+    assert "unbounded explore" in said
+    assert "unbounded actions" in said
+    assert "verify" not in said
+    assert "harden" not in said
+
+
+def test_of_sequences_too_nothing_is_offered_where_nothing_is_right(
+    capsys: Capture, tmp_path: Path
+) -> None:
+    config = tiny(batches=1)
+    folder = train_run(config, root=tmp_path, quiet=True).folder
+    _say_next(config, make_task("copy"), folder, quiet=False)
+    assert "harden" not in capsys.readouterr().out
+    report = json.loads((folder / "report.json").read_text())
+    report["rows"][0]["right"] = 1
+    (folder / "report.json").write_text(json.dumps(report))
+    _say_next(config, make_task("copy"), folder, quiet=False)
+    assert "unbounded harden" in capsys.readouterr().out
+
+
+def test_resume_with_nothing_to_resume_names_what_is_there(capsys: Capture, tmp_path: Path) -> None:
+    arguments = [*tiny_arguments(tmp_path, batches=2, accuracy_every=0), "--resume"]
+    said = failing(capsys, *arguments)
+    name = run_name(tiny(batches=2, accuracy_every=0))
+    assert f"there is no run to resume: {tmp_path / name} is not there" in said
+    assert f"{tmp_path} holds no run" in said
+    for other in ("reversal-stack", "copy-other", ".replaced-copy-old"):
+        (tmp_path / other).mkdir()
+        (tmp_path / other / "config.yaml").write_text("task: copy\n")
+    assert f"Runs in {tmp_path}:\n  copy-other\n  reversal-stack\n" in (
+        said := failing(capsys, *arguments)
+    )
+    assert ".replaced" not in said
+    assert f"there is no run to resume: {tmp_path / name} is not there" in failing(
+        capsys, *arguments, "--restarts", "2"
+    )
+    assert not (tmp_path / name).exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["sample", "copy", "--lengths", "1:99999999999"], "expected lengths of at most 1000000"),
+        (["evaluate", "RUN", "--lengths", "1:99999999999"], "expected lengths of at most 1000000"),
+        (["train", "copy", "--model.hidden_size", "1000000000"], "model.hidden_size: expected"),
+        (["train", "copy", "--training.batch_size", "1000000000000"], "training.batch_size: expec"),
+        (["train", "copy", "--config", "BINARY"], "is not text in UTF-8"),
+        (["train", "--config=BINARY"], "is not text in UTF-8"),
+    ],
+)
+def test_absurd_sizes_and_files(
+    capsys: Capture, tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    path = tmp_path / "binary"
+    path.write_bytes(b"\xff\xfe\x00\x01")
+    given = [each.replace("BINARY", str(path)) for each in arguments]
+    assert message in failing(capsys, *given)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes."),
+        MemoryError("Unable to allocate 373. GiB"),
+    ],
+)
+def test_what_does_not_fit_into_memory(
+    capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    monkeypatch.setattr(Plan, "model", lambda _: (_ for _ in ()).throw(error))
+    said = failing(capsys, *tiny_arguments(tmp_path))
+    assert f"there is not enough memory for these sizes: {error}" in said
+    assert not list(tmp_path.glob("copy*"))
+    monkeypatch.setattr(Plan, "model", lambda _: (_ for _ in ()).throw(RuntimeError("bug")))
+    with pytest.raises(RuntimeError, match="bug"):
+        main(tiny_arguments(tmp_path))
+
+
+def test_a_diverging_run_ends_with_code_3(
+    capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sound = OBJECTIVES["cross_entropy"]
+    infinite = sound._replace(loss=lambda logits, *rest: logits.sum() * math.inf)
+    monkeypatch.setitem(OBJECTIVES, "cross_entropy", infinite)
+    assert main([*tiny_arguments(tmp_path), "--quiet"]) == 3
+    err = capsys.readouterr().err
+    assert "training stopped in step 1" in err
+    assert "the first bad tensor: loss (" in err
+
+
+def test_a_gradient_whose_norm_alone_is_infinite_is_called_so(
+    capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each number of it is finite in 32 bits, its square is not."""
+    sound = OBJECTIVES["cross_entropy"]
+    steep = sound._replace(loss=lambda logits, *rest: logits.mean() * 1e25)
+    monkeypatch.setitem(OBJECTIVES, "cross_entropy", steep)
+    assert main([*tiny_arguments(tmp_path), "--quiet"]) == 3
+    err = capsys.readouterr().err
+    assert "the first bad tensor: none, but the gradient's norm is" in err
+    assert "a lower training.learning_rate" in err
+
+
+def test_quiet_shows_only_the_result(capsys: Capture, tmp_path: Path) -> None:
+    assert main([*tiny_arguments(tmp_path, batches=20), "--quiet"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("copy, split test, seed 3\n")
+
+
+def test_tensorboard_on_request(capsys: Capture, tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    assert main([*tiny_arguments(tmp_path, batches=20), "--log_with", "tensorboard"]) == 0
+    assert list(tmp_path.glob("*/trackers/unbounded/events*"))
+
+
+def test_trackers_that_are_not_there_are_said(
+    capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trackers, "get_available_trackers", list)
+    said = failing(capsys, *tiny_arguments(tmp_path), "--log_with", "tensorboard, tensorbored")
+    assert "log_with: tensorboard is not installed; pip install 'unbounded[tensorboard]'" in said
+    assert "log_with: unknown tracker 'tensorbored'; valid: aim, " in said
+    said = failing(capsys, *tiny_arguments(tmp_path), "--log_with", "wandb", "--jobs", "2")
+    assert "--log_with is for restarts one after the other" in said
+    assert "--log_with NAME" in failing(capsys, *tiny_arguments(tmp_path), "--tensorboard")
