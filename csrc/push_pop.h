@@ -87,8 +87,10 @@ class PushPopForward final : public MemoryForward<T> {
       T* value = rows_[b].values + at.pushed_row(end, t) * at.width();
       instruction.take(3 * end, 1, value);
       instruction.take(3 * end + 1, 2, to + 2 * end);
-      if (has_nan(value, at.width()) || has_nan(to + 2 * end, is_first ? 1 : 2))
-        is_spoiled_[b] = true;
+      if (!has_nan(value, at.width()) && !has_nan(to + 2 * end, is_first ? 1 : 2)) continue;
+      is_spoiled_[b] = true;
+      // Also of the next call: a pop that finds no live row leaves no other trace in the state.
+      value[0] = std::numeric_limits<T>::quiet_NaN();
     }
   }
 
@@ -101,7 +103,7 @@ class PushPopForward final : public MemoryForward<T> {
     Structure::template step<T>(rows_[b], Strengths<T>{pushes_and_pops(t, b)}, pushed, reading,
                                 records);
     if (is_spoiled_[b])
-      for (int64_t i = 0; i < at.width(); ++i) reading[i] = std::numeric_limits<T>::quiet_NaN();
+      for (int64_t i = 0; i < ends * at.width(); ++i) reading[i] = std::numeric_limits<T>::quiet_NaN();
   }
 
   void skip(int64_t t, int64_t b) override {

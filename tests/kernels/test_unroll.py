@@ -182,6 +182,26 @@ def test_nan_comes_through():
         assert strengths[0].isnan().any()
 
 
+@pytest.mark.parametrize("name", ["stack", "queue", "deque"])
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+def test_a_pop_that_is_no_number_is_not_forgotten_between_two_calls(name, backend):
+    """Also where no row was left for it to change."""
+    memory = MEMORIES[name]
+
+    def draw(steps, push):
+        fields = (torch.full((1, steps, *head.shape), 0.5) for head in memory.heads)
+        instruction = memory.Instruction(*fields)
+        pushes = {n: torch.full((1, steps), push) for n in instruction._fields if "push" in n}
+        return instruction._replace(**pushes)
+
+    first = draw(2, 0.0)
+    pop = next(n for n in first._fields if "pop" in n)
+    first = first._replace(**{pop: torch.tensor([[0.0, float("nan")]])})
+    readings, state = memory.unroll(first, backend=backend)
+    assert readings[0, 1].isnan().all()
+    assert memory.unroll(draw(1, 1.0), state, backend)[0].isnan().any()
+
+
 @settings(max_examples=200, deadline=None)
 @given(
     name=st.sampled_from(STRUCTURES),

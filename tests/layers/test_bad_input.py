@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from torch.nn.utils.rnn import pack_sequence
@@ -94,7 +95,7 @@ def test_what_is_done_with_states():
         DTypeError, match=r"dtype: expected a floating-point dtype, got torch.int64"
     ):
         ub.move_state(state, dtype=torch.int64)
-    for rows in (0, torch.tensor(1)):
+    for rows in (0, torch.tensor(1), np.int64(0), (0, 1), None):
         for kept in (state, state.memory):
             with pytest.raises(DTypeError, match=r"rows: expected a list, a slice or a tensor"):
                 ub.index_state(kept, rows)

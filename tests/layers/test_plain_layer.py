@@ -9,6 +9,13 @@ from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence
 import unbounded as ub
 from unbounded.errors import DTypeError, ShapeError
 
+# torch's own, of forward mode, of linearize and of what it cannot compile.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:Attempted to insert a get_attr Node:UserWarning"),
+    pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning"),
+]
+
 INPUT, HIDDEN, STEPS = 3, 5, 6
 MAKERS = {
     "deep_lstm": lambda **options: ub.DeepLSTM(INPUT, HIDDEN, 2, **options),
@@ -93,7 +100,7 @@ def test_a_state_of_another_batch_width_or_dtype_is_refused(make):
         layer(x[:, 0], state)
     with pytest.raises(DTypeError, match=r"state\S+: expected dtype torch.float32"):
         layer(x, ub.move_state(state, dtype=torch.float64))
-    for other in ("a", (*state, *state), (), 3):
+    for other in ("a", (*state, *state), [], (), 3):
         with pytest.raises(ShapeError, match="state: expected"):
             layer(x, other)
 
@@ -126,3 +133,48 @@ def test_per_sample_gradients_and_forward_mode(make):
     _, slope = torch.func.jvp(lambda sample: loss(weights, sample), (x[0],), (way,))
     gradient = torch.func.grad(lambda sample: loss(weights, sample))(x[0])
     torch.testing.assert_close(slope, (gradient * way).sum())
+
+
+@EACH
+def test_a_state_in_lists_is_one(make):
+    layer, x = make(), torch.randn(STEPS, 2, INPUT)
+    _, state = layer(x)
+    as_lists = [list(part) if isinstance(part, tuple) else part for part in state]
+    torch.testing.assert_close(layer(x, as_lists)[0], layer(x, state)[0])
+
+
+@EACH
+def test_forward_mode_and_the_meta_device(make):
+    layer, x = make().double(), torch.randn(STEPS, 2, INPUT, dtype=torch.float64)
+    wanted = torch.autograd.functional.jacobian(lambda q: layer(q)[0].sum((0, 1)), x)
+    forward = torch.autograd.functional.jacobian(
+        lambda q: layer(q)[0].sum((0, 1)), x, vectorize=True, strategy="forward-mode"
+    )
+    torch.testing.assert_close(forward, wanted)
+    _, push = torch.func.linearize(lambda q: layer(q)[0], x)
+    assert push(x).shape == layer(x)[0].shape
+    output, _ = layer.to("meta")(x.to("meta"), lengths=torch.tensor([STEPS, 2], device="meta"))
+    assert output.device.type == "meta"
+
+
+@EACH
+def test_lengths_that_vmap_hides_count_as_the_nearest_there_is(make):
+    layer, x = make(), torch.randn(STEPS, 3, INPUT)
+    lengths = torch.tensor([[STEPS + 2, 0, 3], [-2, 2, 3]])
+    outputs, states = torch.func.vmap(lambda own: layer(x, lengths=own))(lengths)
+    for k, own in enumerate(lengths.clamp(0, STEPS)):
+        output, state = layer(x, lengths=own)
+        torch.testing.assert_close(outputs[k], output)
+        for one, other in zip(tensors(states), tensors(state), strict=True):
+            torch.testing.assert_close(one[k], other)
+
+
+def test_a_compiled_deep_lstm_leaves_other_layers_to_be_compiled():
+    torch.compiler.reset()
+    x = torch.randn(STEPS, 2, INPUT)
+    torch.compile(ub.DeepLSTM(INPUT, HIDDEN), backend="eager")(x)
+    for layer in (ub.SRCN(INPUT, HIDDEN, 2), ub.ControllerRNN(INPUT, HIDDEN)):
+        state = ub.detach_state(layer(x)[1])
+        compiled = torch.compile(layer, backend="eager", fullgraph=True)
+        torch.testing.assert_close(compiled(x, state)[0], layer(x, state)[0])
+    torch.compiler.reset()

@@ -131,11 +131,12 @@ def _remark(kind: str, name: str) -> str:
 
 def _show_options(name: str, as_json: bool) -> int:
     used = [kind for kind in _USED if name in NAMES[kind]]
-    if used and not as_json:
-        print(f"{name}: {NAMES[used[0]][name]}".rstrip(": "))
-        print(f"  {_USED[used[0]].format(name)}")
+    if used:
+        told = {"name": name, "is": NAMES[used[0]][name], "use": _USED[used[0]].format(name)}
+        plain = f"{name}: {told['is']}".rstrip(": ") + f"\n  {told['use']}"
+        print(json.dumps(told, indent=2) if as_json else plain)
         return 0
-    found = {} if used else options(name)
+    found = options(name)
     if as_json:
         print(json.dumps(found, indent=2))
         return 0

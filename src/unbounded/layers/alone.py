@@ -15,6 +15,7 @@ from torch import Tensor
 
 from unbounded import kernels
 from unbounded.kernels import ControllerWeights
+from unbounded.layers.autocast import autocast_dtype
 from unbounded.layers.controllers import Cell, ControllerState
 
 REGISTER: Final = kernels.structures.Register(1)
@@ -35,7 +36,7 @@ def why_not_alone(
         return f"no kernel is built for the controller {name}"
     if weights.weight_hh is None:
         return "without recurrence there is nothing to fuse"
-    if torch.is_autocast_enabled(x.device.type):
+    if autocast_dtype(x.device) is not None:
         return "autocast computes the products in half precision"
     return kernels.why_not(x, *weights, *state)
 

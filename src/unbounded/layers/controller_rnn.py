@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import TypeGuard
 
 import torch
@@ -12,6 +11,7 @@ from torch import Tensor, nn
 from unbounded.checks import check_bool, check_positive
 from unbounded.errors import ShapeError
 from unbounded.layers.alone import run_alone, run_steps, why_not_alone
+from unbounded.layers.autocast import autocast_dtype
 from unbounded.layers.controllers import (
     CONTROLLERS,
     Controller,
@@ -71,6 +71,10 @@ class ControllerRNN(PlainLayer[ControllerState]):
         if self.initial is not None:
             nn.init.uniform_(self.initial, -1 / math.sqrt(hidden_size), 1 / math.sqrt(hidden_size))
 
+    def weight(self) -> Tensor:
+        """The first of its parameters; a controller of your own may have any."""
+        return next(self.parameters())
+
     def inputs_seen(self) -> int:
         """I; of a Symbols layer's weights, what they take in its place."""
         return input_width(self.controller, self.input_size)
@@ -82,7 +86,7 @@ class ControllerRNN(PlainLayer[ControllerState]):
         zero = next(self.parameters()).new_zeros(batch_size, self.hidden_size)
         return (zero,) * self.controller.state_size
 
-    def parts(self, state: ControllerState) -> Iterator[tuple[str, Tensor, int]]:
+    def parts(self, state: ControllerState) -> list[tuple[str, Tensor, int]]:
         """The controller's tensors."""
         count = self.controller.state_size
         if not isinstance(state, tuple) or len(state) != count:
@@ -90,8 +94,7 @@ class ControllerRNN(PlainLayer[ControllerState]):
             raise ShapeError(
                 f"state: expected a tuple of {count} tensor(s), got {type(state).__name__}{got}."
             )
-        for k, tensor in enumerate(state):
-            yield f"[{k}]", tensor, self.hidden_size
+        return [(f"[{k}]", tensor, self.hidden_size) for k, tensor in enumerate(state)]
 
     def run(
         self, x: Tensor, state: ControllerState, lengths: Tensor | None
@@ -121,7 +124,7 @@ def _is_plain(controller: Controller) -> TypeGuard[ElmanController]:
         and not runs_hooks(controller)
         # No rule of torch.func for it: vmap and per-sample gradients take the readable loop.
         and not is_transformed()
-        and not torch.is_autocast_enabled(controller.weight_ih.device.type)
+        and autocast_dtype(controller.weight_ih.device) is None
     )
 
 

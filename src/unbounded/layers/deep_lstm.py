@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
@@ -83,9 +82,13 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
         if self.initial is not None:
             nn.init.uniform_(self.initial, -1 / math.sqrt(hidden_size), 1 / math.sqrt(hidden_size))
 
+    def weight(self) -> Tensor:
+        """The first layer's, for its input."""
+        return _weights(self.layers[0])[0]
+
     def inputs_seen(self) -> int:
         """I; of a Symbols layer's weights, what they take in its place."""
-        return _weights(self.layers[0])[0].shape[1]
+        return self.weight().shape[1]
 
     def begin(self, batch_size: int) -> DeepLSTMState:
         """(h, c) of every layer, each [B, H]."""
@@ -98,16 +101,18 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
             for pair in self.initial
         )
 
-    def parts(self, state: DeepLSTMState) -> Iterator[tuple[str, Tensor, int]]:
+    def parts(self, state: DeepLSTMState) -> list[tuple[str, Tensor, int]]:
         """The h and c of every layer."""
         if not _is_tuple(state, self.num_layers) or not all(_is_tuple(pair, 2) for pair in state):
             raise ShapeError(
                 f"state: expected (h, c) of each of {self.num_layers} layer(s), got "
                 f"{type(state).__name__}{_sizes(state)}."
             )
-        for k, (h, c) in enumerate(state):
-            yield f"[{k}].h", h, self.hidden_size
-            yield f"[{k}].c", c, self.hidden_size
+        return [
+            (f"[{k}].{name}", tensor, self.hidden_size)
+            for k, pair in enumerate(state)
+            for name, tensor in zip("hc", pair, strict=True)
+        ]
 
     def run(
         self, x: Tensor, state: DeepLSTMState, lengths: Tensor | None
@@ -144,7 +149,7 @@ def _run_layer(
     weights = _weights(layer)
     options = (True, 1, 0.0, layer.training, False)  # biases, layers, dropout, training, both ways
     own = ControllerWeights(*weights)
-    if is_transformed():
+    if is_transformed() or inputs.is_meta:
         output, (h, c) = run_steps(
             lambda x, before: lstm_cell(x, before, own), inputs, state, lengths
         )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from typing import Any, Generic, TypeVar, overload
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 from torch.nn.utils.rnn import PackedSequence
 
 from unbounded.checks import check_like, check_shape, check_size
@@ -28,6 +28,10 @@ class PlainLayer(nn.Module, ABC, Generic[StateT]):
     batch_first: bool
 
     @abstractmethod
+    def weight(self) -> Tensor:
+        """One of its weights, whose dtype and device x and states must have."""
+
+    @abstractmethod
     def inputs_seen(self) -> int:
         """The size of x_t, as the weights have it."""
 
@@ -36,7 +40,7 @@ class PlainLayer(nn.Module, ABC, Generic[StateT]):
         """The state in which every sequence begins."""
 
     @abstractmethod
-    def parts(self, state: StateT) -> Iterator[tuple[str, Tensor, int]]:
+    def parts(self, state: StateT) -> list[tuple[str, Tensor, int]]:
         """Name, tensor and size of everything in a state that came from outside.
 
         Raises:
@@ -81,7 +85,8 @@ class PlainLayer(nn.Module, ABC, Generic[StateT]):
         Raises:
             ShapeError, DTypeError, DeviceError: an argument disagrees; the message names it.
         """
-        like = next(self.parameters())
+        like = self.weight()
+        state = _with_tuples(state)
         if is_half(like):
             results: Any = run_in_float32(self, x, state, lengths)
             return results  # type: ignore[no-any-return]
@@ -110,6 +115,14 @@ class PlainLayer(nn.Module, ABC, Generic[StateT]):
         return call.laid_out(output), last
 
 
+def _with_tuples(state: Any) -> Any:
+    """A state that came in lists, as from a file."""
+    if not isinstance(state, list | tuple) or hasattr(state, "_fields"):
+        return state
+    return tuple(_with_tuples(part) for part in state)
+
+
 def is_transformed() -> bool:
-    """Whether torch.func is at work, whose transformations torch's own loops have no rules for."""
-    return torch._C._functorch.peek_interpreter_stack() is not None
+    """Whether torch.func or forward mode is at work, for which torch's own loops have no rules."""
+    is_forward = forward_ad._current_level >= 0
+    return is_forward or torch._C._functorch.peek_interpreter_stack() is not None

@@ -5,7 +5,7 @@ Source: Mikolov, Joulin, Chopra, Mathieu & Ranzato 2014, arXiv:1412.7753, sectio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import torch
@@ -122,6 +122,10 @@ class SRCN(PlainLayer[SRCNState]):
         """H + C."""
         return self.hidden_size + self.context_size
 
+    def weight(self) -> Tensor:
+        """A and B."""
+        return self.weight_ih
+
     def inputs_seen(self) -> int:
         """I; of a Symbols layer's weights, what they take in its place."""
         return self.weight_ih.shape[1]
@@ -137,7 +141,7 @@ class SRCN(PlainLayer[SRCNState]):
             like.new_zeros(batch_size, self.context_size),
         )
 
-    def parts(self, state: SRCNState) -> Iterator[tuple[str, Tensor, int]]:
+    def parts(self, state: SRCNState) -> list[tuple[str, Tensor, int]]:
         """The h and s of a step."""
         if not isinstance(state, tuple) or len(state) != len(SRCNState._fields):
             got = f" of {len(state)}" if isinstance(state, tuple) else ""
@@ -145,8 +149,7 @@ class SRCN(PlainLayer[SRCNState]):
                 f"state: expected hidden and context, got {type(state).__name__}{got}."
             )
         hidden, context = state
-        yield ".hidden", hidden, self.hidden_size
-        yield ".context", context, self.context_size
+        return [(".hidden", hidden, self.hidden_size), (".context", context, self.context_size)]
 
     def run(self, x: Tensor, state: SRCNState, lengths: Tensor | None) -> tuple[Tensor, SRCNState]:
         """The context of all steps at once, and h step by step."""
@@ -163,7 +166,9 @@ class SRCN(PlainLayer[SRCNState]):
         else:
             # Step 0 of `all_steps` is the state before the first: where a length of 0 leaves it.
             all_steps = torch.cat([torch.cat(state, dim=-1).unsqueeze(0), output])
-            last = all_steps[lengths, torch.arange(batch_size, device=lengths.device)]
+            # Not all callers' lengths can be looked at: those beyond T count as T.
+            ends = lengths.clamp(0, steps)
+            last = all_steps[ends, torch.arange(batch_size, device=lengths.device)]
             there = torch.arange(steps, device=lengths.device).unsqueeze(1) < lengths
             output = output * there.unsqueeze(-1)
         final = SRCNState(*torch.split(last, sizes, dim=-1))

@@ -41,10 +41,14 @@ def map_state(function: Callable[[Tensor], Tensor], state: StateT) -> StateT:
         raise DTypeError(
             f"state: expected a tuple of tensors as a layer returns it, got {type(state).__name__}."
         )
-    fields = [
-        map_state(function, field) if isinstance(field, tuple) else function(field)
-        for field in state
-    ]
+    fields: list[Any] = []
+    for field in state:
+        if isinstance(field, tuple):
+            fields.append(map_state(function, field))
+        elif isinstance(field, Tensor):
+            fields.append(function(field))
+        else:
+            raise DTypeError(f"state: expected tensors in it, got {type(field).__name__}.")
     make = getattr(type(state), "_make", type(state))
     result: StateT = make(fields)
     return result
@@ -88,7 +92,7 @@ def index_state(state: StateT, rows: Tensor | slice | list[int]) -> StateT:
     Returns:
         the state of the picked sequences, every tensor [B', ...] or [L, B', H].
     Raises:
-        DTypeError: `rows` is a single number, which would take the axis away.
+        DTypeError: `rows` is something else, as a single number, which would take the axis away.
     """
     check_rows(rows)
     return map_state(lambda tensor: tensor[rows], state)
@@ -98,7 +102,7 @@ def check_rows(rows: object) -> None:
     """Raise unless `rows` picks sequences and keeps their axis.
 
     Raises:
-        DTypeError: it is a number, or a tensor of one without an axis.
+        DTypeError: it is no list, slice, or tensor or array with an axis.
     """
-    if isinstance(rows, int) or (isinstance(rows, Tensor) and rows.dim() == 0):
+    if not isinstance(rows, list | slice) and getattr(rows, "ndim", 0) == 0:
         raise DTypeError(f"rows: expected a list, a slice or a tensor [B'], got {rows!r}.")

@@ -29,6 +29,7 @@ from unbounded.experiments.run.folder import (
     read_report,
     renew_config,
     save_model,
+    write_config,
 )
 from unbounded.experiments.run.hardening import harden_model
 from unbounded.experiments.run.phase import Surroundings, run_phase
@@ -132,8 +133,8 @@ def train_run(
     replaced = folder.with_name(f".replaced-{folder.name}").exists()
     if resume and not replaced and (report := read_report(folder)) is not None:
         # Nothing else is written, so that the disk may be one to read only.
-        if main:
-            keep_config(folder, config)
+        if main and not (folder / "config.yaml").is_file():
+            write_config(folder, to_dict(config), {})  # what it was trained with is not known
         return RunResult(folder, report, fresh=False, first=main)
     with lock(folder) if main else nullcontext():
         if main:
