@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final
@@ -86,7 +87,8 @@ def write_page(path: Path, text: str, *, overwrite: bool = False) -> None:
         draft.write_text(text, encoding="utf-8")
         os.replace(draft, path)
     except OSError as error:
-        draft.unlink(missing_ok=True)
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
         raise StorageError(f"writing {path} failed: {error.strerror or error}") from error
 
 

@@ -37,21 +37,19 @@ def map_state(function: Callable[[Tensor], Tensor], state: StateT) -> StateT:
     Raises:
         DTypeError: it is no tuple of tensors and such tuples.
     """
-    if not isinstance(state, tuple):
+    result: StateT = _mapped(function, state)
+    return result
+
+
+def _mapped(function: Callable[[Tensor], Tensor], state: Any) -> Any:
+    if isinstance(state, Tensor):  # of a model of your own it may be all
+        return function(state)
+    if not isinstance(state, tuple | list):
         raise DTypeError(
             f"state: expected a tuple of tensors as a layer returns it, got {type(state).__name__}."
         )
-    fields: list[Any] = []
-    for field in state:
-        if isinstance(field, tuple):
-            fields.append(map_state(function, field))
-        elif isinstance(field, Tensor):
-            fields.append(function(field))
-        else:
-            raise DTypeError(f"state: expected tensors in it, got {type(field).__name__}.")
     make = getattr(type(state), "_make", type(state))
-    result: StateT = make(fields)
-    return result
+    return make([_mapped(function, field) for field in state])
 
 
 def state_tensors(state: tuple[Any, ...]) -> list[Tensor]:

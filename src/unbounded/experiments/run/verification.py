@@ -12,9 +12,10 @@ from unbounded.evaluation.provenance import provenance
 from unbounded.experiments.config.check import build_task
 from unbounded.experiments.config.identity import model_name
 from unbounded.experiments.config.schema import RunConfig
-from unbounded.experiments.run.folder import read_report, weights_digest
+from unbounded.experiments.run.folder import load_report, weights_digest
 from unbounded.experiments.run.loading import load_config, load_model
 from unbounded.experiments.run.plan import plan
+from unbounded.experiments.run.report_check import REMADE
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import Task, TransductionTask
 from unbounded.training.files import json_text, write_text
@@ -42,7 +43,10 @@ def finished_run(
             f"{folder} is not finished: it has no report.json. `unbounded train {config.task} "
             "--resume`, with the other options that it began with, goes on with it."
         )
-    read_report(folder)
+    try:
+        load_report(folder / "report.json")
+    except CheckpointError as error:
+        raise CheckpointError(f"{error}. {REMADE}") from error
     if rounded is None:
         rounded = (folder / "model-rounded").is_dir()
     model, source = load_model(folder, rounded)
