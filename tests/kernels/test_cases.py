@@ -76,6 +76,19 @@ def test_the_gradient_of_what_is_near_0_is_compared(dtype, wrong):
         assert_equal_up_to_rounding(got, wanted, again, case.tensors())
 
 
+@pytest.mark.parametrize(("small", "passes"), [(1e-20, True), (1e-9, False), (NAN, False)])
+def test_what_is_nothing_beside_the_largest_is_nothing(small, passes):
+    def again(change):
+        return [torch.ones(1, dtype=torch.float64), torch.zeros(1, dtype=torch.float64)]
+
+    got, wanted = ([torch.ones(1), torch.tensor([sign * small])] for sign in (1, -1))
+    if passes:
+        assert_equal_up_to_rounding(got, wanted, again)
+    else:
+        with pytest.raises(AssertionError):
+            assert_equal_up_to_rounding(got, wanted, again)
+
+
 def test_results_are_not_excused():
     case = make_case("lie_access", batch=4, dtype=torch.float32)
     got, wanted = (results_and_gradients(call, case) for call in (fused, reference))
