@@ -247,8 +247,8 @@ def assert_equal_up_to_rounding(
     tensors are the gradients of; results have no such excuse. By a number near 0, such as the 5e-5
     that the strength of a learned first row begins with, the terms are as much larger, and so is
     what is left of them: in float64 a gradient may be that large where both say that it is no more.
-    What is below the square of a unit of the last digit of the largest number, in both, is 0 for any
-    memory: a key of width 1 has no gradient but what rounding leaves of its cosine.
+    What is below the square of a unit of the last digit of the largest number, in both, is 0 for
+    any memory: a key of width 1 has no gradient but what rounding leaves of its cosine.
     """
     largest = max(float(tensor.detach().abs().max()) for tensor in wanted if tensor.numel())
     before = len(wanted) - len(cancelling)
