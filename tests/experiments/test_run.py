@@ -182,10 +182,11 @@ def test_a_model_without_memory_trains_too(tmp_path: Path) -> None:
 
 
 def test_of_an_example_that_is_very_long_no_trace_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("unbounded.experiments.run.run._MOST_TRACED", 3)
-    result = train_run(tiny(batches=1, accuracy_every=0), root=tmp_path, quiet=True)
+    result = train_run(tiny(batches=1, accuracy_every=0), root=tmp_path)
+    assert "no trace is kept: of " in capsys.readouterr().out
     assert not (result.folder / "traces").exists()
 
 

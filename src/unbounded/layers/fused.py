@@ -16,7 +16,7 @@ from unbounded.layers.controllers import CONTROLLERS, Controller, WeightedContro
 from unbounded.layers.heads import Heads, apply_heads
 from unbounded.layers.recurrence import LoopState, run_recurrence
 from unbounded.memories import Memory
-from unbounded.memories.base import kernel_of, negative_field
+from unbounded.memories.backend import kernel_of, negative_field
 
 
 def why_not_fused(

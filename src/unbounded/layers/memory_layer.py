@@ -20,7 +20,7 @@ from unbounded.layers.initial_memory import InitialMemory
 from unbounded.layers.named_controller import ControllerFactory, make_controller
 from unbounded.layers.recurrence import LoopState, Recorder, run_recurrence
 from unbounded.memories import Memory
-from unbounded.memories.base import check_backend, choose_backend
+from unbounded.memories.backend import check_backend, choose_backend
 
 
 class MemoryLayer(nn.Module):

@@ -210,8 +210,10 @@ class MemoryRNN(MemoryLayer):
                 "such a graph. Use torch.export.export, whose files hold it."
             )
         if is_half(self.heads.weight):
-            results: Any = run_in_float32(self, x, state, lengths, return_trace)
-            return results  # type: ignore[no-any-return]
+            half: tuple[Output, MemoryRNNState] = run_in_float32(
+                self, x, state, lengths, return_trace
+            )
+            return half
         width = input_width(self.controller, self.input_size, self.memory.reading_size)
         call = new_call(x, lengths, width, self.batch_first)
         if state is not None:

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from unbounded.memories.base import BACKENDS, Memory
+from unbounded.memories.backend import BACKENDS
+from unbounded.memories.base import Memory
 from unbounded.memories.beginnings import (
     Beginning,
     Constant,

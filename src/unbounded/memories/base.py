@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor
 
 from unbounded import kernels
 from unbounded.checks import check_shape, check_tensor
-from unbounded.errors import (
-    BackendError,
-    BackendWarning,
-    ChoiceError,
-    DTypeError,
-    ShapeError,
-    say_once,
-)
+from unbounded.errors import ChoiceError, DTypeError, ShapeError
+from unbounded.memories.backend import check_backend, choose_backend, kernel_of, negative_field
 from unbounded.memories.beginnings import Beginning, Constant, Device, DType, Learned
 from unbounded.memories.head import Head, check_instruction_type, check_parts
 from unbounded.memories.state_field import StateField, check_fields
@@ -26,7 +20,6 @@ from unbounded.memories.state_field import StateField, check_fields
 StateT = TypeVar("StateT", bound=tuple[Tensor, ...])
 InstructionT = TypeVar("InstructionT", bound=tuple[Tensor, ...])
 
-BACKENDS = ("auto", "reference", "cpu")
 #: What the first reading is called among the parameters, and what no field may be called.
 READING = "reading"
 
@@ -294,62 +287,3 @@ class Memory(ABC, Generic[StateT, InstructionT]):
                 f"state: expected a {self.State.__name__} of {type(self).__name__}, got "
                 f"{type(state).__name__}. Make one with memory.initial_state(batch_size)."
             )
-
-
-def kernel_of(memory: Memory[Any, Any]) -> kernels.Structure | None:
-    """What the kernels know of a memory, or None.
-
-    Exact types: a subclass may compute something else, which no kernel knows of.
-    """
-    return memory.kernel if "kernel" in vars(type(memory)) else None
-
-
-def negative_field(kernel: kernels.Structure, *groups: Any) -> str | None:
-    """Say which field the kernel cannot take because a number in it is below 0; None if all can be.
-
-    Args:
-        groups: instructions and states. While a graph is being captured nothing is known of them.
-    """
-    if torch.compiler.is_compiling():
-        return None
-    for name in kernel.nonnegative:
-        for group in groups:
-            field = getattr(group, name, None)
-            if field is not None and bool((field < 0).any()):
-                return f"the kernels take a {name} of at least 0"
-    return None
-
-
-def choose_backend(backend: str, what: str, reason: str | None) -> bool:
-    """Decide between the fused kernel and the reference.
-
-    Args:
-        backend: "auto", "reference" or "cpu".
-        what: the class that asks, for the message.
-        reason: why the kernel cannot serve the call; None if it can.
-    Returns:
-        whether to take the kernel.
-    Raises:
-        BackendError: "cpu" was asked for and cannot serve; or the environment asks for kernels that
-            are not there.
-    """
-    if backend == "reference":
-        return False
-    if reason is None:
-        return True
-    kernels.check_wanted()
-    if backend == "cpu":
-        raise BackendError(
-            f"{what}: backend 'cpu' cannot serve this call: {reason}. "
-            "Use backend='auto' or 'reference'."
-        )
-    say_once(
-        f"{what} runs on the readable reference path, which is slower: {reason}.", BackendWarning
-    )
-    return False
-
-
-def check_backend(backend: str) -> None:
-    """Raise ChoiceError unless `backend` is one of BACKENDS."""
-    if backend not in BACKENDS:
-        raise ChoiceError("backend", backend, BACKENDS)

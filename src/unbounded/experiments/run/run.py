@@ -245,7 +245,7 @@ class Run:
             plateau.restore()
         report = self._report(state, exam, shown)
         if self._accelerator.is_main_process:
-            self._keep(self._model, "model", "example")
+            self._keep(self._model, "model", "example", shown)
             renew_config(self._folder, config)
         return report
 
@@ -263,7 +263,7 @@ class Run:
         machine, facts = harden_model(planned, self._model, self._folder / "rounding", around)
         exam = planned.exam(machine, make_place(self._accelerator, request))
         part = {**facts, **self._scored(exam, facts["batches"], shown)}
-        self._keep(machine, "model-rounded", "rounded")
+        self._keep(machine, "model-rounded", "rounded", shown)
         ended = outcome(planned.task.scoring, {**part, "perplexity_train": None})
         if ended["merit"] is None:  # what chooses among runs looks at their training alone
             ended["merit"] = planned.scoring.doubt(exam)
@@ -280,13 +280,14 @@ class Run:
             # Last of all: a run that has its report is finished.
             write_text(self._folder / "report.json", json_text(report, indent=2) + "\n")
 
-    def _keep(self, model: MemoryModel, name: str, example: str) -> None:
+    def _keep(self, model: MemoryModel, name: str, example: str, shown: Progress) -> None:
         """Save a model, and the traces of what it does with its task's examples."""
         save_model(model, self._folder / name)
         planned = self._plan
         traced = planned.task.traced(planned.config.seed, planned.train_lengths)
         for name_of_example, batch in traced.items():
-            if batch.inputs.shape[1] > _MOST_TRACED:
+            if (steps := batch.inputs.shape[1]) > _MOST_TRACED:
+                shown.say(f"no trace is kept: of {steps} steps, more than {_MOST_TRACED}")
                 continue
             stem = example if name_of_example == "example" else f"{example}_{name_of_example}"
             path = self._folder / "traces" / stem

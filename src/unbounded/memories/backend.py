@@ -1,0 +1,71 @@
+"""Which path serves a call: the fused kernels or the readable reference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from unbounded import kernels
+from unbounded.errors import BackendError, BackendWarning, ChoiceError, say_once
+
+BACKENDS = ("auto", "reference", "cpu")
+
+
+def kernel_of(memory: Any) -> kernels.Structure | None:
+    """What the kernels know of a Memory, or None.
+
+    Exact types: a subclass may compute something else, which no kernel knows of.
+    """
+    return memory.kernel if "kernel" in vars(type(memory)) else None
+
+
+def negative_field(kernel: kernels.Structure, *groups: Any) -> str | None:
+    """Say which field the kernel cannot take because a number in it is below 0; None if all can be.
+
+    Args:
+        groups: instructions and states. While a graph is being captured nothing is known of them.
+    """
+    if torch.compiler.is_compiling():
+        return None
+    for name in kernel.nonnegative:
+        for group in groups:
+            field = getattr(group, name, None)
+            if field is not None and bool((field < 0).any()):
+                return f"the kernels take a {name} of at least 0"
+    return None
+
+
+def choose_backend(backend: str, what: str, reason: str | None) -> bool:
+    """Decide between the fused kernel and the reference.
+
+    Args:
+        backend: "auto", "reference" or "cpu".
+        what: the class that asks, for the message.
+        reason: why the kernel cannot serve the call; None if it can.
+    Returns:
+        whether to take the kernel.
+    Raises:
+        BackendError: "cpu" was asked for and cannot serve; or the environment asks for kernels that
+            are not there.
+    """
+    if backend == "reference":
+        return False
+    if reason is None:
+        return True
+    kernels.check_wanted()
+    if backend == "cpu":
+        raise BackendError(
+            f"{what}: backend 'cpu' cannot serve this call: {reason}. "
+            "Use backend='auto' or 'reference'."
+        )
+    say_once(
+        f"{what} runs on the readable reference path, which is slower: {reason}.", BackendWarning
+    )
+    return False
+
+
+def check_backend(backend: str) -> None:
+    """Raise ChoiceError unless `backend` is one of BACKENDS."""
+    if backend not in BACKENDS:
+        raise ChoiceError("backend", backend, BACKENDS)
