@@ -6,8 +6,10 @@ import pytest
 
 from tests.experiments.made_up import tiny_tier, write_report
 from unbounded.errors import CheckpointError
+from unbounded.experiments.tables.measures import Measures
 from unbounded.experiments.tables.reproduce import draw_tasks, write_table
-from unbounded.experiments.tables.results import read_results, summarise
+from unbounded.experiments.tables.results import Measured, Summary, read_results, summarise
+from unbounded.figures.curves import Curves
 
 
 def rows_of(text: str, header: str) -> list[list[str]]:
@@ -155,3 +157,28 @@ def test_a_foreign_report_is_named(tmp_path, text):
     path.write_text(text)
     with pytest.raises(CheckpointError, match=tier.trials[0].name):
         write_table(tier, tmp_path)
+
+
+def _over_seeds(*found: float | None) -> tuple[float | None, float | None, float | None]:
+    trial = tiny_tier().trials[0]
+    runs = tuple(
+        Measured(
+            trial=trial,
+            report="",
+            measures=Measures("sequences", {"test": value}),
+            batches=1,
+            minutes=1.0,
+            stopped="",
+            curves=Curves(),
+            trained_to=None,
+            per_n={},
+        )
+        for value in found
+    )
+    return Summary(runs, runs[0], runs).over_seeds("test")
+
+
+def test_a_number_that_is_missing_is_not_nought():
+    """Of wrong bits, and of a correlation, 0 would say something: that there are none."""
+    assert _over_seeds(None, 5.0, 3.0) == (4.0, 3.0, 5.0)
+    assert _over_seeds(None, None) == (None, None, None)

@@ -115,12 +115,16 @@ below 0: 1 or -1 where it follows the path."""
     def merit_of(self, report: Mapping[str, Any]) -> float | None:
         """How far the area of the validation words is from 1; of equal ones the surer is better."""
         facts = report["validation"]
-        return 1 - float(facts["auc"] or 0) + SURENESS * min(float(facts["nats_per_token"]), 1.0)
+        if facts["auc"] is None:
+            return None
+        return 1 - float(facts["auc"]) + SURENESS * min(float(facts["nats_per_token"]), 1.0)
 
     def succeeded(self, rows: Sequence[Row]) -> bool | None:
         """Whether every band of the test range has an area of at least ENOUGH."""
         tested = row_of(rows, "test")
-        return tested is not None and all((at["auc"] or 0) >= ENOUGH for at in tested["per_n"])
+        if tested is None:
+            return False
+        return all(at["auc"] is not None and at["auc"] >= ENOUGH for at in tested["per_n"])
 
     def values(self, report: Mapping[str, Any]) -> Values:
         """See `Scoring.values`."""
@@ -131,7 +135,8 @@ below 0: 1 or -1 where it follows the path."""
     def further(self, rows: Sequence[Row]) -> dict[str, tuple[float, ...]]:
         """See `Scoring.further`."""
         shown = [row_of(rows, role) for role in _ROLES]
-        return {row["lengths"]: (float(row["auc"] or 0),) for row in rows if row not in shown}
+        further = (row for row in rows if row not in shown and row["auc"] is not None)
+        return {row["lengths"]: (float(row["auc"]),) for row in further}
 
     def lines(self, rows: Sequence[Row]) -> list[tuple[str, ...]]:
         """The bands, each a line."""

@@ -73,13 +73,14 @@ class Summary:
         """Of its task."""
         return self.best.measures.scoring
 
-    def over_seeds(self, column: str) -> tuple[float, float, float]:
+    def over_seeds(self, column: str) -> tuple[float | None, float | None, float | None]:
         """Median, least and greatest of a column over the seeds of the chosen setting.
 
-        A run whose report has no such number counts as 0 there.
+        Of the runs whose report has that number; None three times where none has it.
         """
-        values = [run.measures.values[column] or 0.0 for run in self.chosen]
-        return median(values), min(values), max(values)
+        found = (run.measures.values[column] for run in self.chosen)
+        values = [value for value in found if value is not None]
+        return (median(values), min(values), max(values)) if values else (None, None, None)
 
     @property
     def solved(self) -> int | None:

@@ -130,10 +130,10 @@ def _cell_row(
     best = summary.best.measures.values
     over = {column: summary.over_seeds(column) for column in scoring.columns}
     middle = {column: values[0] for column, values in over.items()}
-    column, digits = scoring.spread[0], scoring.columns[scoring.spread[0]]
-    _, least, greatest = over[column]
+    column = scoring.spread[0]
+    ends = [_number(value, scoring.columns[column]) for value in over[column][1:]]
     row += [_group(scoring, best, group) for group in scoring.groups]
-    row += [_group(scoring, middle, scoring.shown), f"{least:.{digits}f}–{greatest:.{digits}f}"]
+    row += [_group(scoring, middle, scoring.shown), "–" if None in over[column] else "–".join(ends)]
     if scoring.success:
         row += [f"{summary.solved} of {len(summary.chosen)}"]
     row += [f"{median_batches(summary)}", f"{median_minutes(summary):.0f}"]
@@ -201,12 +201,15 @@ def _baseline_text(cell: str, cells: Cells) -> str:
 
 
 def _group(scoring: Scoring, values: Mapping[str, float | None], group: str, more: int = 0) -> str:
-    """The columns of a group, `more` digits longer; a value that is not there is a dash."""
-    texts = []
-    for column in scoring.groups[group]:
-        value = values[column]
-        texts.append("–" if value is None else f"{value:.{scoring.columns[column] + more}f}")
-    return " / ".join(texts)
+    """The columns of a group, `more` digits longer."""
+    return " / ".join(
+        _number(values[column], scoring.columns[column] + more) for column in scoring.groups[group]
+    )
+
+
+def _number(value: float | None, digits: int) -> str:
+    """A number, or a dash where there is none."""
+    return "–" if value is None else f"{value:.{digits}f}"
 
 
 def _titles(cell: str, published: Published) -> str:
