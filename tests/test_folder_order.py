@@ -35,6 +35,11 @@ def test_the_map_names_every_folder():
     assert len(ORDER) == len(set(ORDER)) == 14
 
 
+@pytest.mark.parametrize("folder", ORDER)
+def test_a_folder_is_there_when_it_is_asked_for(folder):
+    assert unbounded.__getattr__(folder).__name__ == f"unbounded.{folder}"
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
 def test_a_folder_imports_only_those_above_it(path):
     own = ORDER.index(path.relative_to(PACKAGE).parts[0])

@@ -89,7 +89,7 @@ __all__ = [
 
 _FOLDERS = (
     "tasks", "kernels", "memories", "layers", "models", "machines", "training", "evaluation",
-    "figures", "experiments", "explorer", "cli", "errors",
+    "verification", "extraction", "figures", "experiments", "explorer", "cli", "errors",
 )  # fmt: skip
 
 

@@ -84,3 +84,8 @@ def test_operations_of_the_papers_size():
     """DESIGN: the forward and backward pass needs about 5.2 GFLOP."""
     assert Case().gflop == pytest.approx(5.2, abs=0.1)
     assert {case.controller for case in suite("all")} == {"lstm", "gru", "elman"}
+
+
+def test_a_folder_that_is_missing_is_said_before_anything_is_measured(capsys, tmp_path):
+    assert main(["bench", "--out", str(tmp_path / "none" / "bench.json")]) == 2
+    assert f"out: there is no folder {tmp_path / 'none'}; make it first" in capsys.readouterr().err

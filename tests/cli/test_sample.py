@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from unbounded.cli.sample import sample
-from unbounded.errors import ChoiceError, ConfigError
+from unbounded.errors import ChoiceError, ConfigError, StorageError
 from unbounded.tasks import LengthRange, make_task
 
 
@@ -51,7 +51,7 @@ def test_an_existing_file_is_kept_unless_asked(tmp_path):
 
 
 def test_a_folder_that_is_not_there(tmp_path):
-    with pytest.raises(ConfigError, match=r"out: cannot write .*No such file"):
+    with pytest.raises(StorageError, match=r"writing .*pairs.jsonl failed: No such file"):
         sample(make_task("copy"), out=tmp_path / "none" / "pairs.jsonl")
 
 
@@ -62,7 +62,7 @@ def test_a_disk_that_refuses_is_said(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(Path, "open", refuse)
         patch.setattr(Path, "unlink", refuse)
-        with pytest.raises(ConfigError, match=r"out: cannot write .*: Read-only file system"):
+        with pytest.raises(StorageError, match=r"pairs.jsonl failed: Read-only file system"):
             sample(make_task("copy"), out=tmp_path / "pairs.jsonl")
 
 

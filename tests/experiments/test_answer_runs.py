@@ -139,3 +139,10 @@ def test_k_beyond_what_a_task_has_is_said_before_anything_is_scored(
 def test_other_tasks_are_not_asked(copies: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["actions", str(copies), "s1", "--discretize"]) == 2
     assert "--discretize: has no meaning on task 'answer_copy'" in capsys.readouterr().err
+
+
+def test_a_picture_that_there_is_not_is_told(
+    programs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["actions", str(programs), "print(1)", "--out", str(tmp_path / "pictures")]) == 0
+    assert "no picture: only of a Lie-access memory are keys drawn" in capsys.readouterr().out

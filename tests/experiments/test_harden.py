@@ -42,11 +42,12 @@ from unbounded.experiments.config.schema import (
     from_dict,
     to_dict,
 )
+from unbounded.experiments.run import harden
 from unbounded.experiments.run.evaluate import evaluate_run
 from unbounded.experiments.run.folder import read_report
 from unbounded.experiments.run.harden import harden_run
 from unbounded.experiments.run.hardening import _is_worse, far_exams
-from unbounded.experiments.run.loading import load_model
+from unbounded.experiments.run.loading import load_config, load_model
 from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.run import train_run
 from unbounded.experiments.run.verification import read_verification
@@ -58,7 +59,7 @@ from unbounded.training import Interrupted
 from unbounded.training.steps import BatchTrainer
 from unbounded.verification import VerifyOptions
 
-CHANGES = {"batches": 4, "every": 2, "factor": 3.0, "validation_count": 8, "remove": False}
+CHANGES = {"batches": 4, "every": 2, "factor": 3.0, "validation_count": 8}
 
 
 @pytest.fixture(scope="module")
@@ -211,7 +212,7 @@ def test_every_memory_that_decides_and_every_layout(
     tmp_path: Path,
 ) -> None:
     config = small(task, {"memory": memory}, data)
-    config.rounding = RoundingConfig(batches=2, every=1, tolerance=1.0, remove=False)
+    config.rounding = RoundingConfig(batches=2, every=1, tolerance=1.0)
     rounded = train_run(config, root=tmp_path, quiet=True).report["rounded"]
     assert rounded["batches"] == 2
     assert rounded["decisions"]
@@ -516,3 +517,18 @@ def test_a_stack_that_is_needed_far_beyond_training_is_not_removed(
     longest = 7 * plan(config, checked(config)).train_lengths.maximum
     assert {count for _, count in asked[:-1]} == {30}
     assert asked[-1] == (f"{longest}:{longest}", 3)
+
+
+def test_it_runs_where_the_training_was_to_run(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = copied(trained, tmp_path)
+    config = load_config(folder)
+    seen = []
+    monkeypatch.setattr(harden, "load_config", lambda _: config)
+    monkeypatch.setattr(harden, "plan", lambda own, task: seen.append(own) or plan(own, task))
+    for backend, device in (("reference", "cpu"), ("auto", "cuda")):
+        config.machine.backend, config.machine.device = backend, device
+        harden_run(folder, CHANGES, quiet=True, overwrite=True)
+    places = [(own.machine.backend, own.machine.device) for own in seen]
+    assert places == [("reference", "cpu"), ("auto", "auto")]

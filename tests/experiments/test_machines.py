@@ -17,7 +17,7 @@ from unbounded.experiments.run.folder import save_model, write_config
 from unbounded.experiments.tables.machines import extract_machines, machines_grid, read_machines
 from unbounded.experiments.tables.published import published
 from unbounded.experiments.trials.tiers import make_tier
-from unbounded.training.files import json_text, write_text
+from unbounded.files import json_text, write_text
 
 TIER = {"about": "one", "tasks": ["anbn"], "models": ["own-hardened"], "seeds": [1]}
 

@@ -13,9 +13,12 @@ import unbounded as ub
 from tests.memories.common import MEMORIES, instructions, requires_grad
 from tests.tolerances import assert_close
 from unbounded import kernels
-from unbounded.errors import BackendError, BackendWarning, say_once
+from unbounded.errors import BackendError, BackendWarning, ChoiceError, say_once
+from unbounded.layers.bound import bound_layer
 from unbounded.memories.head import ACTIVATIONS
 from unbounded.memories.state import state_tensors
+from unbounded.models import MemoryModel
+from unbounded.models.discrete import sequence_model
 
 DOUBLE = torch.float64
 needs_kernels = pytest.mark.skipif(not kernels.available().ok, reason=kernels.available().reason)
@@ -305,3 +308,49 @@ def test_an_activation_that_no_kernel_knows_runs_on_the_reference(fused_calls, m
     with pytest.warns(ub.errors.BackendWarning, match="activation elu of value"):
         make()(inputs())
     assert fused_calls == []
+
+
+PLAIN = {
+    "deep_lstm": functools.partial(ub.DeepLSTM, 3, 5, 2, dtype=DOUBLE),
+    "gru": functools.partial(ub.ControllerRNN, 3, 5, "gru", dtype=DOUBLE),
+    "elman": functools.partial(ub.ControllerRNN, 3, 5, "elman", dtype=DOUBLE),
+}
+
+
+@needs_kernels
+@pytest.mark.parametrize("plain", PLAIN)
+@pytest.mark.parametrize("lengths", [None, [6, 0, 2]])
+def test_a_layer_without_a_memory_takes_the_backend_it_is_told(plain, lengths, fused_calls):
+    results = []
+    for backend in ("cpu", "reference"):
+        torch.manual_seed(0)
+        layer, x = PLAIN[plain](backend=backend), inputs().requires_grad_()
+        output, state = layer(x, lengths=lengths)
+        tensors = [output, *state_tensors(state)]
+        loss = sum((t * torch.linspace(-1, 1, t.numel()).view_as(t)).sum() for t in tensors)
+        learned = [each for each in layer.parameters() if each.requires_grad]
+        results.append([*tensors, *torch.autograd.grad(loss, [x, *learned])])
+        assert len(fused_calls) == (2 if plain == "deep_lstm" else 1)
+    for position, (fused, reference) in enumerate(zip(*results, strict=True)):
+        assert_close(fused, reference, f"tensor {position}")
+
+
+def test_a_layer_without_a_memory_says_why_the_kernels_cannot_serve():
+    with pytest.raises(BackendError, match="SRCN: backend 'cpu' cannot serve this call: no kernel"):
+        ub.SRCN(3, 5, backend="cpu")(torch.randn(6, 3, 3))
+    layer = ub.ControllerRNN(3, 5, own_controller, backend="cpu")
+    with pytest.raises(BackendError, match="a controller of your own has no kernel"):
+        layer(torch.randn(6, 3, 3))
+    for make_layer in (ub.SRCN, ub.DeepLSTM, ub.ControllerRNN):
+        with pytest.raises(ChoiceError, match="backend"):
+            make_layer(3, 5, backend="gpu")
+
+
+@needs_kernels
+@pytest.mark.parametrize("controller", ["lstm", "gru", "elman"])
+def test_a_model_without_a_memory_takes_the_backend_it_is_told(controller, fused_calls):
+    parts = {"memory": "none", "controller": controller}
+    model = MemoryModel(inputs=5, outputs=5, **parts, backend="reference")
+    model(torch.zeros(1, 4, dtype=torch.int64), lengths=torch.tensor([4]))
+    assert fused_calls == []
+    assert bound_layer(sequence_model(model).layer, 1) is None

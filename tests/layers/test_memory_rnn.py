@@ -9,6 +9,7 @@ import pickle
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 import unbounded as ub
 from tests.memories.common import MEMORIES
@@ -221,6 +222,29 @@ def test_a_file_that_is_no_trace(tmp_path, content):
     path = tmp_path / "broken.safetensors"
     path.write_bytes(content)
     with pytest.raises(ub.errors.CheckpointError, match=r"broken\.safetensors"):
+        ub.load_trace(path)
+
+
+@pytest.mark.parametrize("lacking", ["lengths", "memory", "symbols"])
+def test_a_trace_that_lacks_a_part(tmp_path, lacking):
+    path = tmp_path / "cut.safetensors"
+    metadata = {"format": "unbounded-trace", "version": "1", "memory": "NeuralStack"}
+    tensors = {"lengths": torch.ones(1)}
+    if lacking == "symbols":
+        metadata["symbols"] = "[["
+    elif lacking == "memory":
+        del metadata["memory"]
+    else:
+        tensors = {"reading": torch.ones(1)}
+    save_file(tensors, str(path), metadata=metadata)
+    with pytest.raises(ub.errors.CheckpointError, match=r"cut\.safetensors: not a whole trace"):
+        ub.load_trace(path)
+
+
+def test_an_indented_json_file_is_taken_for_what_it_is(tmp_path):
+    path = tmp_path / "trace.json"
+    path.write_text('{\n  "format": "another"\n}\n')
+    with pytest.raises(ub.errors.CheckpointError, match="got 'another' version None"):
         ub.load_trace(path)
 
 

@@ -10,10 +10,10 @@ from unbounded.experiments.config.check import build_task
 from unbounded.experiments.config.identity import config_hash
 from unbounded.experiments.config.schema import ModelConfig, RunConfig, to_dict
 from unbounded.experiments.run.folder import save_model, write_config
+from unbounded.files import json_text, write_text
 from unbounded.machines import MACHINES
 from unbounded.machines.assembly import SCALE
 from unbounded.models import MemoryModel
-from unbounded.training.files import json_text, write_text
 
 
 def softened(model: MemoryModel, certainty: float, *heads: str) -> MemoryModel:

@@ -19,8 +19,8 @@ from unbounded.experiments.run import pictures
 from unbounded.experiments.run.folder import save_model
 from unbounded.experiments.run.run import train_run
 from unbounded.experiments.run.verification import verification_of, verify_run
+from unbounded.files import file_digest
 from unbounded.machines import MACHINES
-from unbounded.training.files import file_digest
 from unbounded.verification import VerifyOptions
 
 

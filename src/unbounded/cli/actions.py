@@ -160,6 +160,11 @@ def _answer(
     print(f"\n{answer_text(task, batch)}")
     title = f"{run_folder.name}: {given.input}"
     written = [] if folder is None else draw_answer_keys(model, task, batch, folder, title)
+    if folder is not None and not written:
+        print(
+            "\nno picture: only of a Lie-access memory are keys drawn; "
+            f"`unbounded explore {run_folder}` shows any memory"
+        )
     if given.course is not None:
         frames = key_course_of(run_folder, task, given.input)
         written.append(draw_key_course(frames, Path(given.course), title=given.input))

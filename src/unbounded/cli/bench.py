@@ -102,6 +102,8 @@ def _cases(
     faults = [f"repeats: expected at least 1, got {repeats}"] if repeats < 1 else []
     if out is not None and Path(out).exists() and not overwrite:
         faults.append(f"out: {out} exists; give --overwrite or another name")
+    if out is not None and not Path(out).parent.is_dir():
+        faults.append(f"out: there is no folder {Path(out).parent}; make it first")
     if suite is not None and case:
         faults.append(f"suite and {', '.join(case)} exclude each other; give one of them")
     own = Case(**case)
@@ -129,6 +131,7 @@ def _line(result: Measurement) -> str:
 
 def _write(path: Path, measured: list[Measurement], repeats: int) -> None:
     from unbounded.evaluation.provenance import provenance
+    from unbounded.files import write_text
     from unbounded.kernels import available
 
     data = {
@@ -138,4 +141,4 @@ def _write(path: Path, measured: list[Measurement], repeats: int) -> None:
         "repeats": repeats,
         "measurements": [{**asdict(each), "name": each.case.name} for each in measured],
     }
-    path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    write_text(path, json.dumps(data, indent=1) + "\n")

@@ -23,10 +23,14 @@ NEEDED = (
     "accelerate",
     "safetensors",
     "huggingface_hub",
+    "filelock",
     "jsonargparse",
+    "docstring_parser",
+    "PyYAML",
     "shtab",
     "rich",
     "matplotlib",
+    "torchmetrics",
 )
 # A run folder with two checkpoints of the paper's largest model and its pictures.
 ENOUGH_MB = 200

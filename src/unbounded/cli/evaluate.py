@@ -105,7 +105,7 @@ def run(arguments: Sequence[str]) -> int:
     from unbounded.evaluation import details, table
     from unbounded.experiments.run.evaluate import evaluate_run
     from unbounded.experiments.run.folder import find_run
-    from unbounded.training.files import json_text, storage_faults, write_text
+    from unbounded.files import json_text, storage_faults, write_text
 
     import_modules([given.imports] if given.imports else [])
     folder = find_run(given.run)

@@ -6,13 +6,13 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unbounded.cli.defaults import import_modules
 from unbounded.cli.parsing import Parser, parse
 from unbounded.errors import ConfigError
+from unbounded.files import replacing
 from unbounded.own_parts import is_path, module_of
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ def sample(
 
     Raises:
         ConfigError: a number is out of range, the task has no example in the range of lengths,
-            `out` exists or cannot be written.
-        ChoiceError: there is no such split.
+            `out` exists.
+        ChoiceError: there is no such split. StorageError: `out` cannot be written.
     """
     from unbounded.tasks.randomness import LAST_INDEX, whole_number
 
@@ -94,17 +94,8 @@ def _print(examples: Iterator[Example]) -> None:
 
 
 def _write(path: Path, lines: Iterator[str]) -> None:
-    """Write beside the file, then move into place."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with draft.open("x", encoding="utf-8") as file:
-            file.writelines(line + "\n" for line in lines)
-        draft.replace(path)
-    except OSError as error:
-        raise ConfigError([f"out: cannot write {path}: {error.strerror}"]) from error
-    finally:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
+    with replacing(path) as draft, draft.open("w", encoding="utf-8") as file:
+        file.writelines(line + "\n" for line in lines)
 
 
 def parser(arguments: Sequence[str]) -> Parser:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
-from contextlib import suppress
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
-from unbounded.errors import ConfigError, RunExistsError, StorageError
+from unbounded.errors import ConfigError, RunExistsError
+from unbounded.files import storage_faults, write_text
 
 FORMAT: Final = "unbounded-page"
 VERSION: Final = 1
@@ -81,15 +80,9 @@ def write_page(path: Path, text: str, *, overwrite: bool = False) -> None:
         raise RunExistsError(
             f"{path} exists and is no page of `unbounded explore`; --overwrite replaces it"
         )
-    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
+    with storage_faults(path.parent, "making folder"):
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_text(text, encoding="utf-8")
-        os.replace(draft, path)
-    except OSError as error:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
-        raise StorageError(f"writing {path} failed: {error.strerror or error}") from error
+    write_text(path, text)
 
 
 def _is_page(path: Path) -> bool:

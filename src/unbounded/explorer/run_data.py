@@ -98,6 +98,7 @@ def run_of_folder(
     if data is not None:
         config.machine.data = data
     planned = plan(config, build_task(config))
+    curves, damage = _curves(folder)
     model, source = load_model(folder, rounded)
     made = run_data(
         model,
@@ -108,8 +109,9 @@ def run_of_folder(
         seed=config.seed,
         lengths=planned.train_lengths,
         weights=weights,
-        curves=_curves(folder),
+        curves=curves,
     )
+    made["note"] = damage + made["note"]
     if source.startswith("checkpoints"):
         made["note"] = f"Not finished: weights of {source}. {made['note']}"
     elif fault := _report_fault(folder):
@@ -157,6 +159,7 @@ def course_of_folder(
     if data is not None:
         config.machine.data = data
     planned = plan(config, build_task(config))
+    curves, damage = _curves(folder)
     runs = [
         run_data(
             read_checkpoint(checkpoint),
@@ -166,24 +169,27 @@ def course_of_folder(
             seed=config.seed,
             lengths=planned.train_lengths,
             weights=weights,
-            curves=_curves(folder) if checkpoint is chosen[0][1] else None,
+            curves=curves if checkpoint is chosen[0][1] else None,
         )
         for batches, checkpoint in chosen
     ]
     return [
-        {**run, "after_batches": batches} for run, (batches, _) in zip(runs, chosen, strict=True)
+        {**run, "note": damage + run["note"], "after_batches": batches}
+        for run, (batches, _) in zip(runs, chosen, strict=True)
     ]
 
 
-def _curves(folder: Path) -> list[dict[str, Any]]:
-    """What was measured in training, a curve each; none where nothing was kept."""
+def _curves(folder: Path) -> tuple[list[dict[str, Any]], str]:
+    """What was measured in training, a curve each, and what is wrong with the file of it."""
+    if not (folder / "metrics.jsonl").is_file():
+        return [], ""
     try:
         curves = read_curves(folder)
-    except CheckpointError:
-        return []
+    except CheckpointError as error:
+        return [], f"There are no curves of its training: {error}. "
     named = {"training perplexity": curves.perplexity}
     named |= {f"words right, {lengths}": points for lengths, points in curves.coarse.items()}
-    return [
+    drawn = [
         {
             "name": name,
             "unit": "nats" if name == "training perplexity" else "share",
@@ -193,3 +199,4 @@ def _curves(folder: Path) -> list[dict[str, Any]]:
         for name, points in named.items()
         if points
     ]
+    return drawn, ""

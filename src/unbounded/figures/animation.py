@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from unbounded.errors import ConfigError
 from unbounded.figures.style import set_heading, style
-from unbounded.training.files import storage_faults
+from unbounded.files import replacing, storage_faults
 
 FrameT = TypeVar("FrameT")
 
@@ -56,7 +56,15 @@ def draw_animation(
             figure.savefig(buffer, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": None})
             images.append(Image.open(buffer).convert("RGB"))
     durations = [frame_ms] * (len(images) - 1) + [3 * frame_ms]
-    with storage_faults(path, "writing"):
+    with storage_faults(path.parent, "making folder"):
         path.parent.mkdir(parents=True, exist_ok=True)
-        images[0].save(path, save_all=True, append_images=images[1:], duration=durations, loop=0)
+    with replacing(path) as draft:
+        images[0].save(
+            draft,
+            format="GIF",
+            save_all=True,
+            append_images=images[1:],
+            duration=durations,
+            loop=0,
+        )
     return path

@@ -13,7 +13,7 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from unbounded.errors import say_once
-from unbounded.training.files import storage_faults
+from unbounded.files import storage_faults, write_bytes
 
 # Okabe & Ito 2008, ordered so that neighbours differ in lightness too.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -91,8 +91,7 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
             figure.savefig(buffer, format=suffix, dpi=PNG_DOTS_PER_INCH, metadata=metadata)
         _say_again(told)
         path = folder / f"{name}.{suffix}"
-        with storage_faults(path, "writing"):
-            path.write_bytes(buffer.getvalue())
+        write_bytes(path, buffer.getvalue())
         paths.append(path)
     return paths
 

@@ -22,6 +22,7 @@ from unbounded.layers.fused import (
 )
 from unbounded.layers.in_place import InPlace, set_gradients
 from unbounded.layers.memory_rnn import MemoryRNN
+from unbounded.layers.plain_layer import PlainLayer
 from unbounded.layers.recurrence import LoopState
 from unbounded.layers.state import joined, parted
 from unbounded.memories.state_field import StateField
@@ -69,6 +70,8 @@ def bound_layer(layer: nn.Module, batch_size: int) -> BoundLayer | None:
     # Exact types: a subclass may compute something else.
     if type(layer) is MemoryRNN:
         return None if why_not_bound(layer, batch_size) else BoundMemory(layer, batch_size)
+    if isinstance(layer, PlainLayer) and layer.backend == "reference":
+        return None
     if type(layer) is DeepLSTM and layer.initial is None:
         if any(type(each) is not nn.LSTM for each in layer.layers):
             return None

@@ -23,6 +23,7 @@ from unbounded.layers.controllers import (
 from unbounded.layers.fused import runs_hooks
 from unbounded.layers.named_controller import ControllerFactory, make_controller
 from unbounded.layers.plain_layer import PlainLayer, is_transformed
+from unbounded.memories.backend import check_backend
 
 
 class ControllerRNN(PlainLayer[ControllerState]):
@@ -38,6 +39,8 @@ class ControllerRNN(PlainLayer[ControllerState]):
             that makes a Controller.
         batch_first: whether inputs and outputs are [B, T, ...] instead of [T, B, ...].
         learn_initial_state: whether the first state is learned (drawn as in MemoryRNN) or zero.
+        backend: "auto" takes the fused kernels where they are faster than torch's own loop,
+            "reference" never, "cpu" always, or an error.
         device, dtype: of the parameters.
     Source: Joulin & Mikolov 2015, arXiv:1503.01007, eq. 1.
     """
@@ -52,13 +55,15 @@ class ControllerRNN(PlainLayer[ControllerState]):
         dtype: torch.dtype | None = None,
         *,
         learn_initial_state: bool = False,
+        backend: str = "auto",
     ) -> None:
         super().__init__()
         check_bool("batch_first", batch_first)
+        check_backend(backend)
         check_positive("input_size", input_size)
         check_positive("hidden_size", hidden_size)
         self.input_size, self.hidden_size = input_size, hidden_size
-        self.batch_first = batch_first
+        self.batch_first, self.backend = batch_first, backend
         self.controller = make_controller(
             controller, input_size, hidden_size, device=device, dtype=dtype
         )
@@ -101,12 +106,17 @@ class ControllerRNN(PlainLayer[ControllerState]):
     ) -> tuple[Tensor, ControllerState]:
         """On the kernels or in torch's loop where they can, else step by step."""
         controller = self.controller
+        reason: str | None = "a controller of your own has no kernel"
         # Exact types: a subclass may compute something else, which no kernel knows of.
         if isinstance(controller, WeightedController) and type(controller) in CONTROLLERS.values():
             name, weights = controller.kernel_name, controller.weights
-            is_fused = why_not_alone(name, x, weights, state) is None
-            if name is not None and is_fused and not runs_hooks(controller):
+            reason = why_not_alone(name, x, weights, state)
+            if runs_hooks(controller):
+                reason = "hooks on the controller, and parametrizations, run with each step"
+            if self.takes_kernels(reason) and name is not None:
                 return run_alone(name, controller.cell, x, weights, state, lengths)
+        else:
+            self.takes_kernels(reason)
         if _is_plain(controller):
             return _run_plain(controller, x, state[0], lengths)
         return run_steps(controller, x, state, lengths)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import torch
@@ -12,8 +13,9 @@ from unbounded.checks import check_bool, check_positive
 from unbounded.errors import ShapeError
 from unbounded.kernels import ControllerWeights
 from unbounded.layers.alone import run_alone, run_steps, why_not_alone
-from unbounded.layers.controllers import initialize_cell, lstm_cell
+from unbounded.layers.controllers import ControllerState, initialize_cell, lstm_cell
 from unbounded.layers.plain_layer import PlainLayer, is_transformed
+from unbounded.memories.backend import check_backend
 
 _WEIGHTS = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
 
@@ -34,6 +36,8 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
         learn_initial_state: whether h_0 and c_0 are learned or zero.
         second_bias: whether each gate has two biases, as torch.nn.LSTM and Yang 2016 have. With
             one, as the counts of Grefenstette et al. need, the second is a constant zero.
+        backend: "auto" takes the fused kernels where they beat torch's own loop, which is
+            with lengths; "reference" never, "cpu" always, or an error.
     Weights are drawn as in LSTMController, the forget gate's bias is 1.
     Source: Grefenstette et al. 2015, arXiv:1506.02516, section 4.3 and Table 2.
     """
@@ -50,14 +54,16 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
         *,
         learn_initial_state: bool = False,
         second_bias: bool = False,
+        backend: str = "auto",
     ) -> None:
         super().__init__()
         check_bool("batch_first", batch_first)
+        check_backend(backend)
         check_positive("input_size", input_size)
         check_positive("hidden_size", hidden_size)
         check_positive("num_layers", num_layers)
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
-        self.skip_input, self.batch_first = skip_input, batch_first
+        self.skip_input, self.batch_first, self.backend = skip_input, batch_first, backend
         below = hidden_size + (input_size if skip_input else 0)
         self.layers = nn.ModuleList(
             nn.LSTM(below if k else input_size, hidden_size, device=device, dtype=dtype)
@@ -122,9 +128,29 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
         for k, (layer, (h, c)) in enumerate(zip(self.layers, state, strict=True)):
             if k and self.skip_input:
                 hidden = torch.cat([x, hidden], dim=-1)
-            hidden, pair = _run_layer(layer, hidden, (h, c), lengths)
+            own = ControllerWeights(*_weights(layer))
+            if self._takes_kernels(hidden, own, (h, c), lengths):
+                hidden, pair = run_alone("lstm", lstm_cell, hidden, own, (h, c), lengths)
+            elif is_transformed() or hidden.is_meta:
+                step = functools.partial(_step, own)
+                hidden, pair = run_steps(step, hidden, (h, c), lengths)
+            else:
+                hidden, pair = _run_torch(own, hidden, (h, c), lengths, self.training)
             final.append(pair)
-        return hidden, tuple(final)
+        return hidden, tuple((h, c) for h, c in final)
+
+    def _takes_kernels(
+        self,
+        x: Tensor,
+        weights: ControllerWeights,
+        state: tuple[Tensor, Tensor],
+        lengths: Tensor | None,
+    ) -> bool:
+        # Steps beyond a length cost nothing there; torch's packed loop takes twice the time of its
+        # plain one, which is as fast as the kernels.
+        if lengths is None and self.backend == "auto":
+            return False
+        return self.takes_kernels(why_not_alone("lstm", x, weights, state))
 
 
 def _is_tuple(value: object, size: int) -> bool:
@@ -142,32 +168,29 @@ def _weights(layer: nn.Module) -> list[Tensor]:
     return [getattr(layer, name) for name in _WEIGHTS]
 
 
-def _run_layer(
-    layer: nn.Module, inputs: Tensor, state: tuple[Tensor, Tensor], lengths: Tensor | None
-) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    # The function and not the module: it takes the input's width from the weights.
-    weights = _weights(layer)
-    options = (True, 1, 0.0, layer.training, False)  # biases, layers, dropout, training, both ways
-    own = ControllerWeights(*weights)
-    if is_transformed() or inputs.is_meta:
-        output, (h, c) = run_steps(
-            lambda x, before: lstm_cell(x, before, own), inputs, state, lengths
-        )
-        return output, (h, c)
+def _step(weights: ControllerWeights, x: Tensor, state: ControllerState) -> ControllerState:
+    return lstm_cell(x, state, weights)
+
+
+def _run_torch(
+    weights: ControllerWeights,
+    inputs: Tensor,
+    state: tuple[Tensor, Tensor],
+    lengths: Tensor | None,
+    training: bool,
+) -> tuple[Tensor, ControllerState]:
+    """One layer by the function, and not the module: its input's width is the weights'."""
+    flat = [each for each in weights if each is not None]
+    options = (True, 1, 0.0, training, False)  # biases, layers, dropout, training, both ways
     h, c = (tensor.unsqueeze(0).contiguous() for tensor in state)
-    if lengths is not None and why_not_alone("lstm", inputs, own, state) is None:
-        # Steps beyond a length cost nothing there; torch's packed loop takes twice the time of
-        # its plain one.
-        output, (h, c) = run_alone("lstm", lstm_cell, inputs, own, state, lengths)
-        return output, (h, c)
     if lengths is None:
-        output, h, c = torch.lstm(inputs, (h, c), weights, *options, False)
+        output, h, c = torch.lstm(inputs, (h, c), flat, *options, False)
         return output, (h.squeeze(0), c.squeeze(0))
     # torch packs no sequence of 0 steps: it takes one, and what that did is put back.
     packed = pack_padded_sequence(inputs, lengths.cpu().clamp(min=1), enforce_sorted=False)
     order, back = packed.sorted_indices, packed.unsorted_indices
     begin = (h[:, order], c[:, order])
-    data, h_end, c_end = torch.lstm(packed.data, packed.batch_sizes, begin, weights, *options)
+    data, h_end, c_end = torch.lstm(packed.data, packed.batch_sizes, begin, flat, *options)
     output, _ = pad_packed_sequence(packed._replace(data=data), total_length=inputs.shape[0])
     active = (lengths > 0).to(h.device).unsqueeze(-1)
     output = torch.where(active, output, 0)

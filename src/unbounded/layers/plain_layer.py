@@ -14,6 +14,7 @@ from unbounded.checks import check_like, check_shape, check_size
 from unbounded.layers.autocast import autocast_dtype
 from unbounded.layers.call import Lengths, check_inputs, check_sequences, new_call
 from unbounded.layers.half import is_half, run_in_float32
+from unbounded.memories.backend import choose_backend
 from unbounded.memories.state import map_state
 
 StateT = TypeVar("StateT", bound=tuple[Any, ...])
@@ -26,6 +27,19 @@ class PlainLayer(nn.Module, ABC, Generic[StateT]):
     """
 
     batch_first: bool
+    backend: str
+
+    def takes_kernels(self, reason: str | None) -> bool:
+        """Whether a call goes to the fused kernels, where "auto" would take them.
+
+        Args:
+            reason: why they cannot serve it, or None if they can.
+        Raises:
+            BackendError: the layer is to run on them alone.
+        """
+        if self.backend == "cpu":
+            return choose_backend(self.backend, type(self).__name__, reason)
+        return self.backend == "auto" and reason is None
 
     @abstractmethod
     def weight(self) -> Tensor:
@@ -84,6 +98,7 @@ class PlainLayer(nn.Module, ABC, Generic[StateT]):
             output [T, B, O] (or as x is laid out), and the state after the last step.
         Raises:
             ShapeError, DTypeError, DeviceError: an argument disagrees; the message names it.
+            BackendError: the backend asked for cannot serve this call.
         """
         like = self.weight()
         state = _with_tuples(state)

@@ -15,6 +15,7 @@ from torch.nn import functional as F
 from unbounded.checks import check_bool, check_positive
 from unbounded.errors import ChoiceError, ConfigError, ShapeError
 from unbounded.layers.plain_layer import PlainLayer
+from unbounded.memories.backend import check_backend
 from unbounded.memories.state import portable
 
 #: What h is of its sum, by name.
@@ -59,6 +60,7 @@ class SRCN(PlainLayer[SRCNState]):
             networks of the same functions, because sigma(2 a) = (1 + tanh(a)) / 2.
         bias: whether h has one.
         learn_initial_state: whether h and s before the first step are learned or zero.
+        backend: "auto" or "reference"; no kernel is built for it, so that "cpu" is an error.
         device, dtype: of the parameters.
     Raises:
         ShapeError: a size is no positive integer. ConfigError: alpha is out of range.
@@ -79,9 +81,11 @@ class SRCN(PlainLayer[SRCNState]):
         activation: str = "sigmoid",
         bias: bool = False,
         learn_initial_state: bool = False,
+        backend: str = "auto",
     ) -> None:
         super().__init__()
         check_bool("batch_first", batch_first)
+        check_backend(backend)
         if not isinstance(activation, str) or activation not in ACTIVATIONS:
             raise ChoiceError("activation", activation, ACTIVATIONS)
         for name, size in (
@@ -96,6 +100,7 @@ class SRCN(PlainLayer[SRCNState]):
             )
         self.input_size, self.hidden_size, self.context_size = input_size, hidden_size, context_size
         self.alpha, self.batch_first, self.activation = alpha, batch_first, activation
+        self.backend = backend
 
         def matrix(rows: int, columns: int) -> nn.Parameter:
             return nn.Parameter(torch.empty(rows, columns, device=device, dtype=dtype))
@@ -153,6 +158,7 @@ class SRCN(PlainLayer[SRCNState]):
 
     def run(self, x: Tensor, state: SRCNState, lengths: Tensor | None) -> tuple[Tensor, SRCNState]:
         """The context of all steps at once, and h step by step."""
+        self.takes_kernels("no kernel is built for it")
         state = SRCNState(*state)
         steps, batch_size = x.shape[:2]
         sizes = [self.hidden_size, self.context_size]

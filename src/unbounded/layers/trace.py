@@ -13,6 +13,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from unbounded.errors import CheckpointError, DTypeError, StorageError
+from unbounded.files import replacing
 
 TRACE_FORMAT = "unbounded-trace"
 TRACE_VERSION = "1"
@@ -59,8 +60,9 @@ def save_trace(path: str | Path, trace: Trace) -> None:
         metadata["symbols"] = json.dumps([list(row) for row in trace.symbols])
     tensors = {name: array.detach().cpu().contiguous() for name, array in trace.arrays.items()}
     try:
-        save_file({**tensors, "lengths": trace.lengths.cpu()}, str(path), metadata=metadata)
-    except (SafetensorError, OSError) as error:
+        with replacing(Path(path)) as draft:
+            save_file({**tensors, "lengths": trace.lengths.cpu()}, str(draft), metadata=metadata)
+    except SafetensorError as error:
         reason = str(error).split("\n", 1)[0]
         raise StorageError(
             f"writing trace {path} failed: {reason}. Make the folder first, or name another file."
@@ -92,15 +94,22 @@ def load_trace(path: str | Path) -> Trace:
             f"{path}: expected a trace of format {TRACE_FORMAT} version {TRACE_VERSION}, got "
             f"{metadata.get('format')!r} version {metadata.get('version')!r}."
         )
-    lengths = tensors.pop("lengths")
-    symbols = json.loads(metadata["symbols"]) if "symbols" in metadata else None
-    return Trace(metadata["memory"], tensors, lengths, symbols)
+    try:
+        lengths = tensors.pop("lengths")
+        symbols = json.loads(metadata["symbols"]) if "symbols" in metadata else None
+        return Trace(metadata["memory"], tensors, lengths, symbols)
+    except (KeyError, ValueError) as error:
+        raise CheckpointError(f"{path}: not a whole trace ({error!r}).") from error
 
 
 def _is_json(path: Path) -> bool:
-    """Whether a file begins as JSON does; a safetensors file begins with the size of its header."""
+    """Whether a file begins as JSON does; a safetensors file begins with the size of its header.
+
+    That size has eight bytes, the last of which are 0.
+    """
     try:
         with path.open("rb") as file:
-            return file.read(9) == b'{"format"'
+            first = file.read(8)
+            return first.lstrip().startswith(b"{") and b"\0" not in first
     except OSError:
         return False

@@ -14,7 +14,8 @@ from typing import Any, Final, NamedTuple
 import torch
 from torch import Tensor
 
-from unbounded.errors import CheckpointError, ConfigError, ShapeError, StorageError, UnboundedError
+from unbounded.errors import CheckpointError, ConfigError, ShapeError, UnboundedError
+from unbounded.files import write_text
 from unbounded.layers.packed import packed, unpacked
 from unbounded.layers.recurrence import Recorder
 from unbounded.layers.trace import TRACE_FORMAT, Trace
@@ -100,11 +101,7 @@ def save_run_trace(path: str | Path, trace: RunTrace) -> None:
     Raises:
         ConfigError: the memory is one of your own. StorageError: the disk refused.
     """
-    text = trace_text(trace)
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise StorageError(f"writing trace {path} failed: {error.strerror or error}") from error
+    write_text(Path(path), trace_text(trace))
 
 
 def load_run_trace(path: str | Path) -> RunTrace:

@@ -37,6 +37,7 @@ OF_LAYER: Final = (
     "dtype",
     "batch_first",
     "learn_initial_state",
+    "backend",
 )
 _WORDS: dict[Any, str] = {
     int: "an integer",
@@ -156,7 +157,11 @@ def make_layer(
         if output_reading:
             faults.append("output_reading: a layer without a memory reads nothing; give false")
     _refuse(faults)
-    common: dict[str, Any] = {"batch_first": True, "learn_initial_state": learn_initial_state}
+    common: dict[str, Any] = {
+        "batch_first": True,
+        "learn_initial_state": learn_initial_state,
+        "backend": backend,
+    }
     if without and name in BASELINES:
         layer = BASELINES[name](input_size, hidden_size, **options, **common)
         return layer, layer.output_size if isinstance(layer, SRCN) else hidden_size
@@ -174,7 +179,6 @@ def make_layer(
         factory,
         output_size=readout_size,
         output_reading=output_reading,
-        backend=backend,
         **common,
     )
     return layer_with_memory, size

@@ -22,7 +22,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from unbounded.errors import CheckpointError
-from unbounded.training.files import file_digest, json_text, storage_faults, sync
+from unbounded.files import file_digest, json_text, storage_faults, sync
 from unbounded.training.state import LoopState
 
 FORMAT = "unbounded-checkpoint"

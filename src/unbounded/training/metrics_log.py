@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from unbounded.training.files import json_text, storage_faults
+from unbounded.files import json_text, storage_faults
 
 Listener = Callable[[dict[str, Any]], None]
 

@@ -88,7 +88,11 @@ def training_faults(training: TrainingConfig) -> list[str]:
     if training.stop != "solved":
         check_idle(found, "training", training, ("validation_share",), "without stop solved")
     perplexity = training.converged_perplexity
-    check_number(found, "training.converged_perplexity", perplexity, 1, above=True)
+    if training.stop == "converged":
+        check_number(found, "training.converged_perplexity", perplexity, 1, above=True)
+    else:
+        names = ("converged_perplexity", "converged_reports")
+        check_idle(found, "training", training, names, "without stop converged")
     check_number(found, "training.give_up_after", training.give_up_after, 0)
     check_number(found, "training.give_up_perplexity", training.give_up_perplexity, 1, above=True)
     check_number(found, "training.prediction_clip", training.prediction_clip, 0, 0.1)
@@ -186,6 +190,7 @@ def symbol_update_faults(config: RunConfig) -> list[str]:
         ("training.optimizer", training.optimizer, "sgd"),
         ("training.clip_by", training.clip_by, "value"),
         ("training.label_smoothing", training.label_smoothing, 0.0),
+        ("training.precision", training.precision, "no"),
     ]
     if controller["name"] == "elman":
         needed += [
@@ -253,6 +258,8 @@ def rounding_faults(config: RunConfig, scoring: Scoring) -> list[str]:
     # Of a memory with faults, which are named elsewhere, nobody knows.
     if not decides(config) and (_memory(config) is not None or name == NO_MEMORY):
         found.append(f"rounding.batches: memory {name!r} decides nothing; give 0")
+    elif not has_actions(config):
+        check_idle(found, "rounding", rounding, ("remove", "most_removals"), f"with memory {name}")
     return found
 
 

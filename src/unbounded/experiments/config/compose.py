@@ -21,7 +21,7 @@ PARTS: Final = ("task_options", "model", "training", "rounding", "evaluation")
 OPTIONS_OF: Final = {
     "optimizer": ("optimizer_options", "epsilon"),
     "schedule": ("tail_batches",),
-    "stop": ("validation_share",),
+    "stop": ("validation_share", "converged_perplexity", "converged_reports"),
     "curriculum": ("curriculum_every", "curriculum_below", "curriculum_first"),
 }
 #: The option of a memory that chooses for others: what it is when nothing is said, and those.

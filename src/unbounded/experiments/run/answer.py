@@ -11,9 +11,9 @@ from unbounded.experiments.run.loading import kept_checkpoints, read_checkpoint
 from unbounded.experiments.run.plan import Plan
 from unbounded.experiments.run.traces import trace_of, write_trace
 from unbounded.figures import KeyTrace, draw_keys, read_keys
+from unbounded.files import json_text, write_text
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import Batch, ProgramTask, Task
-from unbounded.training.files import json_text, write_text
 
 #: Examples of each range in a run's answers.json.
 _SHOWN = 2

@@ -24,7 +24,7 @@ from unbounded.extraction import (
     table_lines,
 )
 from unbounded.figures import draw_machine
-from unbounded.training.files import json_text, storage_faults, write_text
+from unbounded.files import json_text, storage_faults, write_text
 
 FORMAT = "unbounded-machine"
 VERSION = 1

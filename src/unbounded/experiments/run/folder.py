@@ -19,8 +19,8 @@ from unbounded.experiments.config.identity import config_hash, model_name, run_n
 from unbounded.experiments.config.schema import RunConfig, from_dict, to_dict
 from unbounded.experiments.config.upgrade import upgraded_report
 from unbounded.experiments.run.report_check import REMADE, check_report
+from unbounded.files import file_digest, storage_faults, write_text
 from unbounded.models.memory_model import MemoryModel
-from unbounded.training.files import file_digest, storage_faults, write_text
 
 _SHOWN = 10
 #: What to do about a damaged config.yaml of a run that is there.

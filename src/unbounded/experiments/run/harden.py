@@ -13,14 +13,14 @@ from unbounded.errors import CheckpointError, ConfigError, RunExistsError
 from unbounded.evaluation.provenance import commit
 from unbounded.experiments.config.check import checked
 from unbounded.experiments.config.harden import with_hardening
-from unbounded.experiments.config.schema import MachineConfig, RoundingConfig
+from unbounded.experiments.config.schema import RoundingConfig
 from unbounded.experiments.run.build import build_run, make_accelerator
 from unbounded.experiments.run.folder import read_report
 from unbounded.experiments.run.loading import load_config, load_model
 from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.run import Run
 from unbounded.experiments.run.run_lock import lock
-from unbounded.training.files import json_text, storage_faults, write_text
+from unbounded.files import json_text, storage_faults, write_text
 from unbounded.training.progress import progress
 from unbounded.training.signals import stop_requests
 
@@ -66,7 +66,9 @@ def harden_run(
             "--harden hardens it at the end"
         )
     trained = load_config(folder)
-    place = MachineConfig(data=data or trained.machine.data, threads=trained.machine.threads)
+    place = replace(trained.machine, data=data or trained.machine.data)
+    if place.device == "cuda":
+        place.device = "auto"  # which is the same where there is one
     own = dict(changes or {})
     if own.get("batches") == 0:
         raise ConfigError(["batches: expected at least 1, got 0"])

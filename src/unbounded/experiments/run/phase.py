@@ -10,11 +10,11 @@ from accelerate import Accelerator
 
 from unbounded.evaluation.scorings import Exam, Scoring
 from unbounded.experiments.run.beginning import Beginning
+from unbounded.files import storage_faults
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import Task
 from unbounded.training.carry import Carry
 from unbounded.training.checkpoint import Checkpoints, Extra, Together
-from unbounded.training.files import storage_faults
 from unbounded.training.loop import Phase
 from unbounded.training.metrics_log import Listener, MetricsLog
 from unbounded.training.online import Trained

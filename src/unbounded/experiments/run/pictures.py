@@ -10,7 +10,7 @@ from typing import Any
 from unbounded.errors import StorageError
 from unbounded.experiments.run.plan import Plan
 from unbounded.figures import draw_lengths, draw_run
-from unbounded.training.files import storage_faults
+from unbounded.files import storage_faults
 
 
 def draw_finished(folder: Path, planned: Plan, report: Mapping[str, Any]) -> None:

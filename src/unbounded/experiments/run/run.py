@@ -40,10 +40,10 @@ from unbounded.experiments.run.scored import own_sweep, scored
 from unbounded.experiments.run.stop_rule import make_stop_rule
 from unbounded.experiments.run.traces import write_trace
 from unbounded.experiments.run.trackers import Trackers, tracker_faults
+from unbounded.files import json_text, write_text
 from unbounded.models.memory_model import MemoryModel
 from unbounded.notebook import shown
 from unbounded.tasks import Task
-from unbounded.training.files import json_text, write_text
 from unbounded.training.metrics_log import Listener
 from unbounded.training.plateau import HalveOnPlateau
 from unbounded.training.progress import Progress, progress

@@ -13,8 +13,8 @@ from pathlib import Path
 from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout
 
 from unbounded.errors import CheckpointError, RunBusyError, RunExistsError, StorageError
+from unbounded.files import storage_faults
 from unbounded.training.checkpoint import checkpoint_folders
-from unbounded.training.files import storage_faults
 
 _SHOWN = 10
 #: Beside the lock: who holds it.

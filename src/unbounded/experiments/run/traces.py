@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from unbounded.files import storage_faults
 from unbounded.layers import MemoryRNN, Trace, save_trace
 from unbounded.layers.read_only import trace_phases
 from unbounded.layers.trace_json import save_run_trace
@@ -13,7 +14,6 @@ from unbounded.memories.as_data import has_name
 from unbounded.models.memory_model import MemoryModel
 from unbounded.models.run_trace import run_trace
 from unbounded.tasks import Batch, Task
-from unbounded.training.files import storage_faults
 
 
 def write_trace(model: MemoryModel, task: Task, batch: Batch, path: Path) -> Path | None:

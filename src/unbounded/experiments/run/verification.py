@@ -16,9 +16,9 @@ from unbounded.experiments.run.folder import load_report, weights_digest
 from unbounded.experiments.run.loading import load_config, load_model
 from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.report_check import REMADE
+from unbounded.files import json_text, write_text
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import Task, TransductionTask
-from unbounded.training.files import json_text, write_text
 from unbounded.verification import Finding, VerifyOptions, findings_of, report_of
 from unbounded.verification.report import FORMAT, VERSION
 from unbounded.verification.verify import Look

@@ -16,7 +16,7 @@ from unbounded.experiments.run.verification import is_stale
 from unbounded.experiments.tables.markdown import grid
 from unbounded.experiments.tables.published import Published
 from unbounded.experiments.trials.tiers import Tier, Trial
-from unbounded.training.files import storage_faults, write_text
+from unbounded.files import storage_faults, write_text
 
 #: Each trial that a machine was extracted from, with what `machine.json` says.
 Machines = Sequence[tuple[Trial, Mapping[str, Any]]]

@@ -23,7 +23,7 @@ from unbounded.experiments.trials.pool import Outcome, run_trials
 from unbounded.experiments.trials.tiers import Tier, Trial
 from unbounded.experiments.trials.watching import watching
 from unbounded.figures import draw_convergence, draw_lengths, draw_matrix
-from unbounded.training.files import json_text, storage_faults, write_text
+from unbounded.files import json_text, storage_faults, write_text
 
 Say = Callable[[str], None]
 

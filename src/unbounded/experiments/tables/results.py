@@ -17,8 +17,8 @@ from unbounded.experiments.run.verification import is_verified, verification_of
 from unbounded.experiments.tables.measures import Measures, measures
 from unbounded.experiments.trials.tiers import Trial
 from unbounded.figures.curves import Curves, read_curves
+from unbounded.files import json_text, storage_faults, write_text
 from unbounded.tasks import LengthRange
-from unbounded.training.files import json_text, storage_faults, write_text
 
 #: What to do about a report in `out` that cannot be read.
 AGAIN = "Delete it, and `unbounded reproduce` with --missing trains it again"

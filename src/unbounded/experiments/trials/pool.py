@@ -16,7 +16,7 @@ from unbounded.experiments.config.schema import to_dict
 from unbounded.experiments.config.steady import steady
 from unbounded.experiments.run.run_lock import make_runs
 from unbounded.experiments.trials.tiers import Trial
-from unbounded.training.files import storage_faults, write_text
+from unbounded.files import storage_faults, write_text
 from unbounded.training.signals import stop_requests
 
 #: Trains the config in the file named by the first argument, under the folder named by the second.

@@ -14,7 +14,7 @@ from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.config.schema import RunConfig, to_dict
 from unbounded.experiments.tables.markdown import grid
 from unbounded.experiments.tables.measures import Measures, measures
-from unbounded.training.files import json_text, storage_faults, write_text
+from unbounded.files import json_text, storage_faults, write_text
 
 FORMAT = "unbounded-restarts"
 VERSION = 1

@@ -41,22 +41,35 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def write_text(path: Path, text: str) -> None:
-    """Replace `path` by `text` atomically.
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A draft beside `path`, which takes its place atomically once it is written.
 
     Raises:
         StorageError: the disk is full or read-only; the old file is intact, no other is left.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with storage_faults(path, "writing"):
         try:
-            temporary.write_text(text, encoding="utf-8")
-            sync(temporary)
-            os.replace(temporary, path)
+            yield draft
+            sync(draft)
+            os.replace(draft, path)
             sync(path.parent)
         except BaseException:
-            temporary.unlink(missing_ok=True)
+            draft.unlink(missing_ok=True)
             raise
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace `path` by `text`, as `replacing` does."""
+    with replacing(path) as draft:
+        draft.write_text(text, encoding="utf-8")
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Replace `path` by `data`, as `replacing` does."""
+    with replacing(path) as draft:
+        draft.write_bytes(data)
 
 
 def json_text(data: Any, indent: int | None = None) -> str:

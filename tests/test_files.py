@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from unbounded.errors import StorageError
-from unbounded.training.files import json_text, write_text
+from unbounded.files import json_text, replacing, write_bytes, write_text
 from unbounded.training.metrics_log import MetricsLog, read_metrics
 
 
@@ -61,3 +62,15 @@ def test_write_text_leaves_the_old_file_and_no_other(
         write_text(path, "new")
     assert [each.name for each in tmp_path.iterdir()] == ["report.json"]
     assert path.read_text() == "old"
+
+
+def test_a_draft_that_is_given_up_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "kept.txt"
+    write_text(path, "old")
+    with contextlib.suppress(KeyboardInterrupt), replacing(path) as draft:
+        draft.write_text("half")
+        raise KeyboardInterrupt
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+    write_bytes(path, b"new")
+    assert path.read_bytes() == b"new"
