@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.metrics import read_metrics
 from unbounded.errors import StorageError
 from unbounded.files import json_text, replacing, write_bytes, write_text
-from unbounded.training.metrics_log import MetricsLog, read_metrics
+from unbounded.training.metrics_log import MetricsLog
 
 
 def test_cut_keeps_the_lines_a_checkpoint_counts(tmp_path: Path) -> None:

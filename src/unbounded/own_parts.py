@@ -10,11 +10,19 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from unbounded.errors import ChoiceError, ConfigError, did_you_mean
 
 T = TypeVar("T")
+
+#: The name of the model without a memory.
+NO_MEMORY: Final = "none"
+
+
+def part_of(value: Any) -> dict[str, Any]:
+    """A memory or controller as data; a name alone stands for itself without options."""
+    return dict(value) if isinstance(value, Mapping) else {"name": value}
 
 
 def is_path(name: str) -> bool:

@@ -17,6 +17,7 @@ from safetensors.torch import load_file
 
 from tests.experiments.tiny import assert_same_run, metrics
 from tests.experiments.tiny_streams import tiny_streams, tiny_text
+from tests.metrics import read_metrics
 from unbounded.errors import CheckpointError, StorageError
 from unbounded.evaluation import table
 from unbounded.experiments.config.check import build_task
@@ -31,7 +32,6 @@ from unbounded.tasks import Batch, LengthRange, pieces
 from unbounded.training import Interrupted
 from unbounded.training.carry import Carry
 from unbounded.training.checkpoint import checkpoint_folders
-from unbounded.training.metrics_log import read_metrics
 from unbounded.training.steps import BatchTrainer
 
 Make = Callable[..., RunConfig]

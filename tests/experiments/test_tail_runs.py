@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.experiments.tiny import assert_same_run, tiny
+from tests.metrics import read_metrics
 from unbounded.errors import ConfigError
 from unbounded.experiments.config.check import checked
 from unbounded.experiments.config.schema import RoundingConfig
@@ -21,7 +22,7 @@ from unbounded.experiments.run.run import train_run
 from unbounded.tasks import LengthRange
 from unbounded.training import Growing, Interrupted
 from unbounded.training.loop import Phase
-from unbounded.training.metrics_log import MetricsLog, read_metrics
+from unbounded.training.metrics_log import MetricsLog
 from unbounded.training.state import LoopState
 from unbounded.training.steps import BatchTrainer
 

@@ -17,8 +17,9 @@ from unbounded.experiments.run.evaluate import evaluate_run
 from unbounded.experiments.run.other_memory import with_memory
 from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.run import train_run
-from unbounded.experiments.run.word import course_of, typed_word
-from unbounded.figures import draw_run
+from unbounded.experiments.run.traces import course_of
+from unbounded.experiments.run.word import typed_word
+from unbounded.figures import draw_run, read_tape
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import LengthRange, make_task
 from unbounded.training import WhenHopeless
@@ -139,17 +140,18 @@ def test_a_run_without_a_tape_judges_words_too(tmp_path: Path, capsys: pytest.Ca
     assert main(["actions", str(run), "ud", "--out", str(tmp_path / "pictures")]) == 0
     assert "read head" not in capsys.readouterr().out
     assert {path.stem for path in (tmp_path / "pictures").iterdir()} == {"path"}
-    empty = tmp_path / "empty"
+    dyck, empty = make_task("dyck"), tmp_path / "empty"
     (empty / "model").mkdir(parents=True)
     with pytest.raises(ConfigError, match=r"train with --training\.keep_checkpoints"):
-        course_of(empty, make_task("dyck"), typed_word(make_task("dyck"), "ud"))
+        course_of(empty, dyck, lambda _: typed_word(dyck, "ud"), read_tape)
 
 
 def test_as_many_checkpoints_stay_as_are_asked_for(tmp_path: Path):
     many = config(training={"batches": 4, "checkpoint_every": 1, "keep_checkpoints": 3})
     run = train_run(many, root=tmp_path, quiet=True).folder
     task = make_task("dyck")
-    assert sorted(course_of(run, task, typed_word(task, "uudd"))) == [2, 3, 4]
+    frames = course_of(run, task, lambda _: typed_word(task, "uudd"), read_tape)
+    assert sorted(frames) == [2, 3, 4]
 
 
 def test_a_model_without_a_memory_has_no_options_to_change():

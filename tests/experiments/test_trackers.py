@@ -10,10 +10,10 @@ from accelerate import tracking
 from accelerate.tracking import GeneralTracker
 
 from tests.experiments.tiny import assert_same_run, tiny
+from tests.metrics import read_metrics
 from unbounded.errors import ConfigError
 from unbounded.experiments.run.run import train_run
 from unbounded.experiments.run.trackers import tracker_faults, tracker_names
-from unbounded.training.metrics_log import read_metrics
 
 
 class Recorder(GeneralTracker):

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file
 
+from tests.metrics import read_metrics
 from unbounded.experiments.config.check import build_task
 from unbounded.experiments.config.schema import (
     EvaluationConfig,
@@ -19,7 +20,6 @@ from unbounded.experiments.config.schema import (
 )
 from unbounded.experiments.run.plan import Plan, plan
 from unbounded.training.checkpoint import checkpoint_folders
-from unbounded.training.metrics_log import read_metrics
 
 WALL_CLOCK = {"elapsed_s", "sequences_per_s", "symbols_per_s", "minutes"}
 

@@ -347,7 +347,7 @@ def test_a_page_replaces_a_page_and_no_other_file(tmp_path: Path) -> None:
     with pytest.raises(RunExistsError, match="is no page of `unbounded explore`"):
         write_page(path, page)
     write_page(path, page, overwrite=True)
-    with pytest.raises(StorageError, match=r"writing .* failed"):
+    with pytest.raises(StorageError, match=r"making folder .* failed"):
         write_page(path / "page.html", page)
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
     write_page(tmp_path / "made" / "page.html", page)

@@ -11,6 +11,7 @@ import torch
 from torch.nn import functional as F
 
 from tests.machines import counter, stream_model
+from tests.metrics import read_metrics
 from tests.training.runs import Run
 from unbounded.errors import CheckpointError, ConfigError
 from unbounded.evaluation import remove_unused, score_lengths, stream_loss
@@ -18,7 +19,6 @@ from unbounded.memories import detach_state
 from unbounded.models import MemoryModel, discretized, least_decided, sharpen
 from unbounded.tasks import LengthRange, make_task, pieces
 from unbounded.training import Harden
-from unbounded.training.metrics_log import read_metrics
 from unbounded.training.progress import describe
 
 TASK = make_task("anbn", sequences=6)

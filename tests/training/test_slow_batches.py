@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import torch
 
+from tests.metrics import read_metrics
 from tests.training.runs import Run
 from tests.training.test_stream_training import stack_rnn, weights
 from unbounded.tasks import StreamTask, make_task
 from unbounded.training import never
 from unbounded.training.carry import Carry
-from unbounded.training.metrics_log import read_metrics
 from unbounded.training.progress import Silent
 
 

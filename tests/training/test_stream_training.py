@@ -13,6 +13,7 @@ from accelerate import Accelerator
 from torch.nn import functional as F
 
 import unbounded as ub
+from tests.metrics import read_metrics
 from tests.training.runs import Run
 from unbounded.errors import CheckpointError, ChoiceError, ConfigError
 from unbounded.evaluation import score_lengths, stream_loss
@@ -28,7 +29,6 @@ from unbounded.training import (
     never,
 )
 from unbounded.training.curricula import Curriculum
-from unbounded.training.metrics_log import read_metrics
 from unbounded.training.progress import describe
 from unbounded.training.state import LoopState
 from unbounded.training.stopping import Assess, Record, StopRule, WhenConverged, WhenStalled

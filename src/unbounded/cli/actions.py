@@ -123,8 +123,9 @@ def _judge(
 ) -> None:
     """Print what is said of each prefix of a word; draw it when asked."""
     from unbounded.evaluation.report import aligned
-    from unbounded.experiments.run.word import course_of, draw_word, prefix_lines, typed_word
-    from unbounded.figures import draw_course
+    from unbounded.experiments.run.traces import course_of
+    from unbounded.experiments.run.word import draw_word, prefix_lines, typed_word
+    from unbounded.figures import draw_course, read_tape
 
     if given.discretize:
         raise ConfigError([f"--discretize: has no meaning on task {task.name!r}; leave it out"])
@@ -133,7 +134,7 @@ def _judge(
     title = f"{run_folder.name}: {given.input}"
     written = [] if folder is None else draw_word(model, task, word, folder, title)
     if given.course is not None:
-        frames = course_of(run_folder, task, word)
+        frames = course_of(run_folder, task, lambda _: word, read_tape)
         written.append(draw_course(frames, Path(given.course), title=given.input))
     if written:
         print("\nwritten:", *written, sep="\n  ")
@@ -148,10 +149,10 @@ def _answer(
         answer_text,
         asked,
         draw_answer_keys,
-        key_course_of,
         step_lines,
     )
-    from unbounded.figures import draw_key_course
+    from unbounded.experiments.run.traces import course_of
+    from unbounded.figures import draw_key_course, read_keys
 
     if given.discretize:
         raise ConfigError([f"--discretize: has no meaning on task {task.name!r}; leave it out"])
@@ -166,7 +167,7 @@ def _answer(
             f"`unbounded explore {run_folder}` shows any memory"
         )
     if given.course is not None:
-        frames = key_course_of(run_folder, task, given.input)
+        frames = course_of(run_folder, task, lambda each: asked(each, task, given.input), read_keys)
         written.append(draw_key_course(frames, Path(given.course), title=given.input))
     if written:
         print("\nwritten:", *written, sep="\n  ")

@@ -24,11 +24,10 @@ from unbounded.experiments.config.compose import (
     CHOSEN_BY,
     OPTIONS_OF,
     merged,
-    part_data,
     preset_of,
 )
 from unbounded.experiments.config.presets import PRESETS, PROTOCOLS
-from unbounded.own_parts import is_path, module_of
+from unbounded.own_parts import is_path, module_of, part_of
 
 _PARTS: Final = ("memory", "controller")
 _LENGTHS = "--evaluation.lengths"
@@ -135,7 +134,7 @@ def _part(name: str, value: Any) -> dict[str, Any]:
     Raises:
         ConfigError: it is no name, nor a mapping that may have one.
     """
-    part = part_data(value)
+    part = part_of(value)
     if not isinstance(part.get("name", ""), str) or not all(isinstance(key, str) for key in part):
         raise ConfigError(
             [

@@ -65,7 +65,7 @@ def parser(arguments: Sequence[str]) -> Parser:
     made.add_argument(
         "--discretize",
         action="store_true",
-        help="Of stacks and lists in superposition: take the likeliest action alone.",
+        help="Take every decision of the memory whole: the likeliest action alone.",
     )
     made.add_argument(
         "--data", type=str | None, default=None, help="Folder of the corpus, if it has moved."

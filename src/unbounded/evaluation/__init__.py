@@ -8,11 +8,11 @@ from unbounded.evaluation.actions import (
     read_symbols,
 )
 from unbounded.evaluation.answers import Answer, answer_to, answers_of
+from unbounded.evaluation.memory_room import with_room
 from unbounded.evaluation.memory_use import memory_use
 from unbounded.evaluation.metrics import sequence_scores
 from unbounded.evaluation.removal import Removal, remove_unused
 from unbounded.evaluation.report import details, make_report, table
-from unbounded.evaluation.room import with_room
 from unbounded.evaluation.score import Score, score
 from unbounded.evaluation.scorings import SCORINGS, Exam, Place, Scoring, Sweep, scoring_of
 from unbounded.evaluation.streams import (

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from unbounded.errors import MemoryOverflowError
-from unbounded.evaluation.room import with_room
+from unbounded.evaluation.memory_room import with_room
 from unbounded.layers import MemoryRNN
 from unbounded.models.decisions import mean_decisions
 from unbounded.tasks import LengthRange, Task

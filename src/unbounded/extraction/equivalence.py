@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from unbounded.evaluation.room import with_room
+from unbounded.evaluation.memory_room import with_room
 from unbounded.extraction.machine import Machine
 from unbounded.extraction.program import Program
 from unbounded.tasks import Batch, pieces

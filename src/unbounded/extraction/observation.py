@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unbounded.evaluation.room import with_room
+from unbounded.evaluation.memory_room import with_room
 from unbounded.extraction.memories import Shape, decided, shape_of
 from unbounded.extraction.placement import Placement, placed
 from unbounded.tasks import Batch

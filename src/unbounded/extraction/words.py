@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
-from torch.nn import functional as F
 
 from unbounded.errors import ConfigError
 from unbounded.tasks import Batch, LengthRange, StreamTask, Task, TransductionTask
+from unbounded.tasks.batch import together
 from unbounded.tasks.randomness import Stream
 from unbounded.tasks.streams import Sequences, lay_out, lay_out_alone
 from unbounded.verification.verify import check_alphabet, rule_fault
@@ -100,16 +99,6 @@ def check_has_rule(task: Task) -> None:
                 "anbn, of copy, reversal and their like, of sentences and of brackets"
             ]
         )
-
-
-def together(batches: list[Batch]) -> Batch:
-    """The rows of several batches as one."""
-    steps = max(batch.inputs.shape[1] for batch in batches)
-    inputs, targets, mask = (
-        torch.cat([F.pad(field, (0, steps - field.shape[1])) for field in fields])
-        for fields in zip(*(batch[:3] for batch in batches), strict=True)
-    )
-    return Batch(inputs, targets, mask, torch.cat([batch.lengths for batch in batches]))
 
 
 def _count(task: Task, length: int, symbols: int) -> int | None:

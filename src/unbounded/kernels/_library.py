@@ -78,15 +78,6 @@ def _runnable(baseline: Path) -> tuple[str, ...]:
     return INSTRUCTION_SETS[INSTRUCTION_SETS.index(best) :]
 
 
-def runnable_instruction_sets() -> tuple[str, ...]:
-    """The builds that are here and that this processor can run, the best one first."""
-    folder = _folder()
-    names = {isa: folder / f"libunbounded_{isa}.so" for isa in INSTRUCTION_SETS}
-    if not names["baseline"].is_file():
-        return ()
-    return tuple(isa for isa in _runnable(names["baseline"]) if names[isa].is_file())
-
-
 def _load() -> _Loaded:
     """The library for this processor, or the reason why there is none."""
     folder = _folder()

@@ -19,9 +19,10 @@ from unbounded.models.initialization import (
     initialize,
 )
 from unbounded.models.inputs import bit_faults, input_size
-from unbounded.models.model_parts import make_layer, part_of
+from unbounded.models.model_parts import make_layer
 from unbounded.models.sequence_model import SequenceModel, dropout_faults, tie_faults
 from unbounded.notebook import shown
+from unbounded.own_parts import part_of
 
 #: What the Hub takes as a name, and what a run's folder holds models in.
 _HUB_NAME: Final = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
@@ -89,7 +90,7 @@ class MemoryModel(
             each, what is above them one more, a number; 0 for the number alone.
         read_only_token: the symbol from whose first occurrence on nothing is written, as in the
             answer phase of Yang 2016; None writes always.
-        backend: "auto", "reference" or a kernel by name.
+        backend: "auto", "reference" or "cpu", as of the layer.
     Raises:
         ChoiceError: there is no memory, controller or initialization of that name.
         ConfigError, ShapeError: an option is unknown, out of range, or means nothing here.

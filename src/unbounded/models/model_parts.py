@@ -17,13 +17,11 @@ from unbounded.errors import ChoiceError, ConfigError
 from unbounded.layers import CONTROLLERS, SRCN, Controller, ControllerRNN, DeepLSTM, MemoryRNN
 from unbounded.layers.named_controller import ControllerFactory
 from unbounded.memories import MEMORIES, Memory
-from unbounded.own_parts import find_part, options_of, unknown_options
+from unbounded.own_parts import NO_MEMORY, find_part, options_of, part_of, unknown_options
 
 #: A part as data: {"name": "queue", "width": 256}.
 Part = Mapping[str, Any]
 
-#: The name of the model without a memory.
-NO_MEMORY: Final = "none"
 #: Layers that need no memory and take none: a deep LSTM, the structurally constrained network.
 BASELINES: Final[dict[str, type[DeepLSTM] | type[SRCN]]] = {"lstm": DeepLSTM, "srcn": SRCN}
 
@@ -46,11 +44,6 @@ _WORDS: dict[Any, str] = {
     str: "a text",
     NoneType: "null",
 }
-
-
-def part_of(value: str | Part) -> dict[str, Any]:
-    """A part as data, where a name alone stands for itself without options."""
-    return {"name": value} if isinstance(value, str) else dict(value)
 
 
 def split_part(value: str | Part) -> tuple[Any, dict[str, Any]]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from unbounded.errors import ConfigError
 
@@ -27,6 +29,16 @@ class Batch(NamedTuple):
     targets: Tensor
     mask: Tensor
     lengths: Tensor
+
+
+def together(batches: Sequence[Batch]) -> Batch:
+    """The sequences of several batches as one, padded to the longest batch."""
+    steps = max(batch.inputs.shape[1] for batch in batches)
+    inputs, targets, mask = (
+        torch.cat([F.pad(field, (0, steps - field.shape[1])) for field in fields])
+        for fields in zip(*(batch[:3] for batch in batches), strict=True)
+    )
+    return Batch(inputs, targets, mask, torch.cat([batch.lengths for batch in batches]))
 
 
 def pieces(batch: Batch, steps: int) -> Iterator[Batch]:

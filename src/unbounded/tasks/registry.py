@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from unbounded.errors import ConfigError
+from unbounded.errors import ChoiceError, ConfigError
 from unbounded.own_parts import find_part, options_of, unknown_options
 from unbounded.tasks import algorithmic, answers, bit_tasks, brackets
 from unbounded.tasks.derivation import GrammarPairs
@@ -13,7 +13,7 @@ from unbounded.tasks.grammars import GENDER, SVO_SOV
 from unbounded.tasks.pair_file import FilePairs
 from unbounded.tasks.penn_treebank import PUBLISHED, read_penn_treebank
 from unbounded.tasks.symbols import RandomSymbols
-from unbounded.tasks.task import Task
+from unbounded.tasks.task import LAYOUTS, Task
 from unbounded.tasks.text import TextTask, read_text
 from unbounded.tasks.transduction import TransductionTask
 from unbounded.tasks.transduction_parts import Lengths, transduction
@@ -231,6 +231,9 @@ def make_task(name: str, **options: Any) -> Task:
         if faults:
             raise ConfigError([*faults, str(error)]) from error
         raise
+    layout = getattr(task, "layout", None)
+    if layout not in LAYOUTS:
+        faults.append(f"task {name!r}: {ChoiceError('layout', layout, LAYOUTS)}")
     if faults:
         raise ConfigError(faults)
     return task

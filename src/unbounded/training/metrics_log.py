@@ -90,9 +90,3 @@ def first_lines(path: Path, count: int) -> list[str]:
     for line in lines:
         json.loads(line)
     return lines
-
-
-def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The records of a metrics file; a last line cut short by a crash is left out."""
-    lines = path.read_text(encoding="utf-8").split("\n")
-    return [json.loads(line) for line in lines[:-1]]

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unbounded.evaluation.room import with_room
+from unbounded.evaluation.memory_room import with_room
 from unbounded.evaluation.score import wilson
 from unbounded.tasks import Batch
 from unbounded.verification.margins import ReadingRange, margins_of

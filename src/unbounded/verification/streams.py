@@ -11,10 +11,10 @@ from functools import partial
 
 import numpy as np
 import torch
-from torch import Tensor, nn
-from torch.nn import functional as F
+from torch import nn
 
 from unbounded.tasks import Batch, LengthRange, StreamTask
+from unbounded.tasks.batch import together
 from unbounded.tasks.randomness import Stream
 from unbounded.tasks.streams import Sequences, lay_out_alone
 from unbounded.verification.findings import Finding, assess, course_of
@@ -91,7 +91,7 @@ def _every(
     listed: list[tuple[int, Sequences]],
     reading: ReadingRange | None,
 ) -> list[Finding]:
-    batch = _together([lay_out_alone(drawn, task.source) for _, drawn in listed])
+    batch = together([lay_out_alone(drawn, task.source) for _, drawn in listed])
     assessment = assess(model, batch, task.objective, reading=reading)
     owner = torch.tensor([n for n, drawn in listed for _ in drawn.lengths])
     findings = []
@@ -155,18 +155,6 @@ def _drawn(
         )
         done += size
     return joined(parts)
-
-
-def _together(batches: list[Batch]) -> Batch:
-    """The rows of several batches as one."""
-    steps = max(batch.inputs.shape[1] for batch in batches)
-
-    def joined_field(name: str) -> Tensor:
-        fields = (getattr(batch, name) for batch in batches)
-        return torch.cat([F.pad(field, (0, steps - field.shape[1])) for field in fields])
-
-    lengths = torch.cat([batch.lengths for batch in batches])
-    return Batch(joined_field("inputs"), joined_field("targets"), joined_field("mask"), lengths)
 
 
 def _text(task: StreamTask, batch: Batch, row: int) -> str:

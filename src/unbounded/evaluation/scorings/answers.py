@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from unbounded.evaluation.metrics import check_scored, sequence_scores
-from unbounded.evaluation.score import Score, mean_nats, numbers_of, wilson
+from unbounded.evaluation.score import Score, numbers_of, wilson
 from unbounded.evaluation.scorings.base import (
     SURENESS,
     Exam,
@@ -28,7 +28,7 @@ from unbounded.evaluation.scorings.base import (
     role_of,
     row_of,
 )
-from unbounded.tasks import Batch, LengthRange
+from unbounded.tasks import LengthRange
 from unbounded.training.objective import OBJECTIVES
 
 #: What of a row stands in a table, and what it is called.
@@ -76,19 +76,6 @@ class Answers(Scoring):
         coarse, fine, _ = self._numbers(exam, "validation", exam.seed, lengths, start, count)
         error = float(fine.std()) / math.sqrt(count) if count > 1 else 0.0
         return Score(count, int(coarse.sum()), float(fine.mean()), error)
-
-    def validation_batch(self, exam: Exam) -> Batch:
-        """See `Scoring.validation_batch`."""
-        lengths, count = exam.validation_lengths, exam.validation_count
-        batch: Batch = exam.task.batch(exam.seed, "validation", 0, count, lengths)
-        return batch
-
-    def validate(self, exam: Exam) -> float:
-        """See `Scoring.validate`."""
-        batch, place = self.validation_batch(exam), exam.place
-        return mean_nats(
-            exam.model, batch, exam.task.objective, device=place.device, check=place.check
-        )
 
     def rows(self, exam: Exam, sweep: Sweep) -> list[dict[str, Any]]:
         """See `Scoring.rows`; "times" is a range's longest as a multiple of training's."""
@@ -167,11 +154,6 @@ class Answers(Scoring):
             "fine per symbol: share of symbols that are right (Yang); fine prefix: share before "
             "the first error (Grefenstette)"
         ]
-
-    def label(self, rows: Sequence[Row]) -> str:
-        """See `Scoring.label`."""
-        lengths = "_".join(row["lengths"] for row in rows).replace(":", "-")
-        return f"{lengths}-n{rows[0]['count']}"
 
     def _numbers(
         self, exam: Exam, split: str, seed: int, lengths: LengthRange, start: int, count: int

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from unbounded.evaluation.score import mean_nats
 from unbounded.tasks import Batch, LengthRange
 from unbounded.training.stopping import Score
 
@@ -144,13 +145,18 @@ class Scoring(ABC):
     def assess(self, exam: Exam, lengths: LengthRange, start: int, count: int) -> Score:
         """Score validation examples, for the accuracies and the stop rule."""
 
-    @abstractmethod
     def validation_batch(self, exam: Exam) -> Batch:
         """The fixed set of validation examples."""
+        lengths, count = exam.validation_lengths, exam.validation_count
+        batch: Batch = exam.task.batch(exam.seed, "validation", 0, count, lengths)
+        return batch
 
-    @abstractmethod
     def validate(self, exam: Exam) -> float:
         """The loss on the fixed set of validation examples, in nats per token."""
+        batch, place = self.validation_batch(exam), exam.place
+        return mean_nats(
+            exam.model, batch, exam.task.objective, device=place.device, check=place.check
+        )
 
     def doubt(self, exam: Exam) -> float:
         """How little can be trusted in a model on validation examples; lower is better.
@@ -197,9 +203,10 @@ class Scoring(ABC):
         """More than `lines`, headings first, for `evaluate`; empty where there is no more."""
         return []
 
-    @abstractmethod
     def label(self, rows: Sequence[Row]) -> str:
         """A name for a file of these rows: their lengths and counts."""
+        lengths = "_".join(row["lengths"] for row in rows).replace(":", "-")
+        return f"{lengths}-n{rows[0]['count']}"
 
 
 def row_of(rows: Sequence[Row], role: str) -> Row | None:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from unbounded.evaluation.metrics import check_scored
-from unbounded.evaluation.score import Score, mean_nats, numbers_of, wilson
+from unbounded.evaluation.score import Score, numbers_of, wilson
 from unbounded.evaluation.scorings.base import (
     SURENESS,
     Exam,
@@ -25,7 +25,7 @@ from unbounded.evaluation.scorings.base import (
     role_of,
     row_of,
 )
-from unbounded.tasks import Batch, LengthRange
+from unbounded.tasks import LengthRange
 from unbounded.training.objective import OBJECTIVES
 
 #: Learned is what gets fewer bits of a sequence wrong, of the lengths of training.
@@ -54,19 +54,6 @@ training range / at the test range."""
         fine = 1 - wrong / bits
         error = float(fine.std()) / math.sqrt(count) if count > 1 else 0.0
         return Score(count, int((wrong == 0).sum()), float(fine.mean()), error)
-
-    def validation_batch(self, exam: Exam) -> Batch:
-        """See `Scoring.validation_batch`."""
-        lengths, count = exam.validation_lengths, exam.validation_count
-        batch: Batch = exam.task.batch(exam.seed, "validation", 0, count, lengths)
-        return batch
-
-    def validate(self, exam: Exam) -> float:
-        """See `Scoring.validate`."""
-        batch, place = self.validation_batch(exam), exam.place
-        return mean_nats(
-            exam.model, batch, exam.task.objective, device=place.device, check=place.check
-        )
 
     def rows(self, exam: Exam, sweep: Sweep) -> list[dict[str, Any]]:
         """See `Scoring.rows`; by default the training range and the test range."""
@@ -133,11 +120,6 @@ training range / at the test range."""
                 for row in rows
             ),
         ]
-
-    def label(self, rows: Sequence[Row]) -> str:
-        """See `Scoring.label`."""
-        lengths = "_".join(row["lengths"] for row in rows).replace(":", "-")
-        return f"{lengths}-n{rows[0]['count']}"
 
     def _numbers(
         self, exam: Exam, split: str, seed: int, lengths: LengthRange, start: int, count: int

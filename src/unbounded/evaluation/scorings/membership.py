@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from unbounded.evaluation.auc import Auc, auc
-from unbounded.evaluation.score import Score, mean_nats, numbers_of, wilson
+from unbounded.evaluation.score import Score, numbers_of, wilson
 from unbounded.evaluation.scorings.base import (
     SURENESS,
     Exam,
@@ -24,7 +24,7 @@ from unbounded.evaluation.scorings.base import (
     row_of,
 )
 from unbounded.evaluation.scorings.labels import label_scores
-from unbounded.tasks import Batch, LengthRange
+from unbounded.tasks import LengthRange
 from unbounded.training.objective import OBJECTIVES
 
 #: What counts as success: an area of so much at every length of the test range.
@@ -70,19 +70,6 @@ below 0: 1 or -1 where it follows the path."""
         fine = numbers[:, _FINE]
         error = float(fine.std()) / count**0.5 if count > 1 else 0.0
         return Score(count, int(numbers[:, _COARSE].sum()), float(fine.mean()), error)
-
-    def validation_batch(self, exam: Exam) -> Batch:
-        """See `Scoring.validation_batch`."""
-        lengths, count = exam.validation_lengths, exam.validation_count
-        batch: Batch = exam.task.batch(exam.seed, "validation", 0, count, lengths)
-        return batch
-
-    def validate(self, exam: Exam) -> float:
-        """See `Scoring.validate`."""
-        batch, place = self.validation_batch(exam), exam.place
-        return mean_nats(
-            exam.model, batch, exam.task.objective, device=place.device, check=place.check
-        )
 
     def rows(self, exam: Exam, sweep: Sweep) -> list[dict[str, Any]]:
         """See `Scoring.rows`; by default the training range, the test range, one as long again."""

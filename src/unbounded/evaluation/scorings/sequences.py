@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from unbounded.evaluation.metrics import sequence_scores
-from unbounded.evaluation.score import Judge, Score, mean_nats, score
+from unbounded.evaluation.score import Judge, Score, score
 from unbounded.evaluation.scorings.base import (
     Exam,
     Row,
@@ -74,17 +74,6 @@ and at the test range ("test")."""
         batch: Batch = exam.task.batch(exam.seed, "validation", 0, count, lengths)
         return batch
 
-    def validate(self, exam: Exam) -> float:
-        """See `Scoring.validate`."""
-        place = exam.place
-        return mean_nats(
-            exam.model,
-            self.validation_batch(exam),
-            exam.task.objective,
-            device=place.device,
-            check=place.check,
-        )
-
     def rows(self, exam: Exam, sweep: Sweep) -> list[dict[str, Any]]:
         """See `Scoring.rows`; by default the training range, the test range, one as long again."""
         rows = []
@@ -144,11 +133,6 @@ and at the test range ("test")."""
                 for each in rows
             ),
         ]
-
-    def label(self, rows: Sequence[Row]) -> str:
-        """See `Scoring.label`."""
-        lengths = "_".join(each["lengths"] for each in rows).replace(":", "-")
-        return f"{lengths}-n{rows[0]['count']}"
 
     def _score(
         self, exam: Exam, split: str, seed: int, lengths: LengthRange, start: int, count: int

@@ -26,13 +26,9 @@ from unbounded.experiments.config.types import type_faults
 from unbounded.memories import BACKENDS
 from unbounded.models.inputs import bit_faults
 from unbounded.models.memory_model import initialization_faults, map_faults
-from unbounded.models.model_parts import (
-    NO_MEMORY,
-    can_read_only,
-    controller_faults,
-    memory_faults,
-)
+from unbounded.models.model_parts import can_read_only, controller_faults, memory_faults
 from unbounded.models.sequence_model import dropout_faults, tie_faults
+from unbounded.own_parts import NO_MEMORY
 from unbounded.tasks import LengthRange, Task, make_task
 from unbounded.training.objective import CLIPPED
 

@@ -14,10 +14,11 @@ from unbounded.experiments.config.checking import (
     check_idle,
     check_number,
 )
-from unbounded.experiments.config.compose import NO_MEMORY, preset_of
+from unbounded.experiments.config.compose import preset_of
 from unbounded.experiments.config.schema import RunConfig, TrainingConfig
 from unbounded.memories import Memory, SuperpositionMemory
 from unbounded.models.model_parts import make_memory
+from unbounded.own_parts import NO_MEMORY
 from unbounded.tasks import LengthRange
 from unbounded.training.optimizers import (
     CLIPS,

@@ -13,6 +13,7 @@ from typing import Any, Final, get_args
 from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.presets import preset_paths
 from unbounded.experiments.config.schema import RoundingConfig, RunConfig, TrainingConfig, to_dict
+from unbounded.own_parts import NO_MEMORY, part_of
 
 #: The parts of a config that a preset, a tier or a model of a paper may set.
 PARTS: Final = ("task_options", "model", "training", "rounding", "evaluation")
@@ -26,7 +27,6 @@ OPTIONS_OF: Final = {
 }
 #: The option of a memory that chooses for others: what it is when nothing is said, and those.
 CHOSEN_BY: Final = {"variant": ("2016", ("step", "action_gate"))}
-NO_MEMORY: Final = "none"
 # Streams go on for thousands of symbols: cells in superposition get the authors' capacity there.
 _BOUNDED: Final[dict[str, dict[str, Any]]] = {
     "superposition_stack": {"capacity": 200, "overflow": "drop_bottom"},
@@ -80,11 +80,6 @@ def merged(base: Mapping[str, Any], *changes: Mapping[str, Any]) -> dict[str, An
     return result
 
 
-def part_data(value: Any) -> dict[str, Any]:
-    """A memory or controller as a mapping; a name alone stands for itself."""
-    return dict(value) if isinstance(value, Mapping) else {"name": value}
-
-
 def _without_others(
     config: Mapping[str, Any], part: str, change: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -110,14 +105,14 @@ def _change_model(config: dict[str, Any], change: dict[str, Any]) -> None:
     if change.get("embedding_size") is not None and "input_bits" not in change:
         model["input_bits"] = None
     if controller is not None:
-        model["controller"] = _changed(model["controller"], part_data(controller), {})
+        model["controller"] = _changed(model["controller"], part_of(controller), {})
     if memory is not None:
-        before, data = model["memory"], part_data(memory)
+        before, data = model["memory"], part_of(memory)
         bounds = _BOUNDED if config["training"]["piece_steps"] is not None else {}
         model["memory"] = _without_nulls(_changed(before, data, bounds), data)
         if model["memory"]["name"] != before["name"]:
             config["rounding"] = asdict(RoundingConfig())
-            _without_idle(model, config, change, part_data(controller or {"name": None}))
+            _without_idle(model, config, change, part_of(controller or {"name": None}))
     config["model"] = model
 
 

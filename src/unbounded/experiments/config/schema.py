@@ -263,7 +263,7 @@ class MachineConfig:
     Args:
         device: auto, cpu or cuda.
         threads: threads of one process, null to leave them as they are.
-        backend: auto, reference or a kernel by name.
+        backend: auto, reference or cpu (the fused kernels, or an error).
         data: file or folder of the task's data, for its option of that name.
     """
 
@@ -283,7 +283,7 @@ class RunConfig:
         seed: of the initial weights and of the data.
         model: the model.
         training: how it is trained.
-        rounding: what comes after training, for superposition stacks and lists.
+        rounding: the hardening after training, of a memory that decides.
         evaluation: the table at the end.
         machine: where it runs.
     """

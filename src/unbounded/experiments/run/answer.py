@@ -7,10 +7,9 @@ from pathlib import Path
 
 from unbounded.evaluation import answer_to, answers_of, read_symbols
 from unbounded.evaluation.answers import answers_json
-from unbounded.experiments.run.loading import kept_checkpoints, read_checkpoint
 from unbounded.experiments.run.plan import Plan
 from unbounded.experiments.run.traces import trace_of, write_trace
-from unbounded.figures import KeyTrace, draw_keys, read_keys
+from unbounded.figures import draw_keys
 from unbounded.files import json_text, write_text
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import Batch, ProgramTask, Task
@@ -96,23 +95,3 @@ def draw_answer_keys(
         if trace is None or file is None or "read_key" not in trace.arrays:
             return []
         return draw_keys(file, folder, title=title)
-
-
-def key_course_of(run: Path, task: Task, text: str) -> dict[int, KeyTrace]:
-    """Where the heads were while a typed source was answered, after each batch with a checkpoint.
-
-    Args:
-        run: its folder, whose checkpoints were kept (training.keep_checkpoints).
-    Raises:
-        ConfigError: the run has no checkpoint. CheckpointError: one cannot be used, or the run's
-            memory has no keys.
-    """
-    frames = {}
-    for batches, folder in kept_checkpoints(run).items():
-        model = read_checkpoint(folder)
-        with tempfile.TemporaryDirectory() as scratch:
-            batch = asked(model, task, text)
-            file = write_trace(model, task, batch, Path(scratch) / "answer")
-            if file is not None:
-                frames[batches] = read_keys(file)
-    return frames

@@ -11,7 +11,7 @@ import torch
 
 from unbounded.errors import ConfigError
 from unbounded.evaluation import make_report
-from unbounded.evaluation.room import warn_of_room
+from unbounded.evaluation.memory_room import warn_of_room
 from unbounded.evaluation.scorings import Place
 from unbounded.experiments.config.check import build_task, scoring_faults
 from unbounded.experiments.config.identity import model_name
@@ -51,7 +51,7 @@ def evaluate_run(
         every: of streams, the step from one n to the next; None for the run's own.
         data: folder of a text's files; None for where they were in training.
         rounded: take the machine that rounding made.
-        discretize: take the likeliest action of each stack or list to the full weight.
+        discretize: take every decision of the memory whole, as the likeliest action.
         device: where to compute.
         memory: options of its memory that change no parameter, for example {"slots": 256}.
     Returns:

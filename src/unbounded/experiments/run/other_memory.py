@@ -9,7 +9,8 @@ import torch
 
 from unbounded.errors import ConfigError
 from unbounded.models.memory_model import MemoryModel
-from unbounded.models.model_parts import NO_MEMORY, memory_faults
+from unbounded.models.model_parts import memory_faults
+from unbounded.own_parts import NO_MEMORY
 
 
 def with_memory(model: MemoryModel, options: Mapping[str, Any]) -> MemoryModel:

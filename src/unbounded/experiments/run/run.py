@@ -13,8 +13,8 @@ from accelerate import Accelerator
 
 from unbounded.errors import ConfigError
 from unbounded.evaluation import make_report
+from unbounded.evaluation.memory_room import warn_of_room
 from unbounded.evaluation.report import outcome
-from unbounded.evaluation.room import warn_of_room
 from unbounded.evaluation.scorings import Exam
 from unbounded.experiments.config.check import checked
 from unbounded.experiments.config.identity import model_name

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 
+from unbounded.experiments.run.loading import kept_checkpoints, read_checkpoint
 from unbounded.files import storage_faults
 from unbounded.layers import MemoryRNN, Trace, save_trace
 from unbounded.layers.read_only import trace_phases
@@ -44,6 +48,35 @@ def write_trace(model: MemoryModel, task: Task, batch: Batch, path: Path) -> Pat
         if held is not None:
             save_trace(file, held)
         return file
+
+
+FrameT = TypeVar("FrameT")
+
+
+def course_of(
+    run: Path,
+    task: Task,
+    batch_of: Callable[[MemoryModel], Batch],
+    read: Callable[[Path], FrameT],
+) -> dict[int, FrameT]:
+    """What the heads of a run's memory did with an example, after each batch with a checkpoint.
+
+    Args:
+        run: its folder, whose checkpoints were kept (training.keep_checkpoints).
+        batch_of: the example, which may be what the model of then answers.
+        read: `figures.read_tape` or `figures.read_keys`.
+    Raises:
+        ConfigError: the run has no checkpoint. CheckpointError: one cannot be used, or the run's
+            memory is not one that `read` reads.
+    """
+    frames = {}
+    for batches, folder in kept_checkpoints(run).items():
+        model = read_checkpoint(folder)
+        with tempfile.TemporaryDirectory() as scratch:
+            file = write_trace(model, task, batch_of(model), Path(scratch) / "example")
+            if file is not None:
+                frames[batches] = read(file)
+    return frames
 
 
 def trace_of(model: MemoryModel, task: Task, batch: Batch) -> Trace | None:

@@ -11,9 +11,8 @@ from torch import Tensor
 from unbounded.errors import ConfigError
 from unbounded.evaluation import read_symbols
 from unbounded.evaluation.following import head_position
-from unbounded.experiments.run.loading import kept_checkpoints, read_checkpoint
 from unbounded.experiments.run.traces import trace_of, write_trace
-from unbounded.figures import TapeTrace, draw_path, draw_tape, read_tape
+from unbounded.figures import draw_path, draw_tape
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import Batch, Task
 
@@ -69,25 +68,6 @@ def draw_word(model: MemoryModel, task: Task, word: Batch, folder: Path, title: 
             if file is not None:
                 paths += draw_tape(file, folder, title=title)
     return paths
-
-
-def course_of(run: Path, task: Task, word: Batch) -> dict[int, TapeTrace]:
-    """What the heads of a run's tape did with a word after each batch with a checkpoint.
-
-    Args:
-        run: its folder, whose checkpoints were kept (training.keep_checkpoints).
-    Raises:
-        ConfigError: the run has no checkpoint. CheckpointError: one cannot be used, or the run's
-            memory is no tape.
-    """
-    frames = {}
-    for batches, folder in kept_checkpoints(run).items():
-        model = read_checkpoint(folder)
-        with tempfile.TemporaryDirectory() as scratch:
-            file = write_trace(model, task, word, Path(scratch) / "word")
-            if file is not None:
-                frames[batches] = read_tape(file)
-    return frames
 
 
 def _positions(model: MemoryModel, task: Task, word: Batch) -> list[tuple[str, Tensor]]:
