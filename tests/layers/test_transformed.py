@@ -8,7 +8,7 @@ import torch
 import unbounded as ub
 from tests.tolerances import assert_close
 from unbounded import kernels
-from unbounded.errors import NonFiniteError, say_once
+from unbounded.errors import MemoryOverflowError, NonFiniteError, say_once
 
 MEMORIES = {
     "stack": ub.NeuralStack(3),
@@ -91,7 +91,7 @@ def test_a_long_state_of_each_sample_by_vmap():
     assert_close(got[:, 0], want, "outputs")
 
 
-def test_keys_beyond_bounds_are_an_error_under_grad_and_not_looked_for_under_vmap():
+def test_keys_beyond_bounds_are_an_error_under_grad_and_nan_under_vmap():
     memory = MEMORIES["lie_access_growing"]
     state = memory.initial_state(2, dtype=torch.float64)
     state = state._replace(write_key=torch.full_like(state.write_key, 1e19))
@@ -110,7 +110,30 @@ def test_keys_beyond_bounds_are_an_error_under_grad_and_not_looked_for_under_vma
         return memory.step(state._replace(write_key=write_key), ones)[1].write_key
 
     keys = torch.func.vmap(key)(torch.stack([state.write_key, state.write_key]))
-    assert bool((keys.abs().amax(dim=-1) > 1e18).all())
+    assert bool(keys.isnan().any(dim=-1).all())
+
+
+@pytest.mark.parametrize("kind", [ub.SuperpositionStack, ub.SuperpositionList])
+def test_what_is_lost_is_nan_under_vmap_and_nothing_else_is(kind):
+    memory = kind(2, depth=1, noop=False, capacity=3)
+    push = 0 if kind is ub.SuperpositionStack else 2
+
+    def last(actions):
+        state = memory.initial_state(1, dtype=torch.float64)
+        for action in actions:
+            told = memory.Instruction(action, torch.full((1, 2), 0.5, dtype=torch.float64))
+            _, state = memory.step(state, told)
+        return state.cells
+
+    whole = torch.eye(len(memory.actions), dtype=torch.float64)
+    often = whole[torch.full((1, 2), push)]
+    never = whole[torch.tensor([[push, 1]])]
+    # Of the second sample both structures lose something, of the first the first one alone.
+    many = torch.stack([torch.stack([never] * 5), torch.stack([often] * 5)])
+    spoiled = torch.func.vmap(last)(many).isnan().all(dim=-1).squeeze(1)
+    assert spoiled.tolist() == [[True, False], [True, True]]
+    with pytest.raises(MemoryOverflowError):
+        last(many[1])
 
 
 def many_gradients(run, x):

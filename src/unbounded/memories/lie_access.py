@@ -257,8 +257,8 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
             capacity is reached.
         Raises:
             ShapeError, DTypeError, DeviceError: a field disagrees; the message names it.
-            NonFiniteError: a key of the group scaling_rotation grew beyond 1e18; not looked for
-                while a graph is captured and under vmap.
+            NonFiniteError: a key of the group scaling_rotation grew beyond 1e18; in a graph that is
+                captured and under vmap it becomes NaN.
         Source: Yang 2016, arXiv:1602.08671, section 3; the equations are in docs/memories.md.
         """
         told = instruction
@@ -296,8 +296,11 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         action = group.normalise(action)
         key = group.act(action, group.place(key))
         can_grow = group.can_grow and self.step_length in LONG_STEPS
-        is_unknown = torch.compiler.is_compiling() or is_batched(key)
-        if can_grow and not is_unknown and bool((key.abs() > MOST).any()):
+        if not can_grow:
+            return key, action
+        if torch.compiler.is_compiling() or is_batched(key):
+            return torch.where(key.abs() > MOST, torch.nan, key), action
+        if bool((key.abs() > MOST).any()):
             raise NonFiniteError(growth_message(f"{who}_key", group.name, self.step_length))
         return key, action
 

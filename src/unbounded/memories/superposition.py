@@ -158,20 +158,27 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
         self.check_instruction(instruction, batch_size)
         self.check_state(state, batch_size, instruction.action)
 
-    def _lose(self, lost: Tensor, weight: Tensor, place: str) -> None:
+    def _lose(self, cells: Tensor, lost: Tensor, weight: Tensor, place: str) -> Tensor:
         """Raise if cells [B, S] that are not empty leave the memory with a weight [B, S] above 0.
 
         Mixed empty cells are empty up to rounding, since the weights' sum is 1 up to rounding. Only
         the policy "error" looks; looking makes the device wait, and cannot be done under vmap.
+
+        Returns:
+            `cells` [B, S, N]; under vmap those of a structure that loses something are NaN.
         """
-        if self.overflow != "error" or is_batched(lost) or is_batched(weight):
-            return
+        if self.overflow != "error":
+            return cells
         held = (lost - self.empty).abs() > ROUNDING * torch.finfo(lost.dtype).eps
-        if bool((held & (weight > 0)).any()):
+        is_lost = held & (weight > 0)
+        if is_batched(is_lost):
+            return torch.where(is_lost.unsqueeze(-1), torch.nan, cells)
+        if bool(is_lost.any()):
             raise MemoryOverflowError(
                 f"{self!r}: {place} is not empty and would be lost. Give a larger capacity, "
                 f"capacity=None, or overflow={self.overflows[-1]!r} to drop it."
             )
+        return cells
 
 
 def _check_capacity(capacity: object, depth: int) -> None:

@@ -131,8 +131,9 @@ class SuperpositionList(SuperpositionMemory[ListCells]):
         old = self.cells_field.padded(state.cells, 1)
         if old.shape == state.cells.shape:
             by_right, by_left, by_insert = instruction.action[..., :3].unbind(-1)
-            self._lose(old[..., 0], by_right + by_insert, "the leftmost cell of a full list")
-            self._lose(old[..., -1], by_left, "the rightmost cell of a full list")
+            left_out = by_right + by_insert
+            old = self._lose(old, old[..., 0], left_out, "the leftmost cell of a full list")
+            old = self._lose(old, old[..., -1], by_left, "the rightmost cell of a full list")
         head = old.shape[-1] // 2
         inserted = torch.cat(
             [old[..., 1 : head + 1], instruction.value.unsqueeze(-1), old[..., head + 1 :]], dim=-1

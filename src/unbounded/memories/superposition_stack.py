@@ -101,7 +101,8 @@ class SuperpositionStack(SuperpositionMemory[StackCells]):
         push, pop, *keep = weights
         old = self.cells_field.padded(state.cells, 1)
         if old.shape == state.cells.shape:
-            self._lose(old[..., -1], instruction.action[..., 0], "the bottom cell of a full stack")
+            pushes = instruction.action[..., 0]
+            old = self._lose(old, old[..., -1], pushes, "the bottom cell of a full stack")
         pushed = torch.cat([instruction.value.unsqueeze(-1), old[..., :-1]], dim=-1)
         cells = push * pushed + pop * shifted(old, -1)
         for weight in keep:
