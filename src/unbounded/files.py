@@ -45,16 +45,22 @@ def sync(path: Path) -> None:
 def replacing(path: Path) -> Iterator[Path]:
     """A draft beside `path`, which takes its place atomically once it is written.
 
+    A link stays one: what it points to is replaced. A pipe or a device is written to as it is.
+
     Raises:
         StorageError: the disk is full or read-only; the old file is intact, no other is left.
     """
-    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with storage_faults(path, "writing"):
+        if path.exists() and not path.is_file() and not path.is_dir():
+            yield path
+            return
+        target = path.resolve() if path.is_symlink() else path
+        draft = target.with_name(f".{target.name}.{os.getpid()}.tmp")
         try:
             yield draft
             sync(draft)
-            os.replace(draft, path)
-            sync(path.parent)
+            os.replace(draft, target)
+            sync(target.parent)
         except BaseException:
             draft.unlink(missing_ok=True)
             raise

@@ -141,3 +141,10 @@ def test_sample_is_wired(capsys: Capture) -> None:
     assert "3 faults" in said
     said = failing(capsys, "sample", "copy", "-n", "0")
     assert "-n: expected a number at least 1, got 0" in said
+
+
+def test_a_folder_that_is_missing_is_said_before_anything_is_scored(
+    capsys: Capture, tmp_path: Path
+) -> None:
+    said = failing(capsys, "evaluate", "none", "--out", str(tmp_path / "none" / "report.json"))
+    assert f"--out: there is no folder {tmp_path / 'none'}; make it first" in said

@@ -213,9 +213,10 @@ def test_a_damaged_run(capsys: Capture, folder: Path, tmp_path: Path) -> None:
 
 def test_curves_that_are_damaged_are_told(folder: Path, tmp_path: Path, capsys: Capture) -> None:
     run = Path(shutil.copytree(folder, tmp_path / folder.name))
-    (run / "metrics.jsonl").write_text("{}\n")
-    assert main(["explore", str(run), "--no-open"]) == 0
-    assert "no curves of its training: " in capsys.readouterr().out
+    for damaged in (b"{}\n", b"\xff\xfe\n"):
+        (run / "metrics.jsonl").write_bytes(damaged)
+        assert main(["explore", str(run), "--no-open"]) == 0
+        assert "no curves of its training: " in capsys.readouterr().out
     (run / "metrics.jsonl").unlink()
     assert main(["explore", str(run), "--no-open"]) == 0
     assert "no curves" not in capsys.readouterr().out

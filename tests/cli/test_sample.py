@@ -51,7 +51,7 @@ def test_an_existing_file_is_kept_unless_asked(tmp_path):
 
 
 def test_a_folder_that_is_not_there(tmp_path):
-    with pytest.raises(StorageError, match=r"writing .*pairs.jsonl failed: No such file"):
+    with pytest.raises(ConfigError, match=r"out: there is no folder .*none; make it first"):
         sample(make_task("copy"), out=tmp_path / "none" / "pairs.jsonl")
 
 

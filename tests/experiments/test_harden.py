@@ -527,7 +527,7 @@ def test_it_runs_where_the_training_was_to_run(
     seen = []
     monkeypatch.setattr(harden, "load_config", lambda _: config)
     monkeypatch.setattr(harden, "plan", lambda own, task: seen.append(own) or plan(own, task))
-    for backend, device in (("reference", "cpu"), ("auto", "cuda")):
+    for backend, device in (("reference", "cpu"), ("cpu", "cuda")):
         config.machine.backend, config.machine.device = backend, device
         harden_run(folder, CHANGES, quiet=True, overwrite=True)
     places = [(own.machine.backend, own.machine.device) for own in seen]

@@ -13,9 +13,14 @@ import yaml
 from tests.experiments.tiny import assert_same_run, metrics, tiny
 from unbounded.errors import ConfigError, NonFiniteError
 from unbounded.evaluation.provenance import kernels
+from unbounded.experiments.config.check import faults
+from unbounded.experiments.config.compose import merged, preset_of
 from unbounded.experiments.config.identity import config_hash, run_name
-from unbounded.experiments.config.schema import from_dict, to_dict
+from unbounded.experiments.config.schema import RoundingConfig, from_dict, to_dict
+from unbounded.experiments.run.evaluate import evaluate_run
+from unbounded.experiments.run.folder import read_report
 from unbounded.experiments.run.run import train_run
+from unbounded.kernels import available
 from unbounded.models import MemoryModel
 from unbounded.training import Interrupted
 from unbounded.training.checkpoint import checkpoint_folders
@@ -196,3 +201,33 @@ def test_a_config_that_was_deleted_is_written_again(tmp_path: Path) -> None:
     (folder / "config.yaml").unlink()
     assert not train_run(config, root=tmp_path, quiet=True, resume=True).fresh
     assert (folder / "config.yaml").is_file()
+
+
+@pytest.mark.skipif(not available().ok, reason=available().reason)
+def test_a_run_on_the_kernels_alone_is_trained_hardened_drawn_and_asked(tmp_path: Path) -> None:
+    config = tiny(batches=4)
+    config.machine.backend = "cpu"
+    config.rounding = RoundingConfig(batches=2, every=1, tolerance=1.0)
+    folder = train_run(config, root=tmp_path, quiet=True).folder
+    report = read_report(folder)
+    assert report is not None
+    assert report["rounded"]["batches"] == 2
+    assert (folder / "traces" / "example.json").is_file()
+    assert evaluate_run(folder, discretize=True)["discretized"]
+
+
+@pytest.mark.parametrize(
+    ("model", "precision", "message"),
+    [
+        ({"memory": "none", "controller": "srcn"}, "no", "no kernel is built for srcn"),
+        ({"memory": "none", "controller": "gru"}, "bf16", "the kernels train in full precision"),
+        ({"memory": "queue", "controller": "lstm"}, "bf16", "the kernels train in full precision"),
+    ],
+)
+def test_kernels_that_cannot_serve_are_said_before_anything_is_made(
+    model: dict[str, Any], precision: str, message: str
+) -> None:
+    config = from_dict(merged(preset_of("copy"), {"model": model}))
+    config.machine.backend = "cpu"
+    config.training.precision = precision
+    assert [each for each in faults(config) if message in each]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.nn.utils import prune
 
 import unbounded as ub
 from tests.memories.common import MEMORIES
 from tests.tolerances import assert_close
-from unbounded.errors import ConfigError
+from unbounded.errors import BackendError, ConfigError
 from unbounded.layers.controllers import LSTMController
+from unbounded.memories.state import state_tensors
 
 DOUBLE = torch.float64
 
@@ -107,3 +109,39 @@ def test_an_lstm_controller_with_two_biases():
     assert (controller.bias_ih[5:10] + controller.bias_hh[5:10] == 1).all()
     with pytest.raises(ConfigError, match="second_bias: expected False without a bias, got True"):
         LSTMController(3, 5, bias=False, second_bias=True)
+
+
+@pytest.mark.parametrize("lengths", [None, [5, 0, 2]])
+def test_hooks_on_a_layer_run_and_change_nothing_else(lengths):
+    torch.manual_seed(0)
+    layer, x = ub.DeepLSTM(3, 4, 2), torch.randn(5, 3, 3)
+    want, end = layer(x, lengths=lengths)
+    called = []
+    handle = layer.layers[0].register_forward_hook(lambda *_: called.append(1))
+    got, last = layer(x, lengths=lengths)
+    assert called == [1]
+    assert_close(got, want, "output")
+    for one, other in zip(state_tensors(last), state_tensors(end), strict=True):
+        assert_close(one, other, "state")
+    layer.backend = "cpu"
+    with pytest.raises(BackendError, match="hooks on a layer run when it is called"):
+        layer(x, lengths=lengths)
+    handle.remove()
+    layer.backend = "auto"
+    layer(x, lengths=lengths)
+    assert called == [1]
+
+
+@pytest.mark.filterwarnings("ignore:RNN module weights are not part of single contiguous chunk")
+def test_a_pruned_layer_is_trained_as_one():
+    torch.manual_seed(0)
+    layer, x = ub.DeepLSTM(3, 4), torch.randn(5, 3, 3)
+    prune.l1_unstructured(layer.layers[0], "weight_hh_l0", 0.5)
+    optimizer = torch.optim.SGD([each for each in layer.parameters() if each.requires_grad], 0.1)
+    for _ in range(3):
+        optimizer.zero_grad()
+        layer(x)[0].square().sum().backward()
+        optimizer.step()
+    layer(x)
+    own = layer.layers[0]
+    assert torch.equal(own.weight_hh_l0, own.weight_hh_l0_orig * own.weight_hh_l0_mask)

@@ -149,10 +149,9 @@ def test_a_hook_on_all_modules_runs_for_controller_and_heads(fused_calls):
 
 @needs_kernels
 def test_a_trace_is_no_business_of_the_kernel(fused_calls):
-    make()(inputs(), return_trace=True)
+    for backend in ("auto", "reference", "cpu"):
+        make(backend=backend)(inputs(), return_trace=True)
     assert fused_calls == []
-    with pytest.raises(BackendError, match="a trace is recorded step by step"):
-        make(backend="cpu")(inputs(), return_trace=True)
 
 
 @needs_kernels
@@ -339,7 +338,7 @@ def test_a_layer_without_a_memory_says_why_the_kernels_cannot_serve():
     with pytest.raises(BackendError, match="SRCN: backend 'cpu' cannot serve this call: no kernel"):
         ub.SRCN(3, 5, backend="cpu")(torch.randn(6, 3, 3))
     layer = ub.ControllerRNN(3, 5, own_controller, backend="cpu")
-    with pytest.raises(BackendError, match="a controller of your own has no kernel"):
+    with pytest.raises(BackendError, match="no kernel knows the controller Own"):
         layer(torch.randn(6, 3, 3))
     for make_layer in (ub.SRCN, ub.DeepLSTM, ub.ControllerRNN):
         with pytest.raises(ChoiceError, match="backend"):

@@ -124,7 +124,9 @@ def test_bad_input():
         layer(random(3, 2, 3), (random(2, 4), random(2, 4)))
     with pytest.raises(ShapeError, match="lengths: expected shape"):
         layer(random(3, 2, 3), lengths=torch.tensor([1]))
-    assert repr(layer) == "SRCN(3, 4, context_size=2, alpha=0.95, batch_first=False)"
+    assert (
+        repr(layer) == "SRCN(3, 4, context_size=2, alpha=0.95, batch_first=False, backend='auto')"
+    )
 
 
 def test_tanh_with_a_bias_is_the_same_network_as_sigmoid_with_one():

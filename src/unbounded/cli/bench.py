@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unbounded.cli.faults import missing_folder
 from unbounded.cli.parsing import Parser, parse
 from unbounded.errors import ChoiceError, ConfigError
 
@@ -102,8 +103,7 @@ def _cases(
     faults = [f"repeats: expected at least 1, got {repeats}"] if repeats < 1 else []
     if out is not None and Path(out).exists() and not overwrite:
         faults.append(f"out: {out} exists; give --overwrite or another name")
-    if out is not None and not Path(out).parent.is_dir():
-        faults.append(f"out: there is no folder {Path(out).parent}; make it first")
+    faults += missing_folder("out", out)
     if suite is not None and case:
         faults.append(f"suite and {', '.join(case)} exclude each other; give one of them")
     own = Case(**case)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import yaml
 
 from unbounded.cli.defaults import import_modules
+from unbounded.cli.faults import missing_folder
 from unbounded.cli.parsing import Parser, add_rounded, parse
 from unbounded.errors import ConfigError, RunExistsError
 
@@ -94,6 +95,7 @@ def run(arguments: Sequence[str]) -> int:
     if given.seed is not None:
         check_number(faults, "--seed", given.seed, 0, LAST_SEED)
     check_choice(faults, "--device", "device", given.device, ("cpu", "cuda"))
+    faults += missing_folder("--out", given.out)
     lengths = None
     if given.lengths is not None:
         lengths = _collect(faults, "--lengths", lambda: ranges(given.lengths.split(",")))

@@ -62,6 +62,13 @@ _ELSEWHERE = {
 _PATHS = ("config", "data", "out", "runs")
 
 
+def missing_folder(option: str, file: str | Path | None) -> list[str]:
+    """What is wrong with a file to be written whose folder is not there: said before any work."""
+    if file is None or Path(file).parent.is_dir():
+        return []
+    return [f"{option}: there is no folder {Path(file).parent}; make it first"]
+
+
 def expected(action: argparse.Action) -> str:
     """What an option takes, in words."""
     if action.dest.rpartition(".")[2] in _PATHS:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unbounded.cli.defaults import import_modules
+from unbounded.cli.faults import missing_folder
 from unbounded.cli.parsing import Parser, parse
 from unbounded.errors import ConfigError
 from unbounded.files import replacing
@@ -67,6 +68,8 @@ def sample(
     path = Path(out)
     if path.exists() and not overwrite:
         raise ConfigError([f"out: {path} exists; name another file or give --overwrite"])
+    if faults := missing_folder("out", path):
+        raise ConfigError(faults)
     head = {"task": task.name, "seed": seed, "split": split}
     lines = (
         json.dumps({**head, "index": index, "source": source, "target": target})

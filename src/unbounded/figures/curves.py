@@ -60,10 +60,10 @@ def read_curves(run_folder: Path) -> Curves:
     path = run_folder / "metrics.jsonl"
     if not path.is_file():
         raise CheckpointError(f"{run_folder} holds no metrics.jsonl; is it a run folder?")
-    lines = path.read_text(encoding="utf-8").split("\n")
     try:
+        lines = path.read_text(encoding="utf-8").split("\n")
         return curves_of(json.loads(line) for line in lines[:-1])
-    except (ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{path} is not a metrics file: {error!r}") from error
 
 

@@ -106,13 +106,13 @@ class ControllerRNN(PlainLayer[ControllerState]):
     ) -> tuple[Tensor, ControllerState]:
         """On the kernels or in torch's loop where they can, else step by step."""
         controller = self.controller
-        reason: str | None = "a controller of your own has no kernel"
+        reason: str | None = f"no kernel knows the controller {type(controller).__name__}"
         # Exact types: a subclass may compute something else, which no kernel knows of.
         if isinstance(controller, WeightedController) and type(controller) in CONTROLLERS.values():
             name, weights = controller.kernel_name, controller.weights
             reason = why_not_alone(name, x, weights, state)
             if runs_hooks(controller):
-                reason = "hooks on the controller, and parametrizations, run with each step"
+                reason = "hooks on the controller run with each step"
             if self.takes_kernels(reason) and name is not None:
                 return run_alone(name, controller.cell, x, weights, state, lengths)
         else:
@@ -123,7 +123,10 @@ class ControllerRNN(PlainLayer[ControllerState]):
 
     def extra_repr(self) -> str:
         """Sizes, for print(module)."""
-        return f"{self.input_size}, {self.hidden_size}, batch_first={self.batch_first}"
+        return (
+            f"{self.input_size}, {self.hidden_size}, batch_first={self.batch_first}, "
+            f"backend={self.backend!r}"
+        )
 
 
 def _is_plain(controller: Controller) -> TypeGuard[ElmanController]:

@@ -7,13 +7,14 @@ import math
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from unbounded.checks import check_bool, check_positive
 from unbounded.errors import ShapeError
 from unbounded.kernels import ControllerWeights
 from unbounded.layers.alone import run_alone, run_steps, why_not_alone
 from unbounded.layers.controllers import ControllerState, initialize_cell, lstm_cell
+from unbounded.layers.fused import runs_hooks
 from unbounded.layers.plain_layer import PlainLayer, is_transformed
 from unbounded.memories.backend import check_backend
 
@@ -128,6 +129,11 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
         for k, (layer, (h, c)) in enumerate(zip(self.layers, state, strict=True)):
             if k and self.skip_input:
                 hidden = torch.cat([x, hidden], dim=-1)
+            if runs_hooks(layer):
+                self.takes_kernels("hooks on a layer run when it is called")
+                hidden, pair = _run_module(layer, hidden, (h, c), lengths)
+                final.append(pair)
+                continue
             own = ControllerWeights(*_weights(layer))
             if self._takes_kernels(hidden, own, (h, c), lengths):
                 hidden, pair = run_alone("lstm", lstm_cell, hidden, own, (h, c), lengths)
@@ -138,6 +144,14 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
                 hidden, pair = _run_torch(own, hidden, (h, c), lengths, self.training)
             final.append(pair)
         return hidden, tuple((h, c) for h, c in final)
+
+    def extra_repr(self) -> str:
+        """Sizes, for print(module)."""
+        return (
+            f"{self.input_size}, {self.hidden_size}, num_layers={self.num_layers}, "
+            f"skip_input={self.skip_input}, batch_first={self.batch_first}, "
+            f"backend={self.backend!r}"
+        )
 
     def _takes_kernels(
         self,
@@ -186,13 +200,40 @@ def _run_torch(
     if lengths is None:
         output, h, c = torch.lstm(inputs, (h, c), flat, *options, False)
         return output, (h.squeeze(0), c.squeeze(0))
-    # torch packs no sequence of 0 steps: it takes one, and what that did is put back.
-    packed = pack_padded_sequence(inputs, lengths.cpu().clamp(min=1), enforce_sorted=False)
+    packed = _packed(inputs, lengths)
     order, back = packed.sorted_indices, packed.unsorted_indices
     begin = (h[:, order], c[:, order])
     data, h_end, c_end = torch.lstm(packed.data, packed.batch_sizes, begin, flat, *options)
-    output, _ = pad_packed_sequence(packed._replace(data=data), total_length=inputs.shape[0])
-    active = (lengths > 0).to(h.device).unsqueeze(-1)
-    output = torch.where(active, output, 0)
-    h, c = torch.where(active, h_end[:, back], h), torch.where(active, c_end[:, back], c)
-    return output, (h.squeeze(0), c.squeeze(0))
+    ends = (h_end[:, back], c_end[:, back])
+    return _padded(packed._replace(data=data), ends, inputs, state, lengths)
+
+
+def _run_module(
+    layer: nn.Module, inputs: Tensor, state: tuple[Tensor, Tensor], lengths: Tensor | None
+) -> tuple[Tensor, ControllerState]:
+    """One layer by calling it, so that its hooks run, such as those of torch.nn.utils.prune."""
+    h, c = (tensor.unsqueeze(0).contiguous() for tensor in state)
+    if lengths is None:
+        output, (h, c) = layer(inputs, (h, c))
+        return output, (h.squeeze(0), c.squeeze(0))
+    packed, ends = layer(_packed(inputs, lengths), (h, c))
+    return _padded(packed, ends, inputs, state, lengths)
+
+
+def _packed(inputs: Tensor, lengths: Tensor) -> PackedSequence:
+    """Inputs as torch packs them; a sequence of 0 steps, which it does not pack, has one."""
+    return pack_padded_sequence(inputs, lengths.cpu().clamp(min=1), enforce_sorted=False)
+
+
+def _padded(
+    packed: PackedSequence,
+    ends: tuple[Tensor, Tensor],
+    inputs: Tensor,
+    state: tuple[Tensor, Tensor],
+    lengths: Tensor,
+) -> tuple[Tensor, ControllerState]:
+    """Outputs and last state; what the one step of a sequence of 0 steps did is put back."""
+    output, _ = pad_packed_sequence(packed, total_length=inputs.shape[0])
+    active = (lengths > 0).to(output.device).unsqueeze(-1)
+    last = (torch.where(active, end[0], begin) for end, begin in zip(ends, state, strict=True))
+    return torch.where(active, output, 0), tuple(last)

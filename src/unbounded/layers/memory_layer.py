@@ -175,11 +175,9 @@ class MemoryLayer(nn.Module):
         return self.read_out(self.seen(hidden, readings), lengths), last
 
     def _takes_kernel(self, x: Tensor, state: LoopState, recorder: Recorder | None) -> bool:
-        if recorder is not None and self.backend != "cpu":
+        if recorder is not None:
             return False  # traces are documented to run on the reference: nothing to announce
-        reason: str | None = "a trace is recorded step by step"
-        if recorder is None:
-            reason = why_not_fused(self.controller, self.heads, self.memory, x, state)
+        reason = why_not_fused(self.controller, self.heads, self.memory, x, state)
         return choose_backend(self.backend, type(self).__name__, reason)
 
     def seen(self, hidden: Tensor, readings: Tensor) -> Tensor:

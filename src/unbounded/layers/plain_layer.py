@@ -27,7 +27,7 @@ class PlainLayer(nn.Module, ABC, Generic[StateT]):
     """
 
     batch_first: bool
-    backend: str
+    backend: str = "auto"
 
     def takes_kernels(self, reason: str | None) -> bool:
         """Whether a call goes to the fused kernels, where "auto" would take them.

@@ -211,5 +211,5 @@ class SRCN(PlainLayer[SRCNState]):
         others += "" if self.bias is None else ", bias=True"
         return (
             f"{self.input_size}, {self.hidden_size}, context_size={self.context_size}, "
-            f"alpha={self.alpha}, batch_first={self.batch_first}{others}"
+            f"alpha={self.alpha}, batch_first={self.batch_first}, backend={self.backend!r}{others}"
         )

@@ -97,9 +97,17 @@ def load_trace(path: str | Path) -> Trace:
     try:
         lengths = tensors.pop("lengths")
         symbols = json.loads(metadata["symbols"]) if "symbols" in metadata else None
+        if symbols is not None and not _are_rows_of_texts(symbols):
+            raise ValueError("symbols: expected a list of texts for each sequence")
         return Trace(metadata["memory"], tensors, lengths, symbols)
     except (KeyError, ValueError) as error:
         raise CheckpointError(f"{path}: not a whole trace ({error!r}).") from error
+
+
+def _are_rows_of_texts(symbols: object) -> bool:
+    return isinstance(symbols, list) and all(
+        isinstance(row, list) and all(isinstance(text, str) for text in row) for row in symbols
+    )
 
 
 def _is_json(path: Path) -> bool:

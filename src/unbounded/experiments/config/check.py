@@ -59,6 +59,12 @@ def examine(config: RunConfig) -> tuple[Task | None, list[str]]:
     machine = config.machine
     check_choice(found, "machine.device", "device", machine.device, DEVICES)
     check_choice(found, "machine.backend", "backend", machine.backend, BACKENDS)
+    if machine.backend == "cpu":
+        instead = "; give auto or reference"
+        if config.model.controller["name"] == "srcn":
+            found.append(f"machine.backend: no kernel is built for srcn{instead}")
+        elif config.training.precision != "no":
+            found.append(f"machine.backend: the kernels train in full precision alone{instead}")
     if machine.threads is not None:
         check_number(found, "machine.threads", machine.threads, 1, 4096)
     found += symbol_update_faults(config)

@@ -67,8 +67,11 @@ def harden_run(
         )
     trained = load_config(folder)
     place = replace(trained.machine, data=data or trained.machine.data)
+    # Which are the same where there is one, and do not fail where there is none.
     if place.device == "cuda":
-        place.device = "auto"  # which is the same where there is one
+        place.device = "auto"
+    if place.backend == "cpu":
+        place.backend = "auto"
     own = dict(changes or {})
     if own.get("batches") == 0:
         raise ConfigError(["batches: expected at least 1, got 0"])

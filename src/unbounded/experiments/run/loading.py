@@ -34,7 +34,10 @@ def load_config(folder: Path) -> RunConfig:
     try:
         return from_dict(data)
     except (TypeError, ValueError, KeyError, AttributeError) as error:
-        raise CheckpointError(f"{folder / 'config.yaml'} is not a run's config: {error}") from error
+        raise CheckpointError(
+            f"{folder / 'config.yaml'} is not a run's config: {error}. Delete it, and `unbounded "
+            "train`, with the options that the run began with and --resume, writes it again"
+        ) from error
 
 
 def load_model(folder: Path, rounded: bool = False) -> tuple[MemoryModel, str]:
@@ -123,7 +126,10 @@ def _read(folder: Path) -> MemoryModel:
         raise  # a part of the user's own that was not imported, for one: the message says it
     except Exception as error:
         reason = str(error).split("\n", 1)[0]
-        raise CheckpointError(f"{path} cannot be used: {type(error).__name__}: {reason}") from error
+        raise CheckpointError(
+            f"{path} cannot be used: {type(error).__name__}: {reason}. If it is damaged, move the "
+            f"folder {folder.name} away, to go on with another checkpoint of the run"
+        ) from error
     bad = [name for name, weight in model.named_parameters() if not bool(weight.isfinite().all())]
     if bad:
         raise CheckpointError(

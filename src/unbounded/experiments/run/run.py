@@ -265,7 +265,8 @@ class Run:
         part = {**facts, **self._scored(exam, facts["batches"], shown)}
         self._keep(machine, "model-rounded", "rounded", shown)
         ended = outcome(planned.task.scoring, {**part, "perplexity_train": None})
-        if ended["merit"] is None:  # what chooses among runs looks at their training alone
+        # Of a machine there is no loss of training.
+        if ended["merit"] is None and planned.scoring.merit.startswith("training"):
             ended["merit"] = planned.scoring.doubt(exam)
         return {**part, **ended}
 
