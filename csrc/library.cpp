@@ -2,6 +2,7 @@
 #include <cstring>
 #include <new>
 
+#include "denormals.h"
 #include "lie_access.h"
 #include "output_loss.h"
 #include "push_pop.h"
@@ -147,6 +148,7 @@ UNBOUNDED_EXPORT int unbounded_run(void* session, const UnboundedCall* call, voi
   return static_cast<Session*>(session)->run(*call, parallel(parallel_for)) ? done : no_memory;
 }
 UNBOUNDED_EXPORT void unbounded_finish(void* session, const UnboundedCall* call) {
+  const FlushDenormals flushing;
   static_cast<Session*>(session)->finish(*call);
 }
 UNBOUNDED_EXPORT void unbounded_close(void* session) { delete static_cast<Session*>(session); }
@@ -168,6 +170,7 @@ UNBOUNDED_EXPORT int unbounded_unroll(const char* memory, int is_backward, int v
 UNBOUNDED_EXPORT int64_t unbounded_most_symbols() { return most_symbols; }
 UNBOUNDED_EXPORT int unbounded_output_loss(int value_bytes, const UnboundedOutput* call) {
   if (call->symbols > most_symbols) return unknown_choice;
+  const FlushDenormals flushing;
   const bool ok = value_bytes == 4 ? output_loss<float>(*call) : output_loss<double>(*call);
   return ok ? done : unknown_symbol;
 }

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "call.h"
+#include "denormals.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -194,6 +195,8 @@ struct Region {
 template <class Body>
 void region_body(int64_t begin, int64_t end, void* context) {
   auto& region = *static_cast<Region<Body>*>(context);
+  // Not around the region: threads that are made in it begin as the one that makes them.
+  const FlushDenormals flushing;
   if (begin == 0) {
     const int64_t chunk = end;  // of the range, which begins at 0 here
     region.team.open((region.wanted + chunk - 1) / chunk);
@@ -229,10 +232,12 @@ bool in_parallel(const UnboundedCall& call, int64_t wanted, ParallelFor parallel
   const uint32_t before = regions_alone.load(std::memory_order_relaxed);
   const bool is_tried = region.team.is_test() || are_asked(before);
   bool ran = true;
-  if (wanted <= 1 || !is_tried)
+  if (wanted <= 1 || !is_tried) {
+    const FlushDenormals flushing;
     body(0, region.team);
-  else
+  } else {
     ran = parallel_for(0, wanted, 1, region_body<Body>, &region) == 0;
+  }
   // A test says nothing about this machine, nor does a region inside another one.
   if (region.team.is_test() || wanted <= 1 || (is_tried && region.team.count() <= 1)) return ran;
   regions_alone.store(count_after(before, region.team.threads() > 1), std::memory_order_relaxed);

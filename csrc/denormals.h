@@ -1,0 +1,43 @@
+// Numbers too small for their exponent, which a processor computes a hundred times as slowly.
+#pragma once
+
+#include <cstdint>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace unbounded {
+
+// While it lives, such numbers are 0 in this thread, read or written; then all is as it was before.
+// States and gradients that fade over many steps come to 1e-38 and below, and stay there.
+class FlushDenormals {
+ public:
+#if defined(__x86_64__)
+  FlushDenormals() : before_(_mm_getcsr()) { _mm_setcsr(before_ | flush_to_zero | are_zero); }
+  ~FlushDenormals() { _mm_setcsr(before_); }
+
+ private:
+  static constexpr uint32_t flush_to_zero = 0x8000, are_zero = 0x0040;
+  const uint32_t before_;
+#elif defined(__aarch64__)
+  FlushDenormals() {
+    asm volatile("mrs %0, fpcr" : "=r"(before_));
+    asm volatile("msr fpcr, %0" : : "r"(before_ | flush_to_zero));
+  }
+  ~FlushDenormals() { asm volatile("msr fpcr, %0" : : "r"(before_)); }
+
+ private:
+  static constexpr uint64_t flush_to_zero = uint64_t{1} << 24;
+  uint64_t before_ = 0;
+#else
+  FlushDenormals() {}
+  ~FlushDenormals() {}
+
+ public:
+#endif
+  FlushDenormals(const FlushDenormals&) = delete;
+  FlushDenormals& operator=(const FlushDenormals&) = delete;
+};
+
+}  // namespace unbounded
