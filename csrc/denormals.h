@@ -23,9 +23,9 @@ class FlushDenormals {
 #elif defined(__aarch64__)
   FlushDenormals() {
     asm volatile("mrs %0, fpcr" : "=r"(before_));
-    asm volatile("msr fpcr, %0" : : "r"(before_ | flush_to_zero));
+    asm volatile("msr fpcr, %0" : : "r"(before_ | flush_to_zero) : "memory");
   }
-  ~FlushDenormals() { asm volatile("msr fpcr, %0" : : "r"(before_)); }
+  ~FlushDenormals() { asm volatile("msr fpcr, %0" : : "r"(before_) : "memory"); }
 
  private:
   static constexpr uint64_t flush_to_zero = uint64_t{1} << 24;

@@ -54,7 +54,7 @@ def replacing(path: Path) -> Iterator[Path]:
         if path.exists() and not path.is_file() and not path.is_dir():
             yield path
             return
-        target = path.resolve() if path.is_symlink() else path
+        target = Path(os.path.realpath(path)) if path.is_symlink() else path
         draft = target.with_name(f".{target.name}.{os.getpid()}.tmp")
         try:
             yield draft

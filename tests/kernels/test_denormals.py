@@ -7,6 +7,7 @@ import torch
 
 import unbounded as ub
 from unbounded import kernels
+from unbounded.kernels._library import switched
 
 pytestmark = pytest.mark.skipif(not kernels.available().ok, reason=kernels.available().reason)
 TINY = torch.finfo(torch.float32).tiny
@@ -35,7 +36,8 @@ def test_a_gradient_that_fades_ends_in_nought(threads):
         torch.manual_seed(0)
         layer = fading(ub.DeepLSTM(3, 8, backend="cpu"))
         x = torch.randn(40, 6, 3, requires_grad=True)
-        layer(x)[0][-1].sum().backward()
+        with switched(division=1):  # so that all threads wait for all
+            layer(x)[0][-1].sum().backward()
         slow = fading(ub.DeepLSTM(3, 8, backend="reference"))
         slow.load_state_dict(layer.state_dict())
         y = x.detach().requires_grad_()
@@ -46,7 +48,17 @@ def test_a_gradient_that_fades_ends_in_nought(threads):
         assert bool((x.grad != 0).any())
         torch.testing.assert_close(x.grad, y.grad, rtol=1e-4, atol=1e-36)
         # Every thread is as it was: this is a product that torch shares among them.
-        small = torch.full((200_000,), 1e-30) * 1e-10
-        assert bool(subnormal(small).all())
+        assert bool(subnormal(torch.full((200_000,), 1e-30) * 1e-10).all())
     finally:
         torch.set_num_threads(before)
+
+
+def test_who_takes_them_for_nought_goes_on_to():
+    torch.set_flush_denormal(True)
+    try:
+        ub.DeepLSTM(3, 8, backend="cpu")(torch.randn(4, 2, 3))
+        assert not bool((torch.full((8,), 1e-30) * 1e-10).any())
+    finally:
+        torch.set_flush_denormal(False)
+    ub.DeepLSTM(3, 8, backend="cpu")(torch.randn(4, 2, 3))
+    assert bool((torch.full((8,), 1e-30) * 1e-10).all())

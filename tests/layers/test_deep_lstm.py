@@ -12,6 +12,9 @@ from tests.tolerances import assert_close
 from unbounded.errors import BackendError, ConfigError
 from unbounded.layers.controllers import LSTMController
 from unbounded.memories.state import state_tensors
+from unbounded.models import MemoryModel
+from unbounded.models.discrete import sequence_model
+from unbounded.training.finite import first_bad_output
 
 DOUBLE = torch.float64
 
@@ -145,3 +148,21 @@ def test_a_pruned_layer_is_trained_as_one():
     layer(x)
     own = layer.layers[0]
     assert torch.equal(own.weight_hh_l0, own.weight_hh_l0_orig * own.weight_hh_l0_mask)
+
+
+def test_hooks_run_where_symbols_are_looked_up_and_not_under_torch_func():
+    torch.manual_seed(0)
+    parts = {"memory": "none", "controller": "lstm", "hidden_size": 4, "embedding_size": None}
+    model, tokens = MemoryModel(inputs=60, outputs=60, **parts), torch.randint(60, (2, 5))
+    layer = sequence_model(model).layer
+    want, _ = model(tokens)
+    called = []
+    layer.layers[0].register_forward_hook(lambda *_: called.append(1))
+    assert_close(model(tokens)[0], want, "logits")
+    assert called == [1]
+    assert first_bad_output(model, tokens) is None
+    x = torch.randn(2, 5, 60)
+    mapped = torch.func.vmap(lambda each: layer(each.unsqueeze(0))[0][0])(x)
+    assert mapped.shape == (2, 5, 4)
+    assert layer(x[:0], lengths=[])[0].shape == (0, 5, 4)
+    assert layer.layers[0].input_size == 60

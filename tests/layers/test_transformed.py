@@ -228,3 +228,23 @@ def test_a_controller_alone_and_many_gradients(controller):
     batched, mapped, singly = many_gradients(lambda x: layer(x)[0], draw(2, 3, 4))
     assert_close(batched, singly, "is_grads_batched")
     assert_close(mapped, singly, "vmap")
+
+
+@pytest.mark.parametrize("kind", [ub.SuperpositionStack, ub.SuperpositionList])
+def test_steps_beyond_a_length_lose_nothing(kind):
+    torch.manual_seed(0)
+    memory = kind(2, depth=1, capacity=3)
+    layer = ub.MemoryRNN(4, 5, memory, batch_first=True, dtype=torch.float64, backend="reference")
+    x, lengths = draw(2, 1, 6, 4), torch.tensor([[2], [2]])
+
+    class WithLengths(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = layer
+
+        def forward(self, x, lengths):
+            return self.layer(x, None, lengths)
+
+    together, alone = gradients_per_sample(WithLengths(), x, lengths)
+    for got, want in zip(together, alone, strict=True):
+        assert_close(got, want, "gradient of a sample")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -126,10 +127,13 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
     ) -> tuple[Tensor, DeepLSTMState]:
         """Layer by layer, over all steps each."""
         hidden, final = x, []
+        if x.shape[1] == 0:
+            lengths = None  # torch packs no batch of nothing
         for k, (layer, (h, c)) in enumerate(zip(self.layers, state, strict=True)):
             if k and self.skip_input:
                 hidden = torch.cat([x, hidden], dim=-1)
-            if runs_hooks(layer):
+            has_rules = not (is_transformed() or hidden.is_meta)  # as torch's own loop has none
+            if has_rules and runs_hooks(layer):
                 self.takes_kernels("hooks on a layer run when it is called")
                 hidden, pair = _run_module(layer, hidden, (h, c), lengths)
                 final.append(pair)
@@ -209,14 +213,19 @@ def _run_torch(
 
 
 def _run_module(
-    layer: nn.Module, inputs: Tensor, state: tuple[Tensor, Tensor], lengths: Tensor | None
+    layer: Any, inputs: Tensor, state: tuple[Tensor, Tensor], lengths: Tensor | None
 ) -> tuple[Tensor, ControllerState]:
     """One layer by calling it, so that its hooks run, such as those of torch.nn.utils.prune."""
     h, c = (tensor.unsqueeze(0).contiguous() for tensor in state)
-    if lengths is None:
-        output, (h, c) = layer(inputs, (h, c))
-        return output, (h.squeeze(0), c.squeeze(0))
-    packed, ends = layer(_packed(inputs, lengths), (h, c))
+    # Where symbols are looked up, weights of another width stand in the place of its own.
+    own, layer.input_size = layer.input_size, inputs.shape[-1]
+    try:
+        if lengths is None:
+            output, (h, c) = layer(inputs, (h, c))
+            return output, (h.squeeze(0), c.squeeze(0))
+        packed, ends = layer(_packed(inputs, lengths), (h, c))
+    finally:
+        layer.input_size = own
     return _padded(packed, ends, inputs, state, lengths)
 
 

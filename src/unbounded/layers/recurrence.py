@@ -106,8 +106,9 @@ def run_recurrence(
         new_controller_state = controller(torch.cat([x, reading], dim=-1), controller_state)
         hidden = new_controller_state[0]
         instruction = memory.Instruction(*heads(hidden))
+        told = instruction if active is None else memory.idle(active, instruction)
         with without_autocast(x.device):
-            new_reading, new_memory_state = memory.step(memory_state, instruction)
+            new_reading, new_memory_state = memory.step(memory_state, told)
         outputs.append(_where(active, hidden, torch.zeros_like(hidden)))
         readings.append(_where(active, new_reading, torch.zeros_like(new_reading)))
         reading = _where(active, new_reading, reading)

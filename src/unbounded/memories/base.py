@@ -243,6 +243,17 @@ class Memory(ABC, Generic[StateT, InstructionT]):
             held.append(torch.where(where, after, before))
         return self.State(*held)
 
+    def idle(self, active: Tensor, instruction: InstructionT) -> InstructionT:
+        """What a step is told that is beyond the length of some sequences.
+
+        Their part of it is computed and left out. A memory that looks at what it loses replaces
+        that part by one that loses nothing.
+
+        Args:
+            active: whether each sequence has this step, bool [B].
+        """
+        return instruction
+
     def trim(self, state: StateT) -> StateT:
         """Take away rows of a state that never come back, exactly; a memory without such has none.
 

@@ -158,6 +158,11 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
         self.check_instruction(instruction, batch_size)
         self.check_state(state, batch_size, instruction.action)
 
+    def idle(self, active: Tensor, instruction: ActionValue) -> ActionValue:
+        """See `Memory.idle`: no action at all, so that nothing leaves the memory."""
+        action = torch.where(active.view(-1, 1, 1), instruction.action, 0.0)
+        return instruction._replace(action=action)
+
     def _lose(self, cells: Tensor, lost: Tensor, weight: Tensor, place: str) -> Tensor:
         """Raise if cells [B, S] that are not empty leave the memory with a weight [B, S] above 0.
 

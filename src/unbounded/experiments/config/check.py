@@ -61,7 +61,7 @@ def examine(config: RunConfig) -> tuple[Task | None, list[str]]:
     check_choice(found, "machine.backend", "backend", machine.backend, BACKENDS)
     if machine.backend == "cpu":
         instead = "; give auto or reference"
-        if config.model.controller["name"] == "srcn":
+        if config.model.controller.get("name") == "srcn":
             found.append(f"machine.backend: no kernel is built for srcn{instead}")
         elif config.training.precision != "no":
             found.append(f"machine.backend: the kernels train in full precision alone{instead}")

@@ -265,8 +265,9 @@ class Run:
         part = {**facts, **self._scored(exam, facts["batches"], shown)}
         self._keep(machine, "model-rounded", "rounded", shown)
         ended = outcome(planned.task.scoring, {**part, "perplexity_train": None})
-        # Of a machine there is no loss of training.
-        if ended["merit"] is None and planned.scoring.merit.startswith("training"):
+        # What chooses among runs may look at their training alone, and of a machine there is none.
+        as_trained = outcome(planned.task.scoring, {**part, "perplexity_train": 1.0})
+        if ended["merit"] is None and as_trained["merit"] is not None:
             ended["merit"] = planned.scoring.doubt(exam)
         return {**part, **ended}
 
