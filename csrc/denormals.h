@@ -1,4 +1,4 @@
-// Numbers too small for their exponent, which a processor computes a hundred times as slowly.
+// Numbers too small for their exponent, which a processor computes many times as slowly.
 #pragma once
 
 #include <cstdint>

@@ -129,24 +129,11 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
         hidden, final = x, []
         if x.shape[1] == 0:
             lengths = None  # torch packs no batch of nothing
-        for k, (layer, (h, c)) in enumerate(zip(self.layers, state, strict=True)):
+        for k, (layer, pair) in enumerate(zip(self.layers, state, strict=True)):
             if k and self.skip_input:
                 hidden = torch.cat([x, hidden], dim=-1)
-            has_rules = not (is_transformed() or hidden.is_meta)  # as torch's own loop has none
-            if has_rules and runs_hooks(layer):
-                self.takes_kernels("hooks on a layer run when it is called")
-                hidden, pair = _run_module(layer, hidden, (h, c), lengths)
-                final.append(pair)
-                continue
-            own = ControllerWeights(*_weights(layer))
-            if self._takes_kernels(hidden, own, (h, c), lengths):
-                hidden, pair = run_alone("lstm", lstm_cell, hidden, own, (h, c), lengths)
-            elif is_transformed() or hidden.is_meta:
-                step = functools.partial(_step, own)
-                hidden, pair = run_steps(step, hidden, (h, c), lengths)
-            else:
-                hidden, pair = _run_torch(own, hidden, (h, c), lengths, self.training)
-            final.append(pair)
+            hidden, last = self._run_layer(layer, hidden, pair, lengths)
+            final.append(last)
         return hidden, tuple((h, c) for h, c in final)
 
     def extra_repr(self) -> str:
@@ -157,18 +144,23 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
             f"backend={self.backend!r}"
         )
 
-    def _takes_kernels(
-        self,
-        x: Tensor,
-        weights: ControllerWeights,
-        state: tuple[Tensor, Tensor],
-        lengths: Tensor | None,
-    ) -> bool:
-        # Steps beyond a length cost nothing there; torch's packed loop takes twice the time of its
-        # plain one, which is as fast as the kernels.
-        if lengths is None and self.backend == "auto":
-            return False
-        return self.takes_kernels(why_not_alone("lstm", x, weights, state))
+    def _run_layer(
+        self, layer: nn.Module, x: Tensor, state: tuple[Tensor, Tensor], lengths: Tensor | None
+    ) -> tuple[Tensor, ControllerState]:
+        """On the kernels or in torch's own loop, and step by step where that has no rules."""
+        has_rules = not (is_transformed() or x.is_meta)
+        if has_rules and runs_hooks(layer):
+            self.takes_kernels("hooks on a layer run when it is called")
+            return _run_module(layer, x, state, lengths)
+        own = ControllerWeights(*_weights(layer))
+        # Steps beyond a length cost the kernels nothing; torch's packed loop takes twice the time of
+        # its plain one, which is as fast as they are.
+        is_faster = lengths is not None or self.backend != "auto"
+        if is_faster and self.takes_kernels(why_not_alone("lstm", x, own, state)):
+            return run_alone("lstm", lstm_cell, x, own, state, lengths)
+        if has_rules:
+            return _run_torch(own, x, state, lengths, self.training)
+        return run_steps(functools.partial(_step, own), x, state, lengths)
 
 
 def _is_tuple(value: object, size: int) -> bool:
