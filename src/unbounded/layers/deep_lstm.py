@@ -153,8 +153,8 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
             self.takes_kernels("hooks on a layer run when it is called")
             return _run_module(layer, x, state, lengths)
         own = ControllerWeights(*_weights(layer))
-        # Steps beyond a length cost the kernels nothing; torch's packed loop takes twice the time of
-        # its plain one, which is as fast as they are.
+        # Steps beyond a length cost the kernels nothing; torch's packed loop takes twice the time
+        # of its plain one, which is as fast as they are.
         is_faster = lengths is not None or self.backend != "auto"
         if is_faster and self.takes_kernels(why_not_alone("lstm", x, own, state)):
             return run_alone("lstm", lstm_cell, x, own, state, lengths)
