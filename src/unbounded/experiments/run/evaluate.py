@@ -15,6 +15,7 @@ from unbounded.evaluation.memory_room import warn_of_room
 from unbounded.evaluation.scorings import Place
 from unbounded.experiments.config.check import build_task, scoring_faults
 from unbounded.experiments.config.identity import model_name
+from unbounded.experiments.run.denormals import denormals_are_zero
 from unbounded.experiments.run.loading import batches_before, load_config, load_model
 from unbounded.experiments.run.other_memory import with_memory
 from unbounded.experiments.run.plan import plan
@@ -24,6 +25,7 @@ from unbounded.models.discrete import discretized
 from unbounded.tasks import LengthRange
 
 
+@denormals_are_zero()
 def evaluate_run(
     folder: Path,
     *,

@@ -15,6 +15,7 @@ from unbounded.experiments.config.check import checked
 from unbounded.experiments.config.harden import with_hardening
 from unbounded.experiments.config.schema import RoundingConfig
 from unbounded.experiments.run.build import build_run, make_accelerator
+from unbounded.experiments.run.denormals import denormals_are_zero
 from unbounded.experiments.run.folder import read_report
 from unbounded.experiments.run.loading import load_config, load_model
 from unbounded.experiments.run.plan import plan
@@ -29,6 +30,7 @@ _OPTIONS = "options.json"
 _ANEW = "anew"
 
 
+@denormals_are_zero()
 def harden_run(
     folder: Path,
     changes: Mapping[str, Any] | None = None,

@@ -22,6 +22,7 @@ from unbounded.experiments.config.schema import RunConfig, to_dict
 from unbounded.experiments.run.answer import write_answers
 from unbounded.experiments.run.beginning import Beginning, beginning_of
 from unbounded.experiments.run.build import Built, build_run, make_accelerator, make_place
+from unbounded.experiments.run.denormals import denormals_are_zero
 from unbounded.experiments.run.folder import (
     begin,
     folder_of,
@@ -75,6 +76,7 @@ class RunResult:
         return shown(self)
 
 
+@denormals_are_zero()
 def train_run(
     config: RunConfig,
     *,

@@ -1,0 +1,94 @@
+"""Numbers too small for their exponent are 0 while a run is at work, and not after it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.experiments.tiny import tiny
+from unbounded.experiments.run import evaluate, harden, run
+from unbounded.experiments.run.denormals import denormals_are_zero
+from unbounded.experiments.run.evaluate import evaluate_run
+from unbounded.experiments.run.harden import harden_run
+from unbounded.experiments.run.run import train_run
+
+if not torch.set_flush_denormal(False):
+    pytest.skip("this processor keeps them", allow_module_level=True)
+
+
+def kept(numbers: int = 8) -> bool:
+    """Whether a product that is a denormal number is there; of many, torch's threads share them."""
+    return bool((torch.full((numbers,), 1e-30) * 1e-10).all())
+
+
+def test_they_are_0_within_and_as_before_after_it() -> None:
+    assert kept()
+    with denormals_are_zero():
+        assert not kept()
+        # What the norm of a gradient comes to.
+        assert float(torch.linalg.vector_norm(torch.full((64,), 1e-20))) == 0
+        with denormals_are_zero():
+            assert not kept()
+        assert not kept()
+    assert kept()
+    with pytest.raises(KeyError), denormals_are_zero():
+        raise KeyError
+    assert kept()
+
+
+def test_who_takes_them_for_0_goes_on_to() -> None:
+    torch.set_flush_denormal(True)
+    try:
+        with denormals_are_zero():
+            assert not kept()
+        assert not kept()
+    finally:
+        torch.set_flush_denormal(False)
+
+
+def test_torchs_other_threads_stay_as_they_are() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(4)
+    try:
+        with denormals_are_zero():
+            kept(1_000_000)
+        assert kept(1_000_000)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_training_hardening_and_evaluation_are_within(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def look(module: Any, name: str) -> None:
+        real = getattr(module, name)
+
+        def looking(*args: Any, **options: Any) -> Any:
+            seen.append((name, kept()))
+            return real(*args, **options)
+
+        monkeypatch.setattr(module, name, looking)
+
+    look(run, "run_phase")
+    look(run, "scored")
+    look(run, "harden_model")
+    look(harden, "build_run")
+    look(evaluate, "used_memory")
+    folder = train_run(tiny(batches=4), root=tmp_path, quiet=True).folder
+    assert {name for name, _ in seen} == {"run_phase", "scored"}
+    harden_run(folder, {"batches": 4}, quiet=True)
+    evaluate_run(folder)
+    assert {name for name, _ in seen} == {
+        "run_phase",
+        "scored",
+        "harden_model",
+        "build_run",
+        "used_memory",
+    }
+    assert not any(were_kept for _, were_kept in seen)
+    assert kept()
