@@ -53,6 +53,32 @@ def test_a_gradient_that_fades_ends_in_nought(threads):
         torch.set_num_threads(before)
 
 
+def test_gradients_of_weights_end_in_nought():
+    torch.manual_seed(0)
+    layer = ub.DeepLSTM(3, 8, backend="cpu")
+    slow = ub.DeepLSTM(3, 8, backend="reference")
+    slow.load_state_dict(layer.state_dict())
+    x = 1e-20 * torch.randn(40, 6, 3)
+    found = []
+    for each in (layer, slow):
+        (1e-20 * each(x)[0].sum()).backward()
+        found.append(each.layers[0].weight_ih_l0.grad)
+    assert not bool(found[0].any())
+    assert bool(subnormal(found[1]).any())
+
+
+def test_the_output_layer_and_its_loss_know_none():
+    weight = torch.full((5, 8), 1e-20)
+    outputs = torch.full((7, 2, 8), 1e-20)
+    targets, mask = torch.zeros(2, 7, dtype=torch.int64), torch.ones(2, 7, dtype=torch.bool)
+    bound = kernels.BoundOutput(weight, None)
+    made = bound.run(outputs, targets, mask, 1e-20)
+    for product in (made.logits, made.grad_outputs, bound.grad_weight):
+        assert not bool(product.any())
+    # torch has these products.
+    assert bool(subnormal(outputs @ weight.T).all())
+
+
 def test_who_takes_them_for_nought_goes_on_to():
     torch.set_flush_denormal(True)
     try:
