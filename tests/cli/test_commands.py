@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -247,6 +248,32 @@ def test_an_option_of_the_task_is_never_lost(capsys: Capture) -> None:
         assert "task_options:\n  symbols: 9\n  train_lengths: '1:4'\n" in said
     assert main(["train", "copy", "--task.symbls", "9"]) != 0
     assert "task 'copy' has no option 'symbls'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("task", ["ntm_copy", "dyck"])
+@pytest.mark.parametrize(
+    "ranges",
+    [
+        ["--task.test_lengths", "4:6"],
+        ["--task_options", '{train_lengths: "1:3"}'],
+        ["--training.lengths=1:3"],
+    ],
+)
+def test_a_run_of_other_ranges_is_not_scored_at_those_of_the_preset(
+    task: str, ranges: list[str], capsys: Capture
+) -> None:
+    def scored(*arguments: str) -> Any:
+        assert main(["train", task, *arguments, "--print_config"]) == 0
+        return yaml.safe_load(capsys.readouterr().out)["evaluation"]["lengths"]
+
+    assert len(scored()) > 1
+    assert scored(*ranges) is None
+    assert scored(*ranges, "--evaluation.lengths", "1:3,7:9") == ["1:3", "7:9"]
+
+
+def test_where_n_has_other_ranges_a_stream_keeps_those_of_its_report(capsys: Capture) -> None:
+    assert main(["train", "anbn", "--task.train_lengths", "2:9", "--print_config"]) == 0
+    assert yaml.safe_load(capsys.readouterr().out)["evaluation"]["lengths"][0] == "2:60"
 
 
 @pytest.mark.parametrize("memory", ["[1]", "{name: [queue]}", "null", "3"])

@@ -59,6 +59,15 @@ class Echo(nn.Module):
         return bits, None
 
 
+def test_a_range_that_is_both_counts_as_that_of_training():
+    task = make_task("ntm_copy", train_lengths="1:3", test_lengths="1:3")
+    place = Place(torch.device("cpu"))
+    exam = Exam(Echo(5), task, 1, place, task.train_lengths, task.train_lengths, 20, 1)
+    rows = SCORING.rows(exam, Sweep("test", 1, None, 50))
+    assert [row["role"] for row in rows] == ["train"]
+    assert SCORING.succeeded(rows) is True
+
+
 def test_rows_merit_and_success():
     task = make_task("ntm_copy", train_lengths="1:5", test_lengths="6:8")
     place = Place(torch.device("cpu"))
@@ -75,7 +84,7 @@ def test_rows_merit_and_success():
     facts = SCORING.facts(exam, sweep)
     assert 0 < SCORING.merit_of(facts) <= 1e-3
     assert SCORING.succeeded(rows) is True
-    assert SCORING.succeeded(rows[1:]) is False
+    assert SCORING.succeeded(rows[1:]) is None  # nobody looked where it counts
     assert SCORING.values({"rows": rows})["train"] == 0
     assert SCORING.lines(rows)[1][:6] == ("1:5", "50", "0.000", "0.000", "24.2", "1.000")
     assert SCORING.label(rows) == "1-5_6-8-n50"

@@ -117,7 +117,7 @@ def test_words_with_one_label_are_scored_alike_and_choose_by_validation():
     rows = SCORING.rows(own, sweep)
     assert SCORING.values({"rows": rows}) == dict.fromkeys(SCORING.columns)
     assert SCORING.further([{**rows[0], "role": "other"}]) == {"2:3": (1.0,)}
-    assert SCORING.succeeded(rows) is False
+    assert SCORING.succeeded(rows) is None
 
 
 def test_bands():

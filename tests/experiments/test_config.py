@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import inspect
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -220,6 +221,32 @@ def test_a_doubling_curriculum_goes_with_every_stop_rule() -> None:
     doubling = {"curriculum": "doubling", "lengths": "1:8"}
     for stop in ("solved", "converged", "budget"):
         assert faults(tiny(**doubling, stop=stop)) == []
+
+
+def test_ranges_that_cannot_be_drawn_are_faults_before_training() -> None:
+    config = tiny()
+    config.task, config.task_options = "svo_sov", {}
+    for name in ("training.lengths", "training.validation_lengths", "evaluation.lengths"):
+        value: Any = ["4000:5000"] if name.startswith("evaluation") else "4000:5000"
+        (fault,) = faults(changed(name, value, deepcopy(config)))
+        assert fault.startswith(f"{name}: svo_sov: length range: expected sentences of at most")
+    assert faults(changed("evaluation.lengths", ["4000:4096"], config)) == []
+
+
+def test_a_range_of_a_file_may_have_gaps(tmp_path: Path) -> None:
+    file = tmp_path / "pairs.tsv"
+    lines = (f"{'a ' * n}b{number}\tc" for n in (2, 12) for number in range(200))
+    file.write_text("\n".join(lines) + "\n")
+    config = tiny()
+    config.task, config.task_options = "pairs", {}
+    config.machine.data = str(file)
+    for name in ("training.lengths", "training.validation_lengths", "evaluation.lengths"):
+        found: Any = ["5:20"] if name.startswith("evaluation") else "5:20"
+        assert faults(changed(name, found, deepcopy(config))) == []
+        empty: Any = ["5:9"] if name.startswith("evaluation") else "5:9"
+        (fault,) = faults(changed(name, empty, deepcopy(config)))
+        assert fault.startswith(f"{name}: ")
+        assert "5:9" in fault
 
 
 def test_fields_of_lengths_mean_nothing_on_a_text(tmp_path: Path) -> None:

@@ -99,10 +99,18 @@ def begin(arguments: Sequence[str], flags: Sequence[str]) -> Beginning:
     )
     words = [task] if task and from_file else []
     flat = [word for word in _flat("", {**data, "task": None}) if word]
+    _follow_ranges(defaults, [*flat, *rest])
     paths = [*named.values(), *_options_of_parts(rest), *([] if from_file else [task])]
     modules = [module_of(path) for path in paths if path and is_path(path)]
     modules += _values_of(rest, "--import")
     return Beginning(task, defaults, [*words, *flat, *rest], tuple(modules))
+
+
+def _follow_ranges(defaults: dict[str, Any], words: Sequence[str]) -> None:
+    """Score at the run's own ranges where they are not the preset's; on streams n has no other."""
+    own = {"train_lengths", "test_lengths"} & said_of("task_options", words)
+    if (own or "lengths" in said_of("training", words)) and not defaults["training"]["piece_steps"]:
+        defaults["evaluation"]["lengths"] = None
 
 
 def _variant(rest: Sequence[str]) -> list[dict[str, Any]]:

@@ -92,6 +92,12 @@ class GrammarPairs(PairSource):
         fields = (np.concatenate(field)[own] for field in zip(*chunks, strict=True))
         return Pairs(*fields)
 
+    def range_faults(self, lengths: LengthRange) -> list[str]:
+        """See `PairSource.range_faults`."""
+        if lengths.maximum <= LONGEST:
+            return []
+        return [f"length range: expected sentences of at most {LONGEST} words, got {lengths}"]
+
     @property
     def most_symbols(self) -> int:
         """See `PairSource.most_symbols`: words of the largest class."""

@@ -25,7 +25,7 @@ from unbounded.evaluation.scorings.base import (
     Scoring,
     Sweep,
     Values,
-    role_of,
+    roles_of,
     row_of,
 )
 from unbounded.tasks import LengthRange
@@ -79,14 +79,15 @@ class Answers(Scoring):
 
     def rows(self, exam: Exam, sweep: Sweep) -> list[dict[str, Any]]:
         """See `Scoring.rows`; "times" is a range's longest as a multiple of training's."""
-        tests = (exam.validation_lengths, exam.task.test_lengths)
         rows = []
-        for lengths in sweep.lengths or self.default_lengths(exam):
+        ranges = sweep.lengths or self.default_lengths(exam)
+        roles = roles_of(exam, ranges)
+        for lengths in ranges:
             sweep.looking(str(lengths), sweep.count)
             numbers = self._numbers(exam, sweep.split, sweep.seed, lengths, 0, sweep.count)
             row = {
                 "lengths": str(lengths),
-                "role": role_of(lengths, exam.train_lengths, *tests),
+                "role": roles[lengths],
                 "times": lengths.maximum / exam.train_lengths.maximum,
             }
             rows.append({**row, **_numbers_of_answers(*numbers)})
@@ -108,7 +109,7 @@ class Answers(Scoring):
     def succeeded(self, rows: Sequence[Row]) -> bool | None:
         """Whether all are right at the test range, to two digits."""
         tested = row_of(rows, "test")
-        return tested is not None and f"{tested['accuracy_coarse']:.2f}" == "1.00"
+        return None if tested is None else f"{tested['accuracy_coarse']:.2f}" == "1.00"
 
     def values(self, report: Mapping[str, Any]) -> Values:
         """See `Scoring.values`."""

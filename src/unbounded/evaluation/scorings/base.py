@@ -6,7 +6,7 @@ A scoring knows metrics; it knows no task's rule and no model's parts. One file 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -181,7 +181,7 @@ class Scoring(ABC):
 
     @abstractmethod
     def succeeded(self, rows: Sequence[Row]) -> bool | None:
-        """Whether a run does what a table counts; None where nothing is counted."""
+        """Whether a run does what a table counts; None where nothing is, or its range is no row."""
 
     @abstractmethod
     def values(self, report: Mapping[str, Any]) -> Values:
@@ -214,10 +214,28 @@ def row_of(rows: Sequence[Row], role: str) -> Row | None:
     return next((row for row in rows if row["role"] == role), None)
 
 
-def role_of(lengths: LengthRange, train: LengthRange, *tests: LengthRange) -> str:
-    """What a range is to a run: "test" and "train" are its own, all else is "longer" or "other"."""
-    if lengths in tests:
-        return "test"
-    if lengths == train:
-        return "train"
-    return "longer" if lengths.maximum > train.maximum else "other"
+def default_lengths(exam: Exam) -> tuple[LengthRange, ...]:
+    """The training range, the test range, and one as long again: 8:64, 65:128, 129:256."""
+    train, test = exam.train_lengths, exam.task.test_lengths
+    beyond = LengthRange(test.maximum + 1, 2 * test.maximum)
+    is_drawn = exam.task.available("test", test) is None and not exam.task.range_faults(beyond)
+    return tuple(dict.fromkeys((train, test, *([beyond] if is_drawn else []))))
+
+
+def roles_of(exam: Exam, ranges: Iterable[LengthRange]) -> dict[LengthRange, str]:
+    """What each range is to a run: "train" and "test" are its own, all else "longer" or "other".
+
+    "test" is the task's test range. Where that is not among `ranges` it is the range of the stop
+    rule, unless that is training's: what was trained on tests nothing.
+    """
+    among, train = list(ranges), exam.train_lengths
+    test = exam.task.test_lengths
+    if test not in among and exam.validation_lengths != train:
+        test = exam.validation_lengths
+
+    def role(lengths: LengthRange) -> str:
+        if lengths in (train, test):
+            return "test" if lengths == test else "train"
+        return "longer" if lengths.maximum > train.maximum else "other"
+
+    return {lengths: role(lengths) for lengths in among}

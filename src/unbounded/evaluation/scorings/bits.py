@@ -22,7 +22,7 @@ from unbounded.evaluation.scorings.base import (
     Scoring,
     Sweep,
     Values,
-    role_of,
+    roles_of,
     row_of,
 )
 from unbounded.tasks import LengthRange
@@ -59,11 +59,12 @@ training range / at the test range."""
         """See `Scoring.rows`; by default the training range and the test range."""
         train, test = exam.train_lengths, exam.task.test_lengths
         rows = []
-        for lengths in sweep.lengths or dict.fromkeys((train, test)):
+        ranges = tuple(sweep.lengths or dict.fromkeys((train, test)))
+        roles = {**roles_of(exam, ranges), train: "train"}  # which counts, and may be both
+        for lengths in ranges:
             sweep.looking(str(lengths), sweep.count)
             wrong, bits = self._numbers(exam, sweep.split, sweep.seed, lengths, 0, sweep.count)
-            # Validation is at the training lengths: those are no test here.
-            row = {"lengths": str(lengths), "role": role_of(lengths, train, test)}
+            row = {"lengths": str(lengths), "role": roles[lengths]}
             rows.append({**row, **_numbers_of_sequences(wrong, bits)})
         return rows
 
@@ -83,7 +84,7 @@ training range / at the test range."""
     def succeeded(self, rows: Sequence[Row]) -> bool | None:
         """Whether few bits are wrong at the lengths of training."""
         trained = row_of(rows, "train")
-        return trained is not None and bool(trained["bits_wrong_per_sequence"] < FEW)
+        return None if trained is None else bool(trained["bits_wrong_per_sequence"] < FEW)
 
     def values(self, report: Mapping[str, Any]) -> Values:
         """See `Scoring.values`."""

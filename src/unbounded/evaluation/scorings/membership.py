@@ -20,7 +20,8 @@ from unbounded.evaluation.scorings.base import (
     Scoring,
     Sweep,
     Values,
-    role_of,
+    default_lengths,
+    roles_of,
     row_of,
 )
 from unbounded.evaluation.scorings.labels import label_scores
@@ -73,12 +74,12 @@ below 0: 1 or -1 where it follows the path."""
 
     def rows(self, exam: Exam, sweep: Sweep) -> list[dict[str, Any]]:
         """See `Scoring.rows`; by default the training range, the test range, one as long again."""
-        train, test = exam.train_lengths, exam.task.test_lengths
-        default = (train, test, LengthRange(test.maximum + 1, 2 * test.maximum))
         rows: list[dict[str, Any]] = []
         so_far = torch.zeros(0, 5, dtype=torch.float64)
         start = 0
-        for lengths in sorted(sweep.lengths or dict.fromkeys(default)):
+        ranges = sorted(sweep.lengths or default_lengths(exam))
+        roles = roles_of(exam, ranges)
+        for lengths in ranges:
             sweep.looking(str(lengths), sweep.count)
             parts, bands = [], []
             for band in bands_of(lengths, sweep.every):
@@ -87,8 +88,7 @@ below 0: 1 or -1 where it follows the path."""
                 parts.append(own)
                 so_far = torch.cat([so_far, own])
                 bands.append(_band(band, own, so_far))
-            role = role_of(lengths, train, exam.validation_lengths, test)
-            row = {"lengths": str(lengths), "role": role, "every": sweep.every}
+            row = {"lengths": str(lengths), "role": roles[lengths], "every": sweep.every}
             rows.append({**row, **_numbers_of_words(torch.cat(parts)), "per_n": bands})
         return rows
 
@@ -110,7 +110,7 @@ below 0: 1 or -1 where it follows the path."""
         """Whether every band of the test range has an area of at least ENOUGH."""
         tested = row_of(rows, "test")
         if tested is None:
-            return False
+            return None
         return all(at["auc"] is not None and at["auc"] >= ENOUGH for at in tested["per_n"])
 
     def values(self, report: Mapping[str, Any]) -> Values:

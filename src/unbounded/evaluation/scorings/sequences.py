@@ -16,7 +16,8 @@ from unbounded.evaluation.scorings.base import (
     Scoring,
     Sweep,
     Values,
-    role_of,
+    default_lengths,
+    roles_of,
     row_of,
 )
 from unbounded.tasks import Batch, LengthRange
@@ -79,12 +80,13 @@ and at the test range ("test")."""
         rows = []
         longest = exam.train_lengths.maximum
         far = [LengthRange(times * longest, times * longest) for times in sweep.multiples]
-        for lengths in (*(sweep.lengths or default_lengths(exam)), *far):
+        ranges = (*(sweep.lengths or default_lengths(exam)), *far)
+        roles = roles_of(exam, ranges)
+        for lengths in ranges:
             count = _at_most(exam, sweep.split, lengths, sweep.count_of(lengths))
             sweep.looking(str(lengths), count)
             scored = self._score(exam, sweep.split, sweep.seed, lengths, 0, count)
-            tests = (exam.validation_lengths, exam.task.test_lengths)
-            rows.append(row(lengths, scored, role_of(lengths, exam.train_lengths, *tests)))
+            rows.append(row(lengths, scored, roles[lengths]))
         return rows
 
     def merit_of(self, report: Mapping[str, Any]) -> float | None:
@@ -95,7 +97,7 @@ and at the test range ("test")."""
     def succeeded(self, rows: Sequence[Row]) -> bool | None:
         """As the paper prints it, to two digits."""
         tested = row_of(rows, "test")
-        return tested is not None and f"{tested['accuracy_coarse']:.2f}" == "1.00"
+        return None if tested is None else f"{tested['accuracy_coarse']:.2f}" == "1.00"
 
     def values(self, report: Mapping[str, Any]) -> Values:
         """See `Scoring.values`."""
@@ -166,14 +168,6 @@ def row(lengths: LengthRange, scored: Score, role: str) -> dict[str, Any]:
         "accuracy_fine": scored.fine,
         "accuracy_fine_error": scored.fine_error,
     }
-
-
-def default_lengths(exam: Exam) -> tuple[LengthRange, ...]:
-    """The training range, the test range, and one as long again: 8:64, 65:128, 129:256."""
-    train, test = exam.train_lengths, exam.task.test_lengths
-    if exam.task.available("test", test) is not None:
-        return tuple(dict.fromkeys((train, test)))
-    return tuple(dict.fromkeys((train, test, LengthRange(test.maximum + 1, 2 * test.maximum))))
 
 
 def _at_most(exam: Exam, split: str, lengths: LengthRange, count: int) -> int:

@@ -202,10 +202,10 @@ def _range_faults(config: RunConfig, task: Task) -> list[str]:
     """Ranges of which the task has no example; what is no range is found elsewhere."""
     found: list[str] = []
     training = config.training
-    named = [("training.lengths", training.lengths)]
-    named += [("training.validation_lengths", training.validation_lengths)]
-    named += [("evaluation.lengths", text) for text in config.evaluation.lengths or ()]
-    for name, text in named:
+    named = [("training.lengths", training.lengths, "train")]
+    named += [("training.validation_lengths", training.validation_lengths, "validation")]
+    named += [("evaluation.lengths", text, "test") for text in config.evaluation.lengths or ()]
+    for name, text, split in named:
         try:
             lengths = None if text is None else LengthRange.parse(text)
         except ConfigError:
@@ -216,8 +216,10 @@ def _range_faults(config: RunConfig, task: Task) -> list[str]:
                 found += beyond
                 continue
             # Its beginning is enough: tasks have a shortest length, and some have even ones alone.
+            # What a file has may lie anywhere in it.
             first = LengthRange(lengths.minimum, min(lengths.minimum + 1, lengths.maximum))
-            check_builds(found, name, partial(task.batch, 0, "train", 0, 1, first))
+            looked_at = first if task.available(split, lengths) is None else lengths
+            check_builds(found, name, partial(task.batch, 0, split, 0, 1, looked_at))
     try:
         trained = LengthRange.parse(training.lengths) if training.lengths else task.train_lengths
     except ConfigError:
