@@ -32,6 +32,15 @@ def test_actions_of_a_run(capsys: Capture, tmp_path: Path) -> None:
     said = failing(capsys, "actions", str(folder), "aaxb")
     assert "unknown symbol of task anbn 'x'" in said
     assert "expected at least two" in failing(capsys, "actions", str(folder), "a")
+    # Of a long input there is the one picture that can be read, and it is said why.
+    arguments = ["actions", str(folder), "ab" * 51, "--out", str(tmp_path / "long")]
+    assert main(arguments) == 0
+    assert "no picture of the table: it has 101 rows" in capsys.readouterr().out
+    names = {path.name for path in (tmp_path / "long").iterdir()}
+    assert names == {"actions.png", "actions.svg"}
+    assert main([*arguments[:2], "ab" * 50 + "a", *arguments[3:], "--overwrite"]) == 0
+    assert "no picture" not in capsys.readouterr().out
+    assert (tmp_path / "long" / "action_table.png").exists()
     copy = train_run(tiny(batches=1, accuracy_every=0), root=tmp_path, quiet=True).folder
     for text in ("1 2 1", "aab"):
         said = failing(capsys, "actions", str(copy), text)

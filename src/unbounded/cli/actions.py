@@ -15,6 +15,7 @@ from unbounded.errors import ConfigError, RunExistsError
 if TYPE_CHECKING:
     from jsonargparse import Namespace
 
+    from unbounded.evaluation import ActionRow
     from unbounded.models.memory_model import MemoryModel
     from unbounded.tasks import Task
 
@@ -107,15 +108,24 @@ def run(arguments: Sequence[str]) -> int:
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     print(action_table(rows, width))
     if folder is not None:
-        from unbounded.figures import draw_action_table, draw_actions
-
-        title = f"{run_folder.name}: {given.input}"
-        written = [
-            *draw_actions(rows, folder, "actions", title=title),
-            *draw_action_table(rows, folder, "action_table", title=title),
-        ]
-        print("\nwritten:", *written, sep="\n  ")
+        _draw(rows, folder, f"{run_folder.name}: {given.input}")
     return 0
+
+
+def _draw(rows: Sequence[ActionRow], folder: Path, title: str) -> None:
+    """Draw the actions, and the table where a picture of it can be read."""
+    from unbounded.figures import draw_action_table, draw_actions
+    from unbounded.figures.actions import MOST_TABLE_ROWS
+
+    written = draw_actions(rows, folder, "actions", title=title)
+    if len(rows) <= MOST_TABLE_ROWS:
+        written += draw_action_table(rows, folder, "action_table", title=title)
+    else:
+        print(
+            f"\nno picture of the table: it has {len(rows)} rows, and of more than "
+            f"{MOST_TABLE_ROWS} none is drawn"
+        )
+    print("\nwritten:", *written, sep="\n  ")
 
 
 def _judge(
