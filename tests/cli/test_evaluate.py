@@ -6,12 +6,18 @@ import json
 import shutil
 from pathlib import Path
 
+import pytest
+
 from tests.cli.failing import Capture, failing
 from tests.experiments.tiny import tiny, tiny_arguments
 from tests.experiments.tiny_streams import tiny_streams
+from tests.verification.runs import golden_run
 from unbounded.cli import main
 from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.run.run import train_run
+from unbounded.explorer.built_in import RUNS
+from unbounded.models import MemoryModel
+from unbounded.tasks import make_task
 
 
 def test_actions_of_a_run(capsys: Capture, tmp_path: Path) -> None:
@@ -46,6 +52,40 @@ def test_actions_of_a_run(capsys: Capture, tmp_path: Path) -> None:
         said = failing(capsys, "actions", str(copy), text)
         assert "superposition stacks or lists" in said
         assert "unbounded explore RUN" in said
+
+
+def test_actions_and_evaluate_agree_beyond_the_capacity(capsys: Capture, tmp_path: Path) -> None:
+    folder = tmp_path / "anbn"
+    shutil.copytree(RUNS / "anbn", folder)
+    assert main(["evaluate", str(folder), "--rounded", "--lengths", "250:250"]) == 0
+    note = "to score these, the memory was given room for 500 cells, beyond its own capacity"
+    assert note in capsys.readouterr().out.splitlines()
+    assert main(["actions", str(folder), "a" * 250 + "b" * 250 + "a", "--rounded"]) == 0
+    _, *rows, said = capsys.readouterr().out.splitlines()
+    assert said == note
+    predicted = [row.split()[2] for row in rows]
+    assert predicted[250:] == ["b"] * 249 + ["a"]
+    assert main(["actions", str(folder), "aabba", "--rounded"]) == 0
+    assert "room" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("task", ["dyck", "answer_reverse"])
+def test_actions_of_words_and_answers_beyond_the_capacity(
+    capsys: Capture, tmp_path: Path, task: str
+) -> None:
+    options = {"kinds": 1} if task == "dyck" else {"symbols": 2}
+    own = make_task(task, **options)
+    model = MemoryModel(
+        inputs=len(own.input_vocabulary),
+        outputs=len(own.output_vocabulary),
+        memory={"name": "superposition_stack", "count": 1, "capacity": 2, "overflow": "error"},
+        hidden_size=4,
+    )
+    folder = golden_run(tmp_path, task, options, model)
+    text = "uuuddd" if task == "dyck" else "s0 s1 s0 s1"
+    arguments = ["actions", str(folder), text, "--out", str(tmp_path / "pictures")]
+    assert main(arguments) == 0
+    assert "the memory was given room for" in capsys.readouterr().out
 
 
 def test_train_evaluate_and_what_they_refuse(capsys: Capture, tmp_path: Path) -> None:

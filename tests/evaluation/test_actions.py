@@ -8,7 +8,7 @@ import torch
 import unbounded as ub
 from tests import machines
 from tests.machines import stream_model
-from unbounded.errors import ChoiceError, ConfigError
+from unbounded.errors import ChoiceError, ConfigError, MemoryOverflowError
 from unbounded.evaluation import action_rows, action_table, read_symbols
 from unbounded.models import SequenceModel, discretized
 from unbounded.tasks import make_task
@@ -76,6 +76,28 @@ def test_a_stream_model_and_what_is_not_decided():
     assert all(row.weights == (1.0, 1.0) for row in rows)
     assert [row.tops[1] for row in rows] == [*(0.5, -1), *(0.5, 0.5, 0.5, -1), *[0.5] * 5, -1]
     assert "PUSH 0" not in action_table(rows)
+
+
+def test_words_beyond_the_capacity_are_read_with_room():
+    model = machines.counter()
+    memory = model.sequence.layer.memory
+    model.sequence.layer.memory = memory.with_capacity(4)
+    text = "ab" + "a" * 9 + "b" * 9 + "a"
+    rows = action_rows(discretized(model), make_task("anbn"), text)
+    # Each b is predicted but the first of a word, and the a after the last.
+    assert [row.predicted for row in rows] == list("aa" + "a" * 9 + "b" * 8 + "a")
+    assert model.sequence.layer.memory.capacity == 4
+
+
+def test_of_a_running_text_the_memory_is_as_it_is(tmp_path):
+    for split in ("train", "valid", "test"):
+        (tmp_path / f"{split}.txt").write_text("a b\n")
+    task = make_task("text", data=tmp_path)
+    torch.manual_seed(0)
+    model = stream_model(3, hidden_size=3, count=1, capacity=3, overflow="error")
+    words = ["a", "b", "<eos>"] * 4
+    with pytest.raises(MemoryOverflowError):
+        action_rows(model, task, words)
 
 
 def test_stacks_for_which_a_line_has_no_room_follow_below():

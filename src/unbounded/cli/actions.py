@@ -104,12 +104,22 @@ def run(arguments: Sequence[str]) -> int:
     symbols = read_symbols(task, given.input)
     if len(symbols) > _LONG:
         print(f"{len(symbols)} symbols, step by step: this takes a while", file=sys.stderr)
-    rows = action_rows(discretized(model) if given.discretize else model, task, symbols)
+    # A running text is scored with the memory as it is.
+    roomy, notes = (model, []) if task.layout == "text" else _with_room(model, len(symbols) - 1)
+    rows = action_rows(discretized(roomy) if given.discretize else roomy, task, symbols)
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    print(action_table(rows, width))
+    print(action_table(rows, width), *notes, sep="\n")
     if folder is not None:
         _draw(rows, folder, f"{run_folder.name}: {given.input}")
     return 0
+
+
+def _with_room(model: MemoryModel, symbols: int) -> tuple[MemoryModel, list[str]]:
+    """The model with room for so many symbols, as they are scored, and what is said of that."""
+    from unbounded.evaluation.memory_room import room_note, with_room
+
+    roomy, cells = with_room(model, symbols)
+    return roomy, [] if cells is None else [room_note(cells)]
 
 
 def _draw(rows: Sequence[ActionRow], folder: Path, title: str) -> None:
@@ -140,7 +150,8 @@ def _judge(
     if given.discretize:
         raise ConfigError([f"--discretize: has no meaning on task {task.name!r}; leave it out"])
     word = typed_word(task, given.input)
-    print("\n".join(aligned(prefix_lines(model, task, word))))
+    model, notes = _with_room(model, word.inputs.shape[1])
+    print(*aligned(prefix_lines(model, task, word)), *notes, sep="\n")
     title = f"{run_folder.name}: {given.input}"
     written = [] if folder is None else draw_word(model, task, word, folder, title)
     if given.course is not None:
@@ -167,7 +178,8 @@ def _answer(
     if given.discretize:
         raise ConfigError([f"--discretize: has no meaning on task {task.name!r}; leave it out"])
     batch = asked(model, task, given.input)
-    print("\n".join(aligned(step_lines(model, task, batch))))
+    model, notes = _with_room(model, batch.inputs.shape[1])
+    print(*aligned(step_lines(model, task, batch)), *notes, sep="\n")
     print(f"\n{answer_text(task, batch)}")
     title = f"{run_folder.name}: {given.input}"
     written = [] if folder is None else draw_answer_keys(model, task, batch, folder, title)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from unbounded.errors import ChoiceError, ConfigError
+from unbounded.evaluation.memory_room import with_room
 from unbounded.models.discrete import sequence_model, superposition_layer
 from unbounded.tasks import Task
 
@@ -65,6 +66,9 @@ def read_symbols(task: Task, text: str) -> list[str]:
 def action_rows(model: nn.Module, task: Task, symbols: Iterable[str]) -> list[ActionRow]:
     """Run a model over symbols, from an empty memory, and say what it does at each step.
 
+    As where words are scored, a memory with a capacity has room for all of the symbols
+    (`with_room`); of a running text, which is scored with the memory as it is, it keeps its own.
+
     Args:
         model: a MemoryModel or SequenceModel with superposition stacks or lists, discretized
             (`unbounded.models.discretized`) or not.
@@ -75,7 +79,7 @@ def action_rows(model: nn.Module, task: Task, symbols: Iterable[str]) -> list[Ac
         ConfigError: the model has another memory or alphabet, or there are fewer than two symbols.
         ChoiceError: a symbol is not in the alphabet.
     """
-    layer, memory = superposition_layer(model)
+    superposition_layer(model)
     sequence = sequence_model(model)
     if sequence.input_vocabulary != len(task.input_vocabulary):
         raise ConfigError(
@@ -87,6 +91,9 @@ def action_rows(model: nn.Module, task: Task, symbols: Iterable[str]) -> list[Ac
     tokens = _encode(task, symbols)
     if len(tokens) < 2:
         raise ConfigError([f"symbols: expected at least two, got {len(tokens)}"])
+    if task.layout != "text":
+        sequence, _ = with_room(sequence, len(tokens) - 1)
+    layer, memory = superposition_layer(sequence)
     device = sequence.output.weight.device
     with torch.no_grad():
         embedded = sequence.embed(tokens[None, :-1].to(device))
