@@ -88,6 +88,30 @@ def test_actions_of_words_and_answers_beyond_the_capacity(
     assert "the memory was given room for" in capsys.readouterr().out
 
 
+def test_actions_of_pairs(capsys: Capture, tmp_path: Path) -> None:
+    task = make_task("copy", symbols=3)
+    model = MemoryModel(
+        inputs=len(task.input_vocabulary),
+        outputs=len(task.output_vocabulary),
+        memory={"name": "superposition_stack", "count": 2},
+        hidden_size=4,
+    )
+    run = str(golden_run(tmp_path, "copy", {"symbols": 3}, model))
+    out = str(tmp_path / "pictures")
+    assert main(["actions", run, "<s> s1 s2 ||| s1 s2 </s>", "--out", out]) == 0
+    text, written = capsys.readouterr().out.split("\n\n")
+    rows = [row.split() for row in text.splitlines()[1:]]
+    steps = ["<s> s1", "s1 s2", "s2 |||", "||| s1", "s1 s2", "s2 </s>"]
+    assert [" ".join(row[:2]) for row in rows] == steps
+    assert {row[2] for row in rows[3:]} <= set(task.output_vocabulary)
+    assert "action_table.png" in written
+    # What crashed, and what was named by the wrong vocabulary.
+    assert main(["actions", run, "<s> s1 s2 |||"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 4
+    said = failing(capsys, "actions", run, "<s> ||| <s> |||")
+    assert "symbols: expected <s> SOURCE ||| TARGET </s>, got '<s>' as symbol 3" in said
+
+
 def test_train_evaluate_and_what_they_refuse(capsys: Capture, tmp_path: Path) -> None:
     arguments = tiny_arguments(tmp_path, batches=20)
     assert main(arguments) == 0

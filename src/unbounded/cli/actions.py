@@ -28,11 +28,15 @@ examples:
   unbounded actions RUN aaabbb
   unbounded actions RUN uuuddudd --out pictures
   unbounded actions RUN aabbaabb --rounded --out pictures
+  unbounded actions RUN '<s> s1 s2 ||| s1 s2 </s>'
 
 A row is a step: the symbol that was read, the next one, the likeliest one and the chance of the
 next; then the action of each stack, with its weight where it is not decided, and the top of each
 after it. The memory is empty at the beginning. In a terminal, stacks for which a line has no room
 follow below; a pipe or file gets them side by side. With --out the same goes into pictures.
+
+Of a run on pairs INPUT is <s> SOURCE ||| TARGET </s> with blanks between the symbols, or the
+beginning of that: what comes behind ||| is predicted, each symbol after those before it.
 
 Of a run on words to be judged, such as Dyck words, a row is a prefix: the chance that yes is said
 of it, and where the heads of a tape are. With --course FILE.gif the heads over the course of
