@@ -6,12 +6,18 @@ import json
 import shutil
 from pathlib import Path
 
+import pytest
+
 from tests.cli.failing import Capture, failing
 from tests.experiments.tiny import tiny, tiny_arguments
 from tests.experiments.tiny_streams import tiny_streams
+from tests.verification.runs import golden_run
 from unbounded.cli import main
 from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.run.run import train_run
+from unbounded.explorer.built_in import RUNS
+from unbounded.models import MemoryModel
+from unbounded.tasks import make_task
 
 
 def test_actions_of_a_run(capsys: Capture, tmp_path: Path) -> None:
@@ -32,11 +38,78 @@ def test_actions_of_a_run(capsys: Capture, tmp_path: Path) -> None:
     said = failing(capsys, "actions", str(folder), "aaxb")
     assert "unknown symbol of task anbn 'x'" in said
     assert "expected at least two" in failing(capsys, "actions", str(folder), "a")
+    # Of a long input there is the one picture that can be read, and it is said why.
+    arguments = ["actions", str(folder), "ab" * 51, "--out", str(tmp_path / "long")]
+    assert main(arguments) == 0
+    assert "no picture of the table: it has 101 rows" in capsys.readouterr().out
+    names = {path.name for path in (tmp_path / "long").iterdir()}
+    assert names == {"actions.png", "actions.svg"}
+    assert main([*arguments[:2], "ab" * 50 + "a", *arguments[3:], "--overwrite"]) == 0
+    assert "no picture" not in capsys.readouterr().out
+    assert (tmp_path / "long" / "action_table.png").exists()
     copy = train_run(tiny(batches=1, accuracy_every=0), root=tmp_path, quiet=True).folder
     for text in ("1 2 1", "aab"):
         said = failing(capsys, "actions", str(copy), text)
         assert "superposition stacks or lists" in said
         assert "unbounded explore RUN" in said
+
+
+def test_actions_and_evaluate_agree_beyond_the_capacity(capsys: Capture, tmp_path: Path) -> None:
+    folder = tmp_path / "anbn"
+    shutil.copytree(RUNS / "anbn", folder)
+    assert main(["evaluate", str(folder), "--rounded", "--lengths", "250:250"]) == 0
+    note = "to score these, the memory was given room for 500 cells, beyond its own capacity"
+    assert note in capsys.readouterr().out.splitlines()
+    assert main(["actions", str(folder), "a" * 250 + "b" * 250 + "a", "--rounded"]) == 0
+    _, *rows, said = capsys.readouterr().out.splitlines()
+    assert said == note
+    predicted = [row.split()[2] for row in rows]
+    assert predicted[250:] == ["b"] * 249 + ["a"]
+    assert main(["actions", str(folder), "aabba", "--rounded"]) == 0
+    assert "room" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("task", ["dyck", "answer_reverse"])
+def test_actions_of_words_and_answers_beyond_the_capacity(
+    capsys: Capture, tmp_path: Path, task: str
+) -> None:
+    options = {"kinds": 1} if task == "dyck" else {"symbols": 2}
+    own = make_task(task, **options)
+    model = MemoryModel(
+        inputs=len(own.input_vocabulary),
+        outputs=len(own.output_vocabulary),
+        memory={"name": "superposition_stack", "count": 1, "capacity": 2, "overflow": "error"},
+        hidden_size=4,
+    )
+    folder = golden_run(tmp_path, task, options, model)
+    text = "uuuddd" if task == "dyck" else "s0 s1 s0 s1"
+    arguments = ["actions", str(folder), text, "--out", str(tmp_path / "pictures")]
+    assert main(arguments) == 0
+    assert "the memory was given room for" in capsys.readouterr().out
+
+
+def test_actions_of_pairs(capsys: Capture, tmp_path: Path) -> None:
+    task = make_task("copy", symbols=3)
+    model = MemoryModel(
+        inputs=len(task.input_vocabulary),
+        outputs=len(task.output_vocabulary),
+        memory={"name": "superposition_stack", "count": 2},
+        hidden_size=4,
+    )
+    run = str(golden_run(tmp_path, "copy", {"symbols": 3}, model))
+    out = str(tmp_path / "pictures")
+    assert main(["actions", run, "<s> s1 s2 ||| s1 s2 </s>", "--out", out]) == 0
+    text, written = capsys.readouterr().out.split("\n\n")
+    rows = [row.split() for row in text.splitlines()[1:]]
+    steps = ["<s> s1", "s1 s2", "s2 |||", "||| s1", "s1 s2", "s2 </s>"]
+    assert [" ".join(row[:2]) for row in rows] == steps
+    assert {row[2] for row in rows[3:]} <= set(task.output_vocabulary)
+    assert "action_table.png" in written
+    # What crashed, and what was named by the wrong vocabulary.
+    assert main(["actions", run, "<s> s1 s2 |||"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 4
+    said = failing(capsys, "actions", run, "<s> ||| <s> |||")
+    assert "symbols: expected <s> SOURCE ||| TARGET </s>, got '<s>' as symbol 3" in said
 
 
 def test_train_evaluate_and_what_they_refuse(capsys: Capture, tmp_path: Path) -> None:

@@ -1,3 +1,4 @@
+import contextlib
 import errno
 import json
 import os
@@ -7,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.failing import failing
+from unbounded.cli import main
 from unbounded.cli.sample import sample
 from unbounded.errors import ChoiceError, ConfigError, StorageError
-from unbounded.tasks import LengthRange, make_task
+from unbounded.tasks import SPLITS, LengthRange, make_task
 
 
 def test_prints_a_line_an_example(capsys):
@@ -70,6 +73,48 @@ def test_a_fault_on_the_way_leaves_no_file(tmp_path):
     with pytest.raises(ConfigError, match="derives nothing"):
         sample(make_task("gender"), lengths=LengthRange(1, 2), out=tmp_path / "pairs.jsonl")
     assert not list(tmp_path.iterdir())
+
+
+def own_data(folder: Path, name: str) -> list[str]:
+    """Arguments that name data of which the split "train" has 24 examples."""
+    if name == "text":
+        for split, count in (("train", 24), ("valid", 3), ("test", 2)):
+            (folder / f"{split}.txt").write_text("a b c\n" * count)
+        return ["text", "--data", str(folder)]
+    lines = [f"w{k}{' x' * (k % 3)}\tv{k}" for k in range(40)]
+    path = folder / "pairs.tsv"
+    for count in range(1, len(lines) + 1):
+        path.write_text("\n".join(lines[:count]) + "\n")
+        with contextlib.suppress(ConfigError):  # a split has no line yet
+            task = make_task("pairs", data=path)
+            if task.available("train", task.train_lengths) == 24:
+                break
+    return ["pairs", "--data", str(path)]
+
+
+@pytest.mark.parametrize("name", ["text", "pairs"])
+def test_more_examples_than_there_are(tmp_path, capsys, name):
+    given = own_data(tmp_path, name)
+    assert main(["sample", *given, "-n", "24"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 24
+    out = tmp_path / "examples.jsonl"
+    for more in ([], ["--out", str(out)]):
+        said = failing(capsys, "sample", *given, "-n", "300", *more)
+        assert f"-n: expected at most 24, as many as {name} has for train, got 300" in said
+    assert not out.exists()
+    task = make_task(name, data=given[2])
+    with pytest.raises(ConfigError, match=r"n: expected at most \d+, as many as \w+ has for test"):
+        sample(task, 25, split="test")
+    if name == "pairs":
+        there = task.available("train", LengthRange(1, 1))
+        said = failing(capsys, "sample", *given, "-n", "24", "--lengths", "1:1")
+        assert f"-n: expected at most {there}, as many as pairs has for train, of lengths 1" in said
+        said = failing(capsys, "sample", *given, "--lengths", "7:9")
+        assert "has no line for train with a source of 7:9" in said
+    else:
+        assert [task.available(split, LengthRange(1, 2)) for split in SPLITS] == [24, 3, 2]
+        with pytest.raises(ChoiceError, match="unknown split 'tst'"):
+            task.available("tst", task.train_lengths)
 
 
 @pytest.mark.parametrize("n", [0, -3, 1.5])

@@ -8,10 +8,10 @@ import torch
 import unbounded as ub
 from tests import machines
 from tests.machines import stream_model
-from unbounded.errors import ChoiceError, ConfigError
-from unbounded.evaluation import action_rows, action_table, read_symbols
-from unbounded.models import SequenceModel, discretized
-from unbounded.tasks import make_task
+from unbounded.errors import ChoiceError, ConfigError, MemoryOverflowError
+from unbounded.evaluation import action_cells, action_rows, action_table, read_symbols
+from unbounded.models import MemoryModel, SequenceModel, discretized
+from unbounded.tasks import LengthRange, make_task
 
 
 def counter():
@@ -78,6 +78,28 @@ def test_a_stream_model_and_what_is_not_decided():
     assert "PUSH 0" not in action_table(rows)
 
 
+def test_words_beyond_the_capacity_are_read_with_room():
+    model = machines.counter()
+    memory = model.sequence.layer.memory
+    model.sequence.layer.memory = memory.with_capacity(4)
+    text = "ab" + "a" * 9 + "b" * 9 + "a"
+    rows = action_rows(discretized(model), make_task("anbn"), text)
+    # Each b is predicted but the first of a word, and the a after the last.
+    assert [row.predicted for row in rows] == list("aa" + "a" * 9 + "b" * 8 + "a")
+    assert model.sequence.layer.memory.capacity == 4
+
+
+def test_of_a_running_text_the_memory_is_as_it_is(tmp_path):
+    for split in ("train", "valid", "test"):
+        (tmp_path / f"{split}.txt").write_text("a b\n")
+    task = make_task("text", data=tmp_path)
+    torch.manual_seed(0)
+    model = stream_model(3, hidden_size=3, count=1, capacity=3, overflow="error")
+    words = ["a", "b", "<eos>"] * 4
+    with pytest.raises(MemoryOverflowError):
+        action_rows(model, task, words)
+
+
 def test_stacks_for_which_a_line_has_no_room_follow_below():
     rows = action_rows(discretized(machines.counter(5, 1)), make_task("anbn"), "aabba")
     whole = action_table(rows).splitlines()
@@ -107,6 +129,73 @@ def test_a_text_is_read_symbol_by_symbol():
         read_symbols(make_task("anbn"), "aabbc")
     with pytest.raises(ConfigError, match=r"symbol 2, 'dog', is not among the \d+ of copy"):
         read_symbols(make_task("copy"), "s0 dog")
+
+
+@pytest.mark.parametrize("name", ["copy", "svo_sov"])
+def test_of_pairs_the_answer_is_fed_back_and_predicted(name):
+    """As it is trained: a symbol of the target has another token than the source's of that name."""
+    torch.manual_seed(2)
+    task = make_task(name, **({"symbols": 3} if name == "copy" else {}))
+    model = MemoryModel(
+        inputs=len(task.input_vocabulary),
+        outputs=len(task.output_vocabulary),
+        memory={"name": "superposition_stack", "count": 2},
+        hidden_size=6,
+    )
+    lengths = LengthRange(4, 4)
+    batch, (source, target) = (
+        task.batch(1, "test", 0, 1, lengths),
+        task.example(1, "test", 0, lengths),
+    )
+    text = f"<s> {' '.join(source)} ||| {' '.join(target)} </s>"
+    symbols = read_symbols(task, text)
+    rows = action_rows(model, task, symbols)
+    with torch.no_grad():
+        chances = torch.softmax(model(batch.inputs)[0][0], dim=-1)
+    assert [row.current for row in rows] == symbols[:-1]
+    assert [row.following for row in rows] == symbols[1:]
+    for t, (row, said) in enumerate(zip(rows, batch.mask[0].tolist(), strict=True)):
+        best = task.output_vocabulary[int(chances[t].argmax())]
+        assert row.predicted == (best if said else "")
+        right = float(chances[t, batch.targets[0, t]])
+        assert row.probability == pytest.approx(right if said else float("nan"), nan_ok=True)
+    before, after = action_table(rows).splitlines()[1::5][:2]
+    assert before.split()[:3] == ["<s>", source[0], rows[0].actions[0]]
+    assert after.split()[:2] == ["|||", target[0]]
+    # The beginning of it is as good, and its source alone.
+    assert action_cells(action_rows(model, task, symbols[:7])) == action_cells(rows[:6])
+    assert [row.predicted for row in action_rows(model, task, symbols[:6])] == [""] * 5
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("s1 s2 |||", {"s1": 1}),
+        ("||| s1", {"|||": 1}),
+        ("<s> ||| <s> |||", {"<s>": 3, "|||": 4}),
+        ("<s> s1 <s> ||| s1", {"<s>": 3}),
+        ("<s> s1 </s>", {"</s>": 3}),
+        ("<s> s1 ||| </s> s1", {"</s>": 4}),
+    ],
+)
+def test_of_pairs_a_symbol_that_cannot_stand_where_it_does(text, wrong):
+    task = make_task("copy", symbols=3)
+    model = stream_model(vocabulary=8, hidden_size=3, count=1)
+    with pytest.raises(ConfigError) as caught:
+        action_rows(model, task, read_symbols(task, text))
+    assert list(caught.value.faults) == [
+        f"symbols: expected <s> SOURCE ||| TARGET </s>, got {symbol!r} as symbol {place}, where it "
+        "cannot stand"
+        for symbol, place in wrong.items()
+    ]
+
+
+@pytest.mark.parametrize("name", ["dyck", "answer_copy", "ntm_copy"])
+def test_a_task_whose_input_is_not_predicted(name):
+    task = make_task(name)
+    model = stream_model(vocabulary=len(task.input_vocabulary), hidden_size=3, count=1)
+    with pytest.raises(ConfigError, match=r"expected one that predicts what it reads.*explore RUN"):
+        action_rows(model, task, task.input_vocabulary[:2])
 
 
 def test_bad_input():

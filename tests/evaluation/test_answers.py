@@ -10,8 +10,17 @@ from torch import nn
 from torch.nn import functional as F
 
 from unbounded.errors import ShapeError
-from unbounded.evaluation import Exam, Place, Sweep, scoring_of
+from unbounded.evaluation import (
+    Exam,
+    Place,
+    Sweep,
+    answer_to,
+    answers_of,
+    scoring_of,
+    with_room,
+)
 from unbounded.evaluation.scorings.answers import answer_scores
+from unbounded.models import MemoryModel
 from unbounded.tasks import make_task
 
 SIZES, PROGRAMS = scoring_of("answers"), scoring_of("programs")
@@ -115,3 +124,24 @@ def test_programs():
     assert PROGRAMS.succeeded(rows) is None
     assert set(PROGRAMS.values({"rows": rows})) == {"coarse_test", "fine_test", "prefix_test"}
     assert PROGRAMS.further(rows).keys() == {"2:4"}
+
+
+def test_answers_are_those_of_a_memory_with_room():
+    """A capacity that was enough in training decides no answer, as it decides no score."""
+    torch.manual_seed(6)
+    task = make_task("answer_reverse", symbols=3, train_lengths="2:4", test_lengths="5:8")
+    memory = {"name": "superposition_stack", "count": 2, "capacity": 3, "overflow": "error"}
+    model = MemoryModel(
+        inputs=len(task.input_vocabulary),
+        outputs=len(task.output_vocabulary),
+        memory=memory,
+        hidden_size=6,
+    )
+    roomy, _ = with_room(model, 200)
+    batch = task.batch(1, "test", 0, 3)
+    assert answers_of(model, task, batch) == answers_of(roomy, task, batch)
+    source = ["s0", "s1", "s2"] * 3
+    answer = answer_to(model, task, source)
+    for field, same in zip(answer, answer_to(roomy, task, source), strict=True):
+        assert torch.equal(field, same)
+    assert model.sequence.layer.memory.capacity == 3

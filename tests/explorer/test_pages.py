@@ -94,6 +94,9 @@ def test_the_machines_in_the_package_are_those_of_the_repository() -> None:
         trained = run["title"].endswith("trained")
         assert run["note"].startswith("Trained on lengths" if trained else "Not trained:")
         assert bool(run["curves"]) == trained
+        units = {curve["name"]: curve["unit"] for curve in run["curves"]}
+        assert not trained or units.pop("training perplexity") == "perplexity"
+        assert set(units.values()) <= {"share"}
 
 
 @pytest.mark.parametrize(("name", "length"), [("copy", 200), ("reversal", 200), ("anbn", 150)])

@@ -60,6 +60,16 @@ def test_all_faults_together():
     assert len(caught.value.faults) == 3
 
 
+@pytest.mark.parametrize("probability", ["x", "", "1/0", "nan", None, float("inf")])
+def test_a_probability_that_is_no_number_is_one_fault_of_all(probability):
+    with pytest.raises(ConfigError) as caught:
+        one_rule(probability=probability, target="x y W2")
+    first, *others = caught.value.faults
+    assert "A -> W1 x | x y W2: expected a probability such as 1/5, got " in first
+    assert first.endswith(f"got {probability!r}")
+    assert len(others) == 2
+
+
 def test_children_and_words_cross_as_the_rule_says():
     """Inversion, words between and repeated words, on a grammar with one derivation a length."""
     grammar = Grammar(

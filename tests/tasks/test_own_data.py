@@ -130,3 +130,13 @@ def test_unknown_words_are_named_by_line_or_replaced(tmp_path):
 def test_a_folder_that_lacks_files(tmp_path):
     with pytest.raises(ConfigError, match=r"Give the folder of train.txt, valid.txt, test.txt"):
         make_task("text", data=str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["pairs", "text", "penn_treebank"])
+@pytest.mark.parametrize("data", [5, b"folder", ["folder"]])
+def test_data_that_is_no_path(name, data):
+    with pytest.raises(ConfigError) as caught:
+        make_task(name, data=data, symbols=3)
+    fault, unknown = sorted(caught.value.faults)
+    assert fault == f"data: expected the path of a file or folder, got {data!r}"
+    assert "symbols" in unknown

@@ -9,10 +9,11 @@ import torch
 
 from unbounded import machines
 from unbounded.models import MemoryModel
-from unbounded.tasks import make_task
+from unbounded.tasks import LengthRange, make_task
 from unbounded.verification import VerifyOptions, findings_of
 from unbounded.verification.findings import assess
 from unbounded.verification.network import Network
+from unbounded.verification.shared import shortened
 from unbounded.verification.words import walk
 
 TARGETS = {
@@ -170,3 +171,20 @@ def test_sentences_are_read_as_a_tree():
     batch = task.every(4, 2)
     margins, _ = walk(Network(model), batch, 5, task.objective)
     torch.testing.assert_close(margins, assess(model, batch, task.objective).margin)
+
+
+@pytest.mark.parametrize("name", ["programs", "small_loops", "answer_reverse", "copy"])
+def test_what_was_answered_wrongly_is_shown_whole(name):
+    torch.manual_seed(5)
+    task = make_task(name, train_lengths="1:2", test_lengths="3:3")
+    model = MemoryModel(
+        inputs=len(task.input_vocabulary),
+        outputs=len(task.output_vocabulary),
+        memory={"name": "queue", "width": 4},
+        hidden_size=6,
+    )
+    options = VerifyOptions(most=0, times=(1.5,), count=4)
+    *_, drawn = findings_of(model, task, options)
+    assert (drawn.length, drawn.right) == (3, 0)
+    source, target = task.example(options.seed, "test", 0, LengthRange(3, 3))
+    assert drawn.wrong == f"{shortened(list(source))} ||| {shortened(list(target))}"

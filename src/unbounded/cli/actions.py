@@ -15,6 +15,7 @@ from unbounded.errors import ConfigError, RunExistsError
 if TYPE_CHECKING:
     from jsonargparse import Namespace
 
+    from unbounded.evaluation import ActionRow
     from unbounded.models.memory_model import MemoryModel
     from unbounded.tasks import Task
 
@@ -27,11 +28,15 @@ examples:
   unbounded actions RUN aaabbb
   unbounded actions RUN uuuddudd --out pictures
   unbounded actions RUN aabbaabb --rounded --out pictures
+  unbounded actions RUN '<s> s1 s2 ||| s1 s2 </s>'
 
 A row is a step: the symbol that was read, the next one, the likeliest one and the chance of the
 next; then the action of each stack, with its weight where it is not decided, and the top of each
 after it. The memory is empty at the beginning. In a terminal, stacks for which a line has no room
 follow below; a pipe or file gets them side by side. With --out the same goes into pictures.
+
+Of a run on pairs INPUT is <s> SOURCE ||| TARGET </s> with blanks between the symbols, or the
+beginning of that: what comes behind ||| is predicted, each symbol after those before it.
 
 Of a run on words to be judged, such as Dyck words, a row is a prefix: the chance that yes is said
 of it, and where the heads of a tape are. With --course FILE.gif the heads over the course of
@@ -103,19 +108,38 @@ def run(arguments: Sequence[str]) -> int:
     symbols = read_symbols(task, given.input)
     if len(symbols) > _LONG:
         print(f"{len(symbols)} symbols, step by step: this takes a while", file=sys.stderr)
-    rows = action_rows(discretized(model) if given.discretize else model, task, symbols)
+    # A running text is scored with the memory as it is.
+    roomy, notes = (model, []) if task.layout == "text" else _with_room(model, len(symbols) - 1)
+    rows = action_rows(discretized(roomy) if given.discretize else roomy, task, symbols)
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    print(action_table(rows, width))
+    print(action_table(rows, width), *notes, sep="\n")
     if folder is not None:
-        from unbounded.figures import draw_action_table, draw_actions
-
-        title = f"{run_folder.name}: {given.input}"
-        written = [
-            *draw_actions(rows, folder, "actions", title=title),
-            *draw_action_table(rows, folder, "action_table", title=title),
-        ]
-        print("\nwritten:", *written, sep="\n  ")
+        _draw(rows, folder, f"{run_folder.name}: {given.input}")
     return 0
+
+
+def _with_room(model: MemoryModel, symbols: int) -> tuple[MemoryModel, list[str]]:
+    """The model with room for so many symbols, as they are scored, and what is said of that."""
+    from unbounded.evaluation.memory_room import room_note, with_room
+
+    roomy, cells = with_room(model, symbols)
+    return roomy, [] if cells is None else [room_note(cells)]
+
+
+def _draw(rows: Sequence[ActionRow], folder: Path, title: str) -> None:
+    """Draw the actions, and the table where a picture of it can be read."""
+    from unbounded.figures import draw_action_table, draw_actions
+    from unbounded.figures.actions import MOST_TABLE_ROWS
+
+    written = draw_actions(rows, folder, "actions", title=title)
+    if len(rows) <= MOST_TABLE_ROWS:
+        written += draw_action_table(rows, folder, "action_table", title=title)
+    else:
+        print(
+            f"\nno picture of the table: it has {len(rows)} rows, and of more than "
+            f"{MOST_TABLE_ROWS} none is drawn"
+        )
+    print("\nwritten:", *written, sep="\n  ")
 
 
 def _judge(
@@ -130,7 +154,8 @@ def _judge(
     if given.discretize:
         raise ConfigError([f"--discretize: has no meaning on task {task.name!r}; leave it out"])
     word = typed_word(task, given.input)
-    print("\n".join(aligned(prefix_lines(model, task, word))))
+    model, notes = _with_room(model, word.inputs.shape[1])
+    print(*aligned(prefix_lines(model, task, word)), *notes, sep="\n")
     title = f"{run_folder.name}: {given.input}"
     written = [] if folder is None else draw_word(model, task, word, folder, title)
     if given.course is not None:
@@ -157,7 +182,8 @@ def _answer(
     if given.discretize:
         raise ConfigError([f"--discretize: has no meaning on task {task.name!r}; leave it out"])
     batch = asked(model, task, given.input)
-    print("\n".join(aligned(step_lines(model, task, batch))))
+    model, notes = _with_room(model, batch.inputs.shape[1])
+    print(*aligned(step_lines(model, task, batch)), *notes, sep="\n")
     print(f"\n{answer_text(task, batch)}")
     title = f"{run_folder.name}: {given.input}"
     written = [] if folder is None else draw_answer_keys(model, task, batch, folder, title)

@@ -54,13 +54,15 @@ def sample(
         overwrite: whether `out` may exist.
 
     Raises:
-        ConfigError: a number is out of range, the task has no example in the range of lengths,
-            `out` exists.
+        ConfigError: a number is out of range, the task has no example in the range of lengths, or
+            fewer than `n`, `out` exists.
         ChoiceError: there is no such split. StorageError: `out` cannot be written.
     """
     from unbounded.tasks.randomness import LAST_INDEX, whole_number
 
     count = whole_number("n", n, 1, LAST_INDEX)
+    if fault := _too_many(task, count, split, lengths):
+        raise ConfigError([f"n: {fault}"])
     examples = _examples(task, count, seed, split, lengths)
     if out is None:
         _print(examples)
@@ -77,6 +79,17 @@ def sample(
     )
     _write(path, lines)
     print(f"wrote {count} examples to {path}")
+
+
+def _too_many(task: Task, count: int, split: str, lengths: LengthRange | None) -> str:
+    """What is wrong with so many examples, where a task has a number of them and not so many."""
+    chosen = task.split_lengths(split) if lengths is None else lengths
+    there = task.available(split, chosen)
+    # Of a range without any, the task itself says what is wrong.
+    if not there or count <= there:
+        return ""
+    within = "" if lengths is None else f", of lengths {lengths}"
+    return f"expected at most {there}, as many as {task.name} has for {split}{within}, got {count}"
 
 
 def _examples(
@@ -146,6 +159,8 @@ def run(arguments: Sequence[str]) -> int:
     task = check_task(faults, lambda: make_task(given.task, **options))
     if faults or task is None:
         raise ConfigError(faults)
+    if fault := _too_many(task, given.n, given.split, lengths):
+        raise ConfigError([f"-n: {fault}"])
     sample(
         task,
         n=given.n,

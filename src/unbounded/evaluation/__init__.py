@@ -5,7 +5,6 @@ from unbounded.evaluation.actions import (
     action_cells,
     action_rows,
     action_table,
-    read_symbols,
 )
 from unbounded.evaluation.answers import Answer, answer_to, answers_of
 from unbounded.evaluation.memory_room import with_room
@@ -24,6 +23,7 @@ from unbounded.evaluation.streams import (
     sequence_rights,
     stream_loss,
 )
+from unbounded.evaluation.typed_symbols import read_symbols
 
 __all__ = [
     "SCORINGS",

@@ -5,20 +5,21 @@ Source: Joulin & Mikolov 2015, arXiv:1503.01007, Table 3.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from unbounded.errors import ChoiceError, ConfigError
+from unbounded.errors import ConfigError
+from unbounded.evaluation.memory_room import with_room
+from unbounded.evaluation.typed_symbols import NOTHING, typed_steps
 from unbounded.models.discrete import sequence_model, superposition_layer
 from unbounded.tasks import Task
 
 #: An action with at least this weight is shown without it: it is decided.
 DECIDED = 0.995
-#: A larger alphabet is not listed in a message.
-_LISTED = 50
 #: Columns of the table before those of the stacks, and what stands between two columns.
 _OF_SYMBOLS, _GAP = 4, "  "
 
@@ -28,8 +29,8 @@ class ActionRow(NamedTuple):
 
     Fields:
         current, following: the symbol that was read, and the one that comes next.
-        predicted: the likeliest next symbol.
-        probability: of the one that does come next.
+        predicted: the likeliest next symbol; "" where the task has nothing predicted.
+        probability: of the one that does come next; NaN where nothing is predicted.
         actions: the heaviest action of each stack or list.
         weights: their weights, 1 where an action is decided.
         tops: the top of each stack, or the cell at each list's HEAD, after the action.
@@ -44,38 +45,25 @@ class ActionRow(NamedTuple):
     tops: tuple[float, ...]
 
 
-def read_symbols(task: Task, text: str) -> list[str]:
-    """The symbols of a text as a person types it.
-
-    Args:
-        task: knows the alphabet. If all its symbols are single characters, the text is read
-            character by character and blanks only make it easier to read; otherwise blanks part
-            one symbol from the next.
-        text: for example "aab bba" or "101+1=011.".
-    Raises:
-        ChoiceError, ConfigError: a symbol is not in the alphabet.
-    """
-    words = (
-        "".join(text.split()) if all(len(s) == 1 for s in task.input_vocabulary) else text.split()
-    )
-    _encode(task, words)
-    return list(words)
-
-
 def action_rows(model: nn.Module, task: Task, symbols: Iterable[str]) -> list[ActionRow]:
     """Run a model over symbols, from an empty memory, and say what it does at each step.
+
+    As where words are scored, a memory with a capacity has room for all of the symbols
+    (`with_room`); of a running text, which is scored with the memory as it is, it keeps its own.
 
     Args:
         model: a MemoryModel or SequenceModel with superposition stacks or lists, discretized
             (`unbounded.models.discretized`) or not.
-        task: knows the alphabet.
+        task: knows the alphabet: a stream, a text, or pairs whose answer is fed back.
         symbols: at least two, as `read_symbols` gives them; a string is read letter by letter. The
-            last one is only predicted.
+            last one is only predicted. Of pairs <s> SOURCE ||| TARGET </s>, or the beginning of
+            it: what follows ||| is predicted, nothing before.
     Raises:
-        ConfigError: the model has another memory or alphabet, or there are fewer than two symbols.
+        ConfigError: the model has another memory or alphabet, the task is another one, there are
+            fewer than two symbols, or of pairs one stands where it cannot.
         ChoiceError: a symbol is not in the alphabet.
     """
-    layer, memory = superposition_layer(model)
+    superposition_layer(model)
     sequence = sequence_model(model)
     if sequence.input_vocabulary != len(task.input_vocabulary):
         raise ConfigError(
@@ -84,36 +72,37 @@ def action_rows(model: nn.Module, task: Task, symbols: Iterable[str]) -> list[Ac
                 f"{len(task.input_vocabulary)}"
             ]
         )
-    tokens = _encode(task, symbols)
-    if len(tokens) < 2:
-        raise ConfigError([f"symbols: expected at least two, got {len(tokens)}"])
+    names = list(symbols)
+    inputs, targets = typed_steps(task, names)
+    if task.layout != "text":
+        sequence, _ = with_room(sequence, len(inputs))
+    layer, memory = superposition_layer(sequence)
     device = sequence.output.weight.device
     with torch.no_grad():
-        embedded = sequence.embed(tokens[None, :-1].to(device))
+        embedded = sequence.embed(inputs[None].to(device))
         hidden, _, trace = layer(embedded, return_trace=True)
         chances = torch.softmax(sequence.output(hidden)[0], dim=-1).cpu()
     weights, actions = trace.arrays["instruction.action"][0].max(dim=-1)
     read = trace.arrays["reading"][0].unflatten(-1, (memory.count, memory.depth))
-    names, alphabet = memory.actions, task.output_vocabulary
-    following = tokens[1:]
     return [
         ActionRow(
-            alphabet[tokens[t]],
-            alphabet[following[t]],
-            alphabet[int(chances[t].argmax())],
-            float(chances[t, following[t]]),
-            tuple(names[action] for action in actions[t].tolist()),
+            names[t],
+            names[t + 1],
+            "" if target == NOTHING else task.output_vocabulary[int(chances[t].argmax())],
+            float("nan") if target == NOTHING else float(chances[t, target]),
+            tuple(memory.actions[action] for action in actions[t].tolist()),
             tuple(weights[t].tolist()),
             tuple(read[t, :, 0].tolist()),
         )
-        for t in range(len(following))
+        for t, target in enumerate(targets.tolist())
     ]
 
 
 def action_cells(rows: Sequence[ActionRow]) -> list[tuple[str, ...]]:
     """The rows as text, headings first, with the columns of the paper's Table 3.
 
-    An action that is not decided has its weight beside it.
+    An action that is not decided has its weight beside it, and a step at which nothing is
+    predicted has no chance.
     """
     count = len(rows[0].actions) if rows else 0
     places = range(1, count + 1)
@@ -126,7 +115,8 @@ def action_cells(rows: Sequence[ActionRow]) -> list[tuple[str, ...]]:
         headings,
         *(
             (
-                *(row.current, row.following, row.predicted, f"{row.probability:.2f}"),
+                *(row.current, row.following, row.predicted),
+                "" if math.isnan(row.probability) else f"{row.probability:.2f}",
                 *(
                     action if weight >= DECIDED else f"{action} {weight:.2f}"
                     for action, weight in zip(row.actions, row.weights, strict=True)
@@ -167,18 +157,3 @@ def action_table(rows: Sequence[ActionRow], width: int | None = None) -> str:
         )
         for block in blocks
     )
-
-
-def _encode(task: Task, symbols: Iterable[str]) -> Tensor:
-    """Tokens of symbols, int64 [T]."""
-    alphabet = task.input_vocabulary
-    places = {symbol: place for place, symbol in enumerate(alphabet)}
-    given = list(symbols)
-    for number, symbol in enumerate(given, start=1):
-        if symbol not in places and len(alphabet) <= _LISTED:
-            raise ChoiceError(f"symbol of task {task.name}", symbol, alphabet)
-        if symbol not in places:
-            raise ConfigError(
-                [f"symbol {number}, {symbol!r}, is not among the {len(alphabet)} of {task.name}"]
-            )
-    return torch.tensor([places[symbol] for symbol in given], dtype=torch.int64)

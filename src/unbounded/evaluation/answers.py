@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from unbounded.errors import CheckpointError, ConfigError
+from unbounded.evaluation.memory_room import with_room
 from unbounded.tasks import Batch, Task
 from unbounded.training.objective import OBJECTIVES
 
@@ -34,7 +35,7 @@ class Answer(NamedTuple):
 
 
 def answers_of(model: nn.Module, task: Task, batch: Batch) -> list[Answer]:
-    """What a model says to the examples of a batch.
+    """What a model says to the examples of a batch, with room in its memory (`with_room`).
 
     Args:
         model: called as model(inputs), gives logits [B, T, V] first.
@@ -42,6 +43,7 @@ def answers_of(model: nn.Module, task: Task, batch: Batch) -> list[Answer]:
         batch: on the CPU.
     """
     device = next(model.parameters()).device
+    model, _ = with_room(model, batch.inputs.shape[1])
     with torch.no_grad():
         logits = model(batch.inputs.to(device))[0]
     predicted = OBJECTIVES[task.objective].predict(logits).cpu()
@@ -58,7 +60,7 @@ def answers_of(model: nn.Module, task: Task, batch: Batch) -> list[Answer]:
 
 
 def answer_to(model: nn.Module, task: Task, symbols: Sequence[str]) -> Batch:
-    """What a model answers to a source that no task drew.
+    """What a model answers to a source that no task drew, with room in its memory (`with_room`).
 
     Args:
         model: called as model(inputs), gives logits [B, T, V] first.
@@ -77,6 +79,7 @@ def answer_to(model: nn.Module, task: Task, symbols: Sequence[str]) -> Batch:
     more = torch.full((most - 1,), task.answer_token)
     inputs = torch.cat([prompt, more]).unsqueeze(0)
     device = next(model.parameters()).device
+    model, _ = with_room(model, inputs.shape[1])
     with torch.no_grad():
         said = OBJECTIVES[task.objective].predict(model(inputs.to(device))[0]).cpu()
     first = len(prompt) - 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import nn
 
@@ -14,8 +14,10 @@ from unbounded.memories import SuperpositionMemory
 from unbounded.memories.turing_tape import TuringTape
 from unbounded.tasks import LengthRange, Task
 
+ModelT = TypeVar("ModelT", bound=nn.Module)
 
-def with_room(model: nn.Module, symbols: int) -> tuple[nn.Module, int | None]:
+
+def with_room(model: ModelT, symbols: int) -> tuple[ModelT, int | None]:
     """A model with the same weights whose superposition memories hold that many cells.
 
     A capacity that was enough for the lengths of training must not decide how a longer sequence is
@@ -36,6 +38,11 @@ def with_room(model: nn.Module, symbols: int) -> tuple[nn.Module, int | None]:
         layer: Any = roomy.get_submodule(name)
         layer.memory = layer.memory.with_capacity(symbols)
     return roomy, symbols
+
+
+def room_note(cells: int) -> str:
+    """What is said under numbers of a model that `with_room` gave more cells."""
+    return f"to score these, the memory was given room for {cells} cells, beyond its own capacity"
 
 
 def warn_of_room(model: nn.Module, task: Task, lengths: Iterable[LengthRange]) -> None:

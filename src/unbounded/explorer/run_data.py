@@ -192,7 +192,7 @@ def _curves(folder: Path) -> tuple[list[dict[str, Any]], str]:
     drawn = [
         {
             "name": name,
-            "unit": "nats" if name == "training perplexity" else "share",
+            "unit": "perplexity" if name == "training perplexity" else "share",
             "batches": sorted(points),
             "values": [float(f"{points[batch]:.5g}") for batch in sorted(points)],
         }

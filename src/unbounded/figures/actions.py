@@ -191,7 +191,7 @@ def _symbols(axis: Axes, rows: Sequence[ActionRow], inches: float) -> None:
     every = max(1, int(np.ceil(len(rows) * _INCHES_A_LABEL / inches)))
     places = range(0, len(rows), every)
     axis.set_xticks(list(places), [plain(rows[place].current) for place in places])
-    wrong = [t for t, row in enumerate(rows) if row.predicted != row.following]
+    wrong = [t for t, row in enumerate(rows) if _is_wrong(row)]
     dots = "; a dot: the next symbol was not the likeliest" if wrong else ""
     axis.set_xlabel(f"input symbol of the step{dots}")
     axis.plot(
@@ -211,5 +211,9 @@ def _pale(colour: str) -> tuple[float, float, float]:
 
 def _prediction_colour(row: ActionRow, heading: str) -> str:
     """A wrong prediction is grey: it may be one that nothing determines."""
-    wrong = heading == "predicted" and row.predicted != row.following
-    return "#DDDDDD" if wrong else "white"
+    return "#DDDDDD" if heading == "predicted" and _is_wrong(row) else "white"
+
+
+def _is_wrong(row: ActionRow) -> bool:
+    """Whether another symbol was predicted; of a step that predicts nothing, none was."""
+    return bool(row.predicted) and row.predicted != row.following

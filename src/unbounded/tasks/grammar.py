@@ -102,9 +102,10 @@ class Grammar:
         if self.root not in self.nonterminals:
             yield f"the root {self.root} has no rule"
         for name in self.nonterminals:
-            total = sum(Fraction(r.probability) for r in self.rules if r.left == name)
-            if total != 1:
-                yield f"the probabilities of {name} sum to {total}, not 1"
+            own = [_fraction(rule.probability) for rule in self.rules if rule.left == name]
+            known = [probability for probability in own if probability is not None]
+            if len(known) == len(own) and sum(known) != 1:
+                yield f"the probabilities of {name} sum to {sum(known)}, not 1"
             if name in classes:
                 yield f"{name} is both a nonterminal and a word class"
         for word_class in self.classes:
@@ -116,7 +117,10 @@ class Grammar:
         yield from self._cycles()
 
     def _rule_faults(self, rule: Rule, classes: set[str]) -> Iterator[str]:
-        if Fraction(rule.probability) <= 0:
+        probability = _fraction(rule.probability)
+        if probability is None:
+            yield f"expected a probability such as 1/5, got {rule.probability!r}"
+        elif probability <= 0:
             yield f"probability {rule.probability} is not positive"
         source, target = rule.source.split(), rule.target.split()
         if not source:
@@ -143,3 +147,11 @@ class Grammar:
                 del alone[name]
         if alone:
             yield f"a cycle of rules with one nonterminal and nothing else: {', '.join(alone)}"
+
+
+def _fraction(text: str) -> Fraction | None:
+    """The number that a rule's probability says; None where it says none."""
+    try:
+        return Fraction(text)
+    except (ArithmeticError, TypeError, ValueError):
+        return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from os import PathLike
 from typing import Any, Final, TypeVar
 
 from unbounded.errors import ChoiceError, ConfigError
@@ -120,7 +121,7 @@ def pairs(data: str | None = None, characters: bool = False) -> TransductionTask
         raise ConfigError(
             ["data: give a file with a source, a tab and its target in each line (--data FILE)"]
         )
-    source = _of_data(lambda: FilePairs(data, characters))
+    source = _of_data(data, lambda: FilePairs(data, characters))
     return TransductionTask("pairs", source, source.lengths, source.lengths)
 
 
@@ -138,7 +139,7 @@ def text(data: str | None = None, unknown: str = "error") -> TextTask:
         raise ConfigError(
             ["data: give the folder of train.txt, valid.txt, test.txt (--data FOLDER)"]
         )
-    return _of_data(lambda: read_text(data, unknown))
+    return _of_data(data, lambda: read_text(data, unknown))
 
 
 def penn_treebank(data: str | None = None, published_counts: bool = True) -> TextTask:
@@ -157,11 +158,13 @@ def penn_treebank(data: str | None = None, published_counts: bool = True) -> Tex
         raise ConfigError(
             ["data: give the folder of ptb.train.txt, ptb.valid.txt, ptb.test.txt (--data DIR)"]
         )
-    return _of_data(lambda: read_penn_treebank(data, PUBLISHED if published_counts else None))
+    return _of_data(data, lambda: read_penn_treebank(data, PUBLISHED if published_counts else None))
 
 
-def _of_data(read: Callable[[], T]) -> T:
+def _of_data(data: object, read: Callable[[], T]) -> T:
     """What was read of a user's files; what is wrong in them is the option's `data`."""
+    if not isinstance(data, str | PathLike):
+        raise ConfigError([f"data: expected the path of a file or folder, got {data!r}"])
     try:
         return read()
     except ConfigError as error:

@@ -61,6 +61,14 @@ class TextTask(Task):
         """
         return len(self._of(split))
 
+    def available(self, split: str, lengths: LengthRange) -> int | None:
+        """How many sentences a split has, for `examples`; a range of lengths changes nothing.
+
+        Raises:
+            ChoiceError: there is no such split.
+        """
+        return int((self._of(split) == self.end_token).sum())
+
     def batch(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> Batch:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from unbounded.errors import ConfigError
 from unbounded.evaluation.memory_room import with_room
-from unbounded.tasks import Batch, LengthRange, Task
+from unbounded.tasks import Batch, LengthRange, Task, TransductionTask
 from unbounded.verification.findings import Finding, assess, course_of
 from unbounded.verification.margins import ReadingRange, answer_margins
 from unbounded.verification.network import Network, pick
@@ -208,8 +208,9 @@ def _text(task: Task, batch: Batch, row: int) -> str:
     steps, said = int(batch.lengths[row]), batch.mask[row]
     if task.layout == "labels":
         return shortened([task.input_vocabulary[t] for t in batch.inputs[row, :steps].tolist()])
-    source = steps - int(said.sum()) - 1
-    tokens = batch.inputs[row, 1 : 1 + source].tolist()
+    # Before the source of a transduction stands <s>; a program begins with its first character.
+    begin = int(isinstance(task, TransductionTask))
+    tokens = batch.inputs[row, begin : steps - int(said.sum())].tolist()
     wanted = batch.targets[row][said].tolist()
     if wanted[-1] == task.end_token:
         wanted = wanted[:-1]

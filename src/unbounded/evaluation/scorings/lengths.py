@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from unbounded.evaluation.memory_room import room_note
 from unbounded.evaluation.score import wilson
 from unbounded.evaluation.scorings.base import SURENESS, Exam, Row, Scoring, Sweep, Values
 from unbounded.evaluation.streams import (
@@ -252,6 +253,4 @@ def _given(rows: Sequence[Row]) -> list[str]:
     """That a capacity, as it was in training, was too low for the longest sequences."""
     # Reports from before this was kept say nothing of it.
     most = max((row.get("capacity_given") or 0 for row in rows), default=0)
-    if not most:
-        return []
-    return [f"to score these, the memory was given room for {most} cells, beyond its own capacity"]
+    return [room_note(most)] if most else []

@@ -36,7 +36,7 @@ def typed_word(task: Task, text: str) -> Batch:
 def prefix_lines(model: MemoryModel, task: Task, word: Batch) -> list[tuple[str, ...]]:
     """A line for each prefix, headings first: its last symbol, its height, the chance of yes.
 
-    Of a tape also where each head is, as the mean of its weights.
+    Of a tape also where each head is: the location of its greatest weight.
     """
     with torch.no_grad():
         chances = torch.sigmoid(model(word.inputs)[0][0, :, 0]).tolist()
