@@ -117,6 +117,14 @@ def test_more_examples_than_there_are(tmp_path, capsys, name):
             task.available("tst", task.train_lengths)
 
 
+def test_where_there_are_few_all_are_shown(tmp_path, capsys):
+    given = own_data(tmp_path, "text")
+    assert main(["sample", *given, "--split", "test"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    assert main(["sample", "copy"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 5
+
+
 @pytest.mark.parametrize("n", [0, -3, 1.5])
 def test_bad_number(n):
     with pytest.raises(ConfigError, match="n: expected an integer from 1"):

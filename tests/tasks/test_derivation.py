@@ -208,7 +208,7 @@ def test_a_range_the_grammar_does_not_reach(name, lengths):
 
 
 def test_a_range_too_long():
-    with pytest.raises(ConfigError, match="svo_sov: .* at most 4096 words, got 8:5000"):
+    with pytest.raises(ConfigError, match=r"svo_sov: .* at most 4096 words, got 8:5000"):
         make_task("svo_sov").batch(0, "train", 0, 1, LengthRange(8, 5000))
 
 

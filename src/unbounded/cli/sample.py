@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from unbounded.cli.defaults import import_modules
 from unbounded.cli.faults import missing_folder
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from unbounded.tasks import Example, LengthRange, Task
 
 _AT_ONCE = 256
+#: Examples where no number is asked for.
+_FEW: Final = 5
 _DESCRIPTION = """Show examples of a task, or write them as JSON lines.
 
 examples:
@@ -31,7 +33,7 @@ examples:
 
 def sample(
     task: Task,
-    n: int = 5,
+    n: int = _FEW,
     seed: int = 0,
     split: str = "train",
     lengths: LengthRange | None = None,
@@ -81,10 +83,14 @@ def sample(
     print(f"wrote {count} examples to {path}")
 
 
+def _there(task: Task, split: str, lengths: LengthRange | None) -> int | None:
+    """How many examples there are; None where they are drawn without end."""
+    return task.available(split, task.split_lengths(split) if lengths is None else lengths)
+
+
 def _too_many(task: Task, count: int, split: str, lengths: LengthRange | None) -> str:
     """What is wrong with so many examples, where a task has a number of them and not so many."""
-    chosen = task.split_lengths(split) if lengths is None else lengths
-    there = task.available(split, chosen)
+    there = _there(task, split, lengths)
     # Of a range without any, the task itself says what is wrong.
     if not there or count <= there:
         return ""
@@ -118,7 +124,9 @@ def parser(arguments: Sequence[str]) -> Parser:
     """The parser of this verb."""
     made = Parser(prog="unbounded sample", description=_DESCRIPTION)
     made.add_argument("task", type=str, help="What to draw from; see `unbounded list`.")
-    made.add_argument("-n", type=int, default=5, help="How many examples.")
+    made.add_argument(
+        "-n", type=int | None, default=None, help=f"How many; {_FEW}, or all where there are fewer."
+    )
     made.add_argument("--seed", type=int, default=0, help="Of the examples.")
     made.add_argument("--split", type=str, default="train", help="train, validation or test.")
     made.add_argument(
@@ -142,7 +150,8 @@ def run(arguments: Sequence[str]) -> int:
     from unbounded.tasks import SPLITS, LengthRange, make_task
     from unbounded.tasks.randomness import LAST_INDEX, LAST_SEED
 
-    check_number(faults, "-n", given.n, 1, LAST_INDEX)
+    if given.n is not None:
+        check_number(faults, "-n", given.n, 1, LAST_INDEX)
     check_number(faults, "--seed", given.seed, 0, LAST_SEED)
     check_choice(faults, "--split", "split", given.split, SPLITS)
     lengths = None
@@ -159,11 +168,14 @@ def run(arguments: Sequence[str]) -> int:
     task = check_task(faults, lambda: make_task(given.task, **options))
     if faults or task is None:
         raise ConfigError(faults)
-    if fault := _too_many(task, given.n, given.split, lengths):
+    count = given.n
+    if count is None:
+        count = min(_FEW, _there(task, given.split, lengths) or _FEW)
+    if fault := _too_many(task, count, given.split, lengths):
         raise ConfigError([f"-n: {fault}"])
     sample(
         task,
-        n=given.n,
+        n=count,
         seed=given.seed,
         split=given.split,
         lengths=lengths,
