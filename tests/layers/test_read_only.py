@@ -26,6 +26,14 @@ def layer_of(name, **options):
     return ub.MemoryRNN(4, 5, MEMORIES[name], batch_first=True, **options).double()
 
 
+def read_only(**options):
+    torch.manual_seed(3)
+    memory = {"name": "stack", "width": 4}
+    return MemoryModel(
+        inputs=6, outputs=6, memory=memory, hidden_size=8, read_only_token=5, **options
+    )
+
+
 def by_hand(layer, x, first):
     """Each sequence alone, step by step, with the strengths of its writes set to 0 by hand."""
     outputs = []
@@ -79,7 +87,8 @@ def test_lengths_cut_and_the_state_goes_on(name):
         alone, own = run_phases(layer, x[row : row + 1, :steps], answers[row : row + 1, :steps])
         torch.testing.assert_close(output[row, :steps], alone[0])
         assert not output[row, steps:].any()
-        torch.testing.assert_close(state.hidden[:, row], own.hidden[:, 0])
+        torch.testing.assert_close(state.layer.hidden[:, row], own.layer.hidden[:, 0])
+    assert state.answering.tolist() == [True, True, False]
     one = run_phases(layer, x[:, :5], answers[:, :5])[1]
     last, _ = run_phases(layer, x[:, 5:], answers[:, 5:], one)
     torch.testing.assert_close(last, run_phases(layer, x, answers)[0][:, 5:])
@@ -124,6 +133,52 @@ def test_a_model_answers_as_it_generates():
     inputs = torch.tensor([[0, 2, 3, 1, 1, 1]])
     assert torch.equal(model(inputs)[0][:, :3], writing(inputs)[0][:, :3])
     assert not torch.allclose(model(inputs)[0][:, 4:], writing(inputs)[0][:, 4:])
+
+
+@pytest.mark.parametrize("cut", range(1, 6))
+def test_a_sequence_that_answers_goes_on_to_in_the_next_call(cut):
+    """Also where the token is not fed again: what it was told is carried over."""
+    model = read_only(embedding_size=None)
+    inputs = torch.tensor([[0, 2, 5, 3, 4, 2], [2, 3, 4, 5, 2, 0], [1, 2, 3, 4, 0, 1]])
+    whole, _ = model(inputs)
+    first, state = model(inputs[:, :cut])
+    assert state.answering.tolist() == (inputs[:, :cut] == 5).any(dim=1).tolist()
+    plain = (tuple(state.layer), state.answering)
+    for carried in (state, plain, ub.detach_state(state), ub.move_state(state, "cpu")):
+        second, _ = model(inputs[:, cut:], carried)
+        torch.testing.assert_close(torch.cat([first, second], dim=1), whole)
+    rows = [2, 0]
+    picked, _ = model(inputs[rows, cut:], ub.index_state(state, rows))
+    torch.testing.assert_close(picked, whole[rows, cut:])
+    with pytest.raises(ShapeError, match=r"state.answering: expected shape \[1\], got \[3\]"):
+        model(inputs[:1, cut:], state)
+
+
+def test_what_is_generated_is_what_the_whole_sequence_says():
+    model = read_only(embedding_size=None)
+    prompt = torch.tensor([[0, 1, 2, 5]])
+    said = generate(model.sequence, prompt, torch.tensor([4]), torch.arange(6), 0, 8)
+    inputs = torch.cat([prompt, said], dim=1)
+    taught = model(inputs)[0].argmax(dim=-1)[0, 3:-1]
+    end = said[0].tolist().index(0) + 1 if 0 in said[0] else said.shape[1]
+    assert said[0, :end].tolist() == taught[:end].tolist()
+
+
+def test_a_state_of_half_precision_keeps_who_answers():
+    state = read_only(embedding_size=None)(torch.tensor([[0, 5]]))[1]
+    moved = ub.move_state(state, dtype=torch.float64)
+    assert moved.layer.hidden.dtype == torch.float64
+    assert moved.answering.dtype == torch.bool
+
+
+def test_lengths_and_batches_as_of_every_layer():
+    model = read_only(embedding_size=None)
+    inputs = torch.tensor([[0, 1, 5, 2]])
+    torch.testing.assert_close(model(inputs, None, [3])[0][:, :3], model(inputs)[0][:, :3])
+    for lengths, said in (([9], "expected 0..4"), ([2, 2], r"expected shape \[1\], got \[2\]")):
+        with pytest.raises(ShapeError, match=f"lengths: {said}"):
+            model(inputs, None, torch.tensor(lengths))
+    assert model(inputs[:0])[0].shape == (0, 4, 6)
 
 
 @pytest.mark.parametrize("memory", ["superposition_stack", "turing_tape", "none"])

@@ -8,18 +8,55 @@ Source: Yang 2016, arXiv:1602.08671: no writes in the response phase.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from unbounded.checks import check_lengths, check_shape
 from unbounded.errors import ConfigError
+from unbounded.layers.call import as_lengths
 from unbounded.layers.memory_rnn import MemoryRNN
 from unbounded.layers.trace import Trace
+from unbounded.memories.state import check_rows, index_state, portable
 
 #: What a head's bias is while nothing is written: sigmoid(-1e4) is 0 in float64 too.
 SILENT: Final = -1e4
+
+
+@portable
+class ReadOnlyState(NamedTuple):
+    """What a layer that is silent while it answers carries from one call to the next.
+
+    Fields:
+        layer: its own state.
+        answering: whether a sequence answers already, bool [B].
+    """
+
+    layer: Any
+    answering: Tensor
+
+
+@index_state.register
+def _index(  # type: ignore[misc]  # a ReadOnlyState is a tuple
+    state: ReadOnlyState, rows: Tensor | slice | list[int]
+) -> ReadOnlyState:
+    check_rows(rows)
+    return ReadOnlyState(index_state(state.layer, rows), state.answering[rows])
+
+
+def silent_steps(answers: Tensor, state: Any = None) -> Tensor:
+    """The steps in which nothing is written, bool [B, T]: all from a sequence's first answer on.
+
+    Args:
+        answers: bool [B, T], True where a sequence answers.
+        state: at the first step, as `run_phases` returned it; None begins anew.
+    """
+    silent = answers.cummax(dim=1).values
+    if isinstance(state, ReadOnlyState):
+        silent = silent | state.answering.unsqueeze(1)
+    return silent
 
 
 def check_read_only(layer: nn.Module) -> None:
@@ -38,25 +75,36 @@ def check_read_only(layer: nn.Module) -> None:
 
 def run_phases(
     layer: MemoryRNN, x: Tensor, answers: Tensor, state: Any = None, lengths: Tensor | None = None
-) -> tuple[Tensor, Any]:
+) -> tuple[Tensor, ReadOnlyState]:
     """Run a layer that writes nothing from a sequence's first answering step on.
 
     Args:
         layer: with `batch_first`, and a memory that has `write_strengths`.
         x: [B, T, I].
         answers: bool [B, T], True where a sequence answers.
-        state, lengths: as for the layer.
+        state: as an earlier call returned it, or the layer's own, of sequences that do not answer
+            yet; None begins anew.
+        lengths: as for the layer.
     Returns:
-        the layer's outputs [B, T, O], 0 beyond `lengths`, and its state.
+        the layer's outputs [B, T, O], 0 beyond `lengths`, and the state.
+    Raises:
+        ShapeError, DTypeError: as the layer.
     """
-    steps = x.shape[1]
-    first = _first(answers)
-    total = torch.full_like(first, steps) if lengths is None else lengths.to(first)
+    batch, steps = x.shape[:2]
+    lengths = as_lengths(lengths, x.device)
+    check_lengths(lengths, batch, steps)
+    before = x.new_zeros(batch, dtype=torch.bool)
+    if isinstance(state, ReadOnlyState) or (type(state) is tuple and len(state) == 2):
+        state, before = state
+        check_shape("state.answering", before, (batch,))
+    first = _first(answers).masked_fill(before, 0)
+    total = torch.full_like(first, steps) if lengths is None else lengths
     first = torch.minimum(first, total)
-    told, asked = int(first.max()), int((total - first).max())
+    answering = before | (first < total)
+    told, asked = (int(first.max()), int((total - first).max())) if batch else (steps, 0)
     if not asked:
-        result: tuple[Tensor, Any] = layer(x, state, lengths)
-        return result
+        outputs, state = layer(x, state, lengths)
+        return outputs, ReadOnlyState(state, answering)
     parts = []
     if told:
         before, state = layer(x[:, :told], state, _ragged(first, told))
@@ -67,10 +115,11 @@ def run_phases(
         layer, silenced(layer), (inputs, state, _ragged(total - first, asked))
     )
     parts.append(_placed(answer, first, steps))
+    after = ReadOnlyState(state, answering)
     if len(parts) == 1:
-        return parts[0], state
+        return parts[0], after
     late = (torch.arange(steps, device=x.device) >= first.unsqueeze(1)).unsqueeze(-1)
-    return torch.where(late, parts[1], parts[0]), state
+    return torch.where(late, parts[1], parts[0]), after
 
 
 def trace_phases(layer: MemoryRNN, x: Tensor, answers: Tensor) -> tuple[Tensor, Trace]:
@@ -131,9 +180,7 @@ def silenced(layer: MemoryRNN) -> dict[str, Tensor]:
 
 def _first(answers: Tensor) -> Tensor:
     """The first True of each row [B, T]; T where there is none."""
-    steps = torch.arange(answers.shape[1], device=answers.device)
-    first: Tensor = torch.where(answers, steps, answers.shape[1]).amin(dim=1)
-    return first
+    return (~silent_steps(answers)).sum(dim=1)
 
 
 def _ragged(lengths: Tensor, longest: int) -> Tensor | None:

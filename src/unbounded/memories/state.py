@@ -77,7 +77,11 @@ def move_state(
     """
     if dtype is not None and not dtype.is_floating_point:
         raise DTypeError(f"dtype: expected a floating-point dtype, got {dtype}.")
-    return map_state(lambda tensor: tensor.to(device=device, dtype=dtype), state)
+
+    def moved(tensor: Tensor) -> Tensor:
+        return tensor.to(device, dtype if tensor.is_floating_point() else None)
+
+    return map_state(moved, state)
 
 
 @singledispatch

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from unbounded.errors import ConfigError
 from unbounded.layers import MemoryRNN
+from unbounded.layers.read_only import silent_steps
 from unbounded.memories import Head
 from unbounded.models.discrete import deciding_layers, sequence_model
 from unbounded.models.sequence_model import SequenceModel
@@ -124,21 +125,20 @@ def _told(
         raise ConfigError([f"model: expected one layer with a memory, got {len(layers)}"])
     (layer,) = layers
     state = None
-    answers = torch.zeros(len(batch.inputs), 1, dtype=torch.bool, device=device)
     for piece in pieces(batch, piece_steps):
         with torch.no_grad():
             inputs, lengths = piece.inputs.to(device), piece.lengths.to(device)
             ragged = bool((lengths != inputs.shape[1]).any())
+            silent = torch.zeros_like(inputs, dtype=torch.bool)
+            if sequence.read_only_token is not None:
+                silent = silent_steps(inputs == sequence.read_only_token, state)
             seen, state = controller_outputs(sequence, inputs, state, lengths if ragged else None)
             fields = layer.heads(seen[..., : layer.hidden_size].flatten(0, 1))
         there = torch.arange(inputs.shape[1], device=device) < lengths.unsqueeze(1)
-        if sequence.read_only_token is not None:
-            asked = (inputs == sequence.read_only_token).cummax(dim=1).values
-            answers = asked | answers[:, -1:]
         for head, field in zip(layer.memory.heads, fields, strict=True):
             if head.can_harden:
                 writes = head.name in layer.memory.write_strengths
-                counts = there & ~answers if writes else there
+                counts = there & ~silent if writes else there
                 yield head, field.unflatten(0, inputs.shape), counts, piece.mask.to(device)
 
 

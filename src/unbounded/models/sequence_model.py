@@ -41,7 +41,8 @@ class SequenceModel(nn.Module):
         input_bits: the low so many bits of a symbol's number are an input each, what is above them
             one more, a number; 0 for the number alone. None feeds embeddings or one-hot symbols.
         read_only_token: the symbol from whose first occurrence on nothing is written, in 0 ..
-            input_vocabulary - 1; None writes always.
+            input_vocabulary - 1; None writes always. The state carries over to later calls whether
+            a sequence has had it (a `ReadOnlyState`, with the layer's own state as `layer`).
     Source: Grefenstette et al. 2015, arXiv:1506.02516, section 4.
     """
 

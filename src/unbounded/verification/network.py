@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from unbounded.layers import MemoryRNN, MemoryRNNState
 from unbounded.layers.heads import apply_heads
+from unbounded.layers.read_only import ReadOnlyState, silent_steps
 from unbounded.memories import Memory
 from unbounded.memories.head import Head
 from unbounded.memories.state import index_state, map_state
@@ -77,7 +78,8 @@ class Network:
             decisions_only: whether what the memory is told beside its decisions is left out, which
                 is most of the work that is not the recurrence.
         """
-        layer = self._sequence.layer
+        layer, token = self._sequence.layer, self._sequence.read_only_token
+        silent = None if token is None else silent_steps(inputs == token, state)
         hidden, state = controller_outputs(self._sequence, inputs, state)
         output = hidden[:, said]
         if isinstance(layer, MemoryRNN):
@@ -87,7 +89,7 @@ class Network:
         if not isinstance(layer, MemoryRNN):
             return Steps(hidden, logits, None, ()), state
         heads = self.decisions if decisions_only else layer.memory.heads
-        fields = self._told(layer, heads, hidden, inputs)
+        fields = self._told(layer, heads, hidden, silent)
         decisions = tuple(
             field for head, field in zip(heads, fields, strict=True) if head.can_harden
         )
@@ -105,9 +107,9 @@ class Network:
         return torch.stack(sure).amin(dim=0) if sure else None
 
     def _told(
-        self, layer: MemoryRNN, heads: tuple[Head, ...], hidden: Tensor, inputs: Tensor
+        self, layer: MemoryRNN, heads: tuple[Head, ...], hidden: Tensor, silent: Tensor | None
     ) -> tuple[Tensor, ...]:
-        """The fields of some heads at each step, [B, T, ...]."""
+        """The fields of some heads at each step, [B, T, ...]; nothing is written where `silent`."""
         weight: Tensor = layer.heads.weight
         bias: Tensor | None = layer.heads.bias
         if len(heads) < len(layer.memory.heads):
@@ -118,10 +120,8 @@ class Network:
             field.unflatten(0, hidden.shape[:2])
             for field in apply_heads(heads, hidden.flatten(0, 1), weight, bias)
         )
-        token = self._sequence.read_only_token
-        if token is None:
+        if silent is None:
             return fields
-        silent = inputs == token
         return tuple(
             field.masked_fill(silent.view(*silent.shape, *(1,) * (field.dim() - 2)), 0)
             if head.name in layer.memory.write_strengths
@@ -132,7 +132,7 @@ class Network:
 
 def pick(state: Any, rows: Tensor) -> Any:
     """The rows of a state, of a layer with a memory or of one without."""
-    if isinstance(state, MemoryRNNState):
+    if isinstance(state, MemoryRNNState | ReadOnlyState):
         return index_state(state, rows)
     # A deep LSTM has the layer first: [L, B, H].
     return map_state(lambda part: part[:, rows] if part.dim() == 3 else part[rows], state)
