@@ -233,6 +233,26 @@ def test_ranges_that_cannot_be_drawn_are_faults_before_training() -> None:
     assert faults(changed("evaluation.lengths", ["4000:4096"], config)) == []
 
 
+def test_lengths_so_many_times_the_longest_are_looked_at_too() -> None:
+    config = tiny(lengths="8:410")
+    config.task, config.task_options = "svo_sov", {}
+    (fault,) = faults(changed("evaluation.multiples", [2, 10], deepcopy(config)))
+    assert fault.startswith("evaluation.multiples: svo_sov: ")
+    assert "4100:4100" in fault
+    far = changed("rounding.far", 10, changed("rounding.batches", 20, deepcopy(config)))
+    (fault,) = faults(far)
+    assert fault.startswith("rounding.far: svo_sov: ")
+    assert faults(changed("rounding.far", 9, far)) == []
+    odd = changed("rounding.batches", 20, tiny(lengths="8:9"))
+    odd.task, odd.task_options = "bigram_flip", {}
+    (fault,) = faults(changed("rounding.far", 5, odd))
+    assert fault.startswith("rounding.far: ")
+    # One that is no number is named once, as such.
+    bad: Any = ["x"]
+    (fault,) = faults(changed("evaluation.multiples", bad, tiny()))
+    assert fault.startswith("evaluation.multiples: expected")
+
+
 def test_a_range_of_a_file_may_have_gaps(tmp_path: Path) -> None:
     file = tmp_path / "pairs.tsv"
     lines = (f"{'a ' * n}b{number}\tc" for n in (2, 12) for number in range(200))

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.experiments.tiny import tiny
-from unbounded.experiments.run import evaluate, harden, run
+from unbounded.experiments.run import evaluate, run
 from unbounded.experiments.run.denormals import denormals_are_zero
 from unbounded.experiments.run.evaluate import evaluate_run
 from unbounded.experiments.run.harden import harden_run
@@ -60,6 +60,19 @@ def test_torchs_other_threads_stay_as_they_are() -> None:
         torch.set_num_threads(before)
 
 
+def test_threads_that_a_run_begins_stay_as_they_are_too(tmp_path: Path) -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    config = tiny(batches=4)
+    config.machine.threads = 3
+    try:
+        train_run(config, root=tmp_path, quiet=True)
+        assert torch.get_num_threads() == 3
+        assert kept(1_000_000)
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_training_hardening_and_evaluation_are_within(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -77,7 +90,6 @@ def test_training_hardening_and_evaluation_are_within(
     look(run, "run_phase")
     look(run, "scored")
     look(run, "harden_model")
-    look(harden, "build_run")
     look(evaluate, "used_memory")
     folder = train_run(tiny(batches=4), root=tmp_path, quiet=True).folder
     assert {name for name, _ in seen} == {"run_phase", "scored"}
@@ -87,7 +99,6 @@ def test_training_hardening_and_evaluation_are_within(
         "run_phase",
         "scored",
         "harden_model",
-        "build_run",
         "used_memory",
     }
     assert not any(were_kept for _, were_kept in seen)

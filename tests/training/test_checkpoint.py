@@ -201,6 +201,31 @@ def test_a_refused_write_leaves_the_last_checkpoint(
     assert_same_run(finished, folder)
 
 
+def test_a_checkpoint_that_was_put_aside_is_there_until_another_has_its_place(
+    finished: Path, run: Path
+) -> None:
+    """As a kill between the two renames of a batch that is saved again leaves it."""
+    for folder in checkpoint_folders(run / "checkpoints")[1:]:
+        shutil.rmtree(folder)
+    only = newest(run)
+    aside = only.with_name(f".partial-old-{only.name}")
+    shutil.copytree(only, aside)
+    assert checkpoint_folders(run / "checkpoints") == [only]
+    shutil.rmtree(only)
+    assert checkpoint_folders(run / "checkpoints") == [aside]
+    assert evaluate_run(run)["weights_batch"] == 40
+    rows = json.loads((finished / "report.json").read_text())["rows"]
+    assert json.loads((resume(run) / "report.json").read_text())["rows"] == rows
+
+
+def test_what_was_put_aside_has_its_place_again_before_the_next_is_written(run: Path) -> None:
+    (last, before) = checkpoint_folders(run / "checkpoints")
+    shutil.rmtree(last)
+    before.rename(before.with_name(f".partial-old-{before.name}"))
+    folder = resume(run) / "checkpoints"
+    assert [path.name for path in sorted(folder.iterdir())] == [before.name, last.name]
+
+
 def test_a_write_that_a_library_reports_says_how_much_is_free(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -82,6 +82,12 @@ def test_a_look_is_compared_with_the_best_of_the_last_four():
     assert Looks(values, **factor).rates() == pytest.approx(expected)
 
 
+def test_a_look_that_is_nan_is_worse_and_no_measure_of_the_next():
+    nan = float("nan")
+    # The fourth is worse than the first, which is still in the window of three.
+    assert Looks([1.0, nan, nan, 2.0, 0.5], window=3).rates() == [1, 0.5, 0.25, 0.125, 0.125]
+
+
 def test_weights_go_back_only_where_they_shall():
     for restoring, weight in ((True, 1.0), (False, 2.0)):
         looks = Looks([1.0, 2.0], restoring=restoring)

@@ -29,6 +29,8 @@ FORMAT = "unbounded-checkpoint"
 VERSION = 1
 _NAME = re.compile(r"batch-(\d+)")
 _PARTIAL = ".partial-"
+#: Before the name of a checkpoint whose place another takes.
+_ASIDE = f"{_PARTIAL}old-"
 
 
 EXTRA = "extra.safetensors"
@@ -212,9 +214,9 @@ class Checkpoints:
     def _replace(self, partial: Path, final: Path) -> None:
         if final.exists():
             # The same batch is saved again when an interrupted look at it was taken up again.
-            aside = self.folder / f"{_PARTIAL}old-{final.name}"
+            aside = self.folder / f"{_ASIDE}{final.name}"
             os.rename(final, aside)
-            os.rename(partial, final)
+            os.rename(partial, final)  # the next listing finds the old one where this fails
             shutil.rmtree(aside)
         else:
             os.rename(partial, final)
@@ -222,7 +224,11 @@ class Checkpoints:
 
     def _drop_partial(self) -> None:
         for left in self.folder.glob(f"{_PARTIAL}*"):
-            shutil.rmtree(left)
+            final = self.folder / left.name.removeprefix(_ASIDE)
+            if left in checkpoint_folders(self.folder):
+                os.rename(left, final)
+            else:
+                shutil.rmtree(left)
 
     def _load(self, folder: Path, run: str) -> LoopState:
         manifest = verify(folder)
@@ -259,6 +265,8 @@ def _name(batch: int) -> str:
 def checkpoint_folders(folder: Path) -> Sequence[Path]:
     """The checkpoints in `folder`, newest first, whole or not.
 
+    One that was put aside counts while what was to take its place is not there.
+
     Raises:
         CheckpointError: there is something else of that name.
     """
@@ -268,7 +276,10 @@ def checkpoint_folders(folder: Path) -> Sequence[Path]:
         )
     if not folder.is_dir():
         return []
-    return sorted((path for path in folder.iterdir() if _NAME.fullmatch(path.name)), reverse=True)
+    found = {path.name: path for path in folder.glob(f"{_ASIDE}*")}
+    found = {name.removeprefix(_ASIDE): path for name, path in found.items()}
+    found |= {path.name: path for path in folder.iterdir()}
+    return [found[name] for name in sorted(found, reverse=True) if _NAME.fullmatch(name)]
 
 
 def verify(folder: Path) -> dict[str, Any]:

@@ -111,8 +111,9 @@ class HalveOnPlateau:
         self._waited = 0 if self._better else self._waited + 1
         worse = self._waited >= self._patience
         if self._before:
-            worse = nats > min(self._before)
-            self._before = [*self._before[1:], nats]
+            seen = math.inf if math.isnan(nats) else nats
+            worse = seen > min(self._before)
+            self._before = [*self._before[1:], seen]
         if self._better:
             self._best = nats
             self._backup.keep()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import pairwise
 
@@ -35,6 +35,8 @@ from unbounded.training.objective import CLIPPED
 DEVICES = ("auto", "cpu", "cuda")
 # So many lengths are tried: tasks have a shortest length, and some have even ones alone.
 _LOOKED_AT = 64
+# Of a longer one an example takes seconds; what its task says of the range has to do.
+_LONGEST_LOOKED_AT = 10_000
 
 
 def examine(config: RunConfig) -> tuple[Task | None, list[str]]:
@@ -202,10 +204,11 @@ def _range_faults(config: RunConfig, task: Task) -> list[str]:
     """Ranges of which the task has no example; what is no range is found elsewhere."""
     found: list[str] = []
     training = config.training
-    named = [("training.lengths", training.lengths, "train")]
-    named += [("training.validation_lengths", training.validation_lengths, "validation")]
-    named += [("evaluation.lengths", text, "test") for text in config.evaluation.lengths or ()]
-    for name, text, split in named:
+    try:
+        trained = LengthRange.parse(training.lengths) if training.lengths else task.train_lengths
+    except ConfigError:
+        trained = None
+    for name, text, split in _named_ranges(config, trained):
         try:
             lengths = None if text is None else LengthRange.parse(text)
         except ConfigError:
@@ -219,12 +222,9 @@ def _range_faults(config: RunConfig, task: Task) -> list[str]:
             # What a file has may lie anywhere in it.
             first = LengthRange(lengths.minimum, min(lengths.minimum + 1, lengths.maximum))
             looked_at = first if task.available(split, lengths) is None else lengths
-            check_builds(found, name, partial(task.batch, 0, split, 0, 1, looked_at))
-    try:
-        trained = LengthRange.parse(training.lengths) if training.lengths else task.train_lengths
-    except ConfigError:
-        return found
-    if training.curriculum == "one_length":
+            if first.minimum <= _LONGEST_LOOKED_AT:
+                check_builds(found, name, partial(task.batch, 0, split, 0, 1, looked_at))
+    if trained is not None and training.curriculum == "one_length":
         for length in range(
             trained.minimum, min(trained.maximum, trained.minimum + _LOOKED_AT) + 1
         ):
@@ -238,6 +238,24 @@ def _range_faults(config: RunConfig, task: Task) -> list[str]:
                     f"and task {task.name!r} has none of {length}",
                 ]
     return found
+
+
+def _named_ranges(
+    config: RunConfig, trained: LengthRange | None
+) -> Iterator[tuple[str, str | None, str]]:
+    """The ranges that a run draws from: the option, the range as text, the split."""
+    training, rounding, evaluation = config.training, config.rounding, config.evaluation
+    yield "training.lengths", training.lengths, "train"
+    yield "training.validation_lengths", training.validation_lengths, "validation"
+    for text in evaluation.lengths or ():
+        yield "evaluation.lengths", text, "test"
+    if trained is None:
+        return
+    far = [("evaluation.multiples", times, "test") for times in evaluation.multiples or ()]
+    if rounding.batches and rounding.far:
+        far.append(("rounding.far", rounding.far, "validation"))
+    for name, times, split in far:
+        yield name, f"{times * trained.maximum}:{times * trained.maximum}", split
 
 
 def scoring_faults(config: RunConfig, scoring: Scoring, names: Iterable[str]) -> list[str]:

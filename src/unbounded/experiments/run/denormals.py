@@ -18,7 +18,8 @@ def denormals_are_zero() -> Iterator[None]:
     A processor computes such numbers many times as slowly. The kernels take them for 0 themselves;
     here torch does too: the squares of a gradient whose norm is looked at come to them long before
     the gradient, and torch's own recurrent layers keep them. It holds for the calling thread,
-    Python's numbers there included, and where the processor offers it; afterwards all is as before.
+    Python's numbers there included, and where the processor offers it; afterwards all is as before,
+    if the number of torch's threads stays what it is.
     """
     before = bool(torch.tensor(1e-30).mul(1e-10) == 0)
     if not before:

@@ -30,7 +30,6 @@ _OPTIONS = "options.json"
 _ANEW = "anew"
 
 
-@denormals_are_zero()
 def harden_run(
     folder: Path,
     changes: Mapping[str, Any] | None = None,
@@ -98,6 +97,7 @@ def harden_run(
         with (
             stop_requests() as request,
             progress(config.rounding.batches, size, quiet, unit) as shown,
+            denormals_are_zero(),  # the number of threads is set by now
         ):
             report["rounded"] = {
                 **run.round(request, shown, report["batches"]),

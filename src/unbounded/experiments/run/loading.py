@@ -93,7 +93,7 @@ def kept_checkpoints(folder: Path) -> dict[int, Path]:
     Raises:
         ConfigError: there is none.
     """
-    found = sorted(checkpoint_folders(folder / "checkpoints"))
+    found = checkpoint_folders(folder / "checkpoints")[::-1]
     if not found:
         raise ConfigError(
             [f"course: {folder} has no checkpoint; train with --training.keep_checkpoints"]

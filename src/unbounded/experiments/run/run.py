@@ -76,7 +76,6 @@ class RunResult:
         return shown(self)
 
 
-@denormals_are_zero()
 def train_run(
     config: RunConfig,
     *,
@@ -157,7 +156,12 @@ def train_run(
         run = Run(build_run(planned, accelerator), folder, accelerator, trackers)
         beginning = beginning_of(config, root) if share and processes == 1 else None
         closing = nullcontext() if trackers is None else contextlib.closing(trackers)
-        with _made(folder, overwrite, main) as saved, closing, stop_requests() as request:
+        with (
+            _made(folder, overwrite, main) as saved,
+            closing,
+            stop_requests() as request,
+            denormals_are_zero(),  # the number of threads is set by now
+        ):
             accelerator.wait_for_everyone()
             with progress(training.batches, size, silent, unit) as shown:
                 report = run.train(request, shown, saved, keep_at=keep_at, beginning=beginning)
