@@ -71,6 +71,10 @@ def test_restarts_on_the_command_line(capsys: Capture, tmp_path: Path) -> None:
     assert "restarts: expected at least 1, got 0" in said
     said = failing(capsys, "train", "copy", "--jobs", "2")
     assert "jobs: one run is one job; give --restarts too" in said
+    several = ("--restarts", "2", "--jobs", "2", "--machine.threads")
+    said = failing(capsys, "train", "copy", *several, "3")
+    assert "machine.threads: restarts at once have one thread each; leave it out" in said
+    assert main(["train", "copy", *several, "1", "--print_config"]) == 0
 
 
 def test_a_run_on_streams_says_what_can_be_done_next(capsys: Capture, tmp_path: Path) -> None:

@@ -191,6 +191,8 @@ def run(arguments: Sequence[str]) -> int:
             faults.append(f"{name}: expected at least 1, got {getattr(given, name)}")
     if given.jobs > 1 and given.restarts == 1:
         faults.append("jobs: one run is one job; give --restarts too")
+    if given.jobs > 1 and config is not None and config.machine.threads not in (None, 1):
+        faults.append("machine.threads: restarts at once have one thread each; leave it out")
     if given.log_with is not None:
         from unbounded.experiments.run.trackers import tracker_faults, tracker_names
 
