@@ -398,3 +398,27 @@ def test_a_state_can_be_cut_off_as_word_language_model_does():
     assert torch.equal(other(x, repackage_hidden(of_two))[0], other(x, of_two)[0])
     with pytest.raises(ShapeError, match=r"ub\.detach_state"):
         layer(x, repackage_hidden(state)[:2])
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_several_layers_are_traced_as_the_error_says(dtype):
+    layer = make("queue", num_layers=2, bidirectional=True, batch_first=True, dtype=dtype)
+    x, lengths = random(2, 5, 3).to(dtype), [5, 3]
+    with pytest.raises(ShapeError, match=r"got 4\. Call layer\.traces\(x, state, lengths\), which"):
+        layer(x, return_trace=True)
+    _, state = layer(x, lengths=lengths)
+    traces = layer.traces(x, state, lengths)
+    assert len(traces) == len(layer.all_layers())
+    _, last = layer(x, state, lengths)
+    for trace, reading, memory in zip(traces, last.reading, last.memory, strict=True):
+        assert trace.memory == "NeuralQueue"
+        assert trace.lengths.tolist() == lengths
+        assert_close(trace.arrays["reading"][0, -1], reading[0], "reading")
+        assert_close(trace.arrays["strengths"][0, -1], memory.strengths[0], "strengths")
+
+
+def test_the_trace_of_one_layer_is_that_of_its_call():
+    layer, x = make("stack"), random(4, 2, 3)
+    (trace,), (_, _, same) = layer.traces(x), layer(x, return_trace=True)
+    assert trace.arrays.keys() == same.arrays.keys()
+    assert all(torch.equal(trace.arrays[name], same.arrays[name]) for name in trace.arrays)

@@ -103,7 +103,9 @@ class PlainLayer(nn.Module, ABC, Generic[StateT]):
         like = self.weight()
         state = _with_tuples(state)
         if is_half(like):
-            half: tuple[Tensor | PackedSequence, StateT] = run_in_float32(self, x, state, lengths)
+            half: tuple[Tensor | PackedSequence, StateT] = run_in_float32(
+                self, self.forward, x, state, lengths
+            )
             return half
         call = new_call(x, lengths, self.inputs_seen(), self.batch_first)
         inputs, cast = call.x, autocast_dtype(call.x.device)
