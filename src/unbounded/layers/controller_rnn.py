@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from unbounded.checks import check_bool, check_positive
 from unbounded.errors import ShapeError
 from unbounded.layers.alone import run_alone, run_steps, why_not_alone
-from unbounded.layers.autocast import autocast_dtype
 from unbounded.layers.controllers import (
     CONTROLLERS,
     Controller,
@@ -23,6 +22,7 @@ from unbounded.layers.controllers import (
 from unbounded.layers.fused import runs_hooks
 from unbounded.layers.named_controller import ControllerFactory, make_controller
 from unbounded.layers.plain_layer import PlainLayer, is_transformed
+from unbounded.memories.autocast import autocast_dtype
 from unbounded.memories.backend import check_backend
 
 

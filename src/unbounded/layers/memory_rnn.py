@@ -11,7 +11,6 @@ from torch.nn.utils.rnn import PackedSequence
 
 from unbounded.checks import check_bool, check_positive, check_size
 from unbounded.errors import BackendError, ShapeError
-from unbounded.layers.autocast import autocast_dtype
 from unbounded.layers.call import Call, Lengths, check_inputs, is_traced, new_call
 from unbounded.layers.controllers import input_width
 from unbounded.layers.deep import Depth, run_deep
@@ -31,6 +30,7 @@ from unbounded.layers.state import (
 from unbounded.layers.trace import Trace
 from unbounded.layers.trimming import trimmed
 from unbounded.memories import Memory
+from unbounded.memories.autocast import autocast_dtype
 
 Output = Tensor | PackedSequence
 
