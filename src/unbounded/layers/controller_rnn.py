@@ -59,6 +59,7 @@ class ControllerRNN(PlainLayer[ControllerState]):
     ) -> None:
         super().__init__()
         check_bool("batch_first", batch_first)
+        check_bool("learn_initial_state", learn_initial_state)
         check_backend(backend)
         check_positive("input_size", input_size)
         check_positive("hidden_size", hidden_size)

@@ -59,7 +59,13 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
         backend: str = "auto",
     ) -> None:
         super().__init__()
-        check_bool("batch_first", batch_first)
+        for name, choice in (
+            ("batch_first", batch_first),
+            ("skip_input", skip_input),
+            ("learn_initial_state", learn_initial_state),
+            ("second_bias", second_bias),
+        ):
+            check_bool(name, choice)
         check_backend(backend)
         check_positive("input_size", input_size)
         check_positive("hidden_size", hidden_size)

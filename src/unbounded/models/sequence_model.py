@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from unbounded.checks import check_positive
+from unbounded.checks import check_bool, check_positive
 from unbounded.errors import ShapeError
 from unbounded.layers.memory_rnn import MemoryRNN
 from unbounded.layers.read_only import check_read_only, run_phases
@@ -67,6 +67,8 @@ class SequenceModel(nn.Module):
             ("layer_size", layer_size),
         ):
             check_positive(name, value)
+        check_bool("output_bias", output_bias)
+        check_bool("tied_embeddings", tied_embeddings)
         if not getattr(layer, "batch_first", False):
             raise ShapeError("layer: expected a layer made with batch_first=True.")
         if read_only_token is not None:
