@@ -104,7 +104,7 @@ class SequenceModel(nn.Module):
         """Score the next token at every step.
 
         Args:
-            inputs: tokens, int64 [B, T] in 0..input_vocabulary-1.
+            inputs: tokens, integers [B, T] in 0..input_vocabulary-1.
             state: the layer's state from an earlier call; None begins anew.
             lengths: int64 [B]; a model is causal, so that up to them logits are the same without.
                 Beyond them the layer's output is 0; with the longest sequence first the kernels
@@ -124,7 +124,7 @@ class SequenceModel(nn.Module):
         self, inputs: Tensor, state: Any = None, lengths: Tensor | None = None
     ) -> tuple[Tensor, Any]:
         """What the logits are made of, [B, T, O], and the state; as `forward`."""
-        check_tokens(inputs, self.input_vocabulary)
+        inputs = check_tokens(inputs, self.input_vocabulary)
         if self.read_only_token is not None and isinstance(self.layer, MemoryRNN):
             answers = inputs == self.read_only_token
             return run_phases(self.layer, self.embed(inputs), answers, state, lengths)
