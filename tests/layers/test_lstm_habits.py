@@ -5,6 +5,7 @@ Numbers in docstrings are those of the items of the outside tests that this hold
 
 from __future__ import annotations
 
+import copy
 import functools
 import io
 
@@ -12,6 +13,7 @@ import numpy
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils.parametrizations import spectral_norm
 from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence
 
 import unbounded as ub
@@ -335,6 +337,33 @@ def test_half_precision_with_a_memory_that_learns_how_it_begins():
     layer = ub.MemoryRNN(3, 5, memory).bfloat16()
     layer(random(4, 2, 3).bfloat16())[0].float().sum().backward()
     assert all(p.grad is not None for p in layer.parameters())
+
+
+@pytest.mark.filterwarnings("ignore::unbounded.errors.BackendWarning")
+@pytest.mark.parametrize("begin", [make, lambda **options: ub.ControllerRNN(3, 5, **options)])
+def test_half_precision_with_a_parametrization_that_has_buffers(begin):
+    layer, x = begin(dtype=torch.float32), random(4, 2, 3).float()
+    spectral_norm(layer.controller, "weight_ih", n_power_iterations=3)
+    with torch.no_grad():
+        layer.controller.parametrizations.weight_ih.original.normal_()
+    half = copy.deepcopy(layer).bfloat16()
+    drawn = [held.clone() for held in half.buffers()]
+    for _ in range(2):
+        wanted, (output, _) = layer(x)[0], half(x.bfloat16())
+    output.float().sum().backward()
+    assert torch.allclose(output.float(), wanted, atol=0.03)
+    trained = [held.clone() for held in half.buffers()]
+    for held, other, before in zip(half.buffers(), layer.buffers(), drawn, strict=True):
+        assert held.dtype == torch.bfloat16
+        assert torch.allclose(held.float(), other, atol=0.02)
+        assert not torch.equal(held, before)
+    half.eval()(x.bfloat16())
+    assert all(torch.equal(*pair) for pair in zip(half.buffers(), trained, strict=True))
+    for held, before in zip(half.buffers(), drawn, strict=True):
+        held.copy_(before)
+    with torch.inference_mode():
+        half.train()(x.bfloat16())
+    assert not any(torch.equal(*pair) for pair in zip(half.buffers(), drawn, strict=True))
 
 
 def test_hooks_of_a_layer_in_half_precision_run_once():

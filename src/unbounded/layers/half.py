@@ -56,15 +56,26 @@ def run_in_float32(
         check_like("x", data, "the layer", like)
     state = None if state is None else move_state(state, dtype=torch.float32)
     weights = {f"layer.{name}": weight.float() for name, weight in layer.named_parameters()}
+    buffers = [(f"layer.{name}", held) for name, held in layer.named_buffers() if is_half(held)]
+    weights |= {name: held.float() for name, held in buffers}
     arguments = (_float(x), state, lengths, *others)
     output, last, *trace = functional_call(
         _Forward(layer, run), weights, arguments, tie_weights=False
     )
+    for name, held in buffers:
+        if layer.training and _may_be_written(weights[name]):
+            with torch.no_grad():
+                held.copy_(weights[name])
     if isinstance(output, PackedSequence):
         output = output._replace(data=output.data.to(like.dtype))
     else:
         output = output.to(like.dtype)
     return (output, _with_half(last, like.dtype), *trace)
+
+
+def _may_be_written(tensor: Tensor) -> bool:
+    """Whether a new tensor was changed in place; where nothing counts that, it may be."""
+    return torch.compiler.is_compiling() or tensor.is_inference() or tensor._version > 0
 
 
 def _float(x: Any) -> Any:
