@@ -89,8 +89,8 @@ class ControllerRNN(PlainLayer[ControllerState]):
         """The controller's tensors, [B, H] each."""
         if self.initial is not None:
             return tuple(part.expand(batch_size, -1) for part in self.initial)
-        zero = next(self.parameters()).new_zeros(batch_size, self.hidden_size)
-        return (zero,) * self.controller.state_size
+        like, size = next(self.parameters()), self.controller.state_size
+        return tuple(like.new_zeros(batch_size, self.hidden_size) for _ in range(size))
 
     def parts(self, state: ControllerState) -> list[tuple[str, Tensor, int]]:
         """The controller's tensors."""
