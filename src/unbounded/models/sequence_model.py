@@ -93,7 +93,7 @@ class SequenceModel(nn.Module):
             faults = tie_faults(input_vocabulary, output_vocabulary, embedding_size, layer_size)
             if self.embedding is None or faults:
                 raise ShapeError(faults[0])
-            self.output = TiedLinear(self.embedding, bias=output_bias)
+            self.output = TiedLinear(self, bias=output_bias)
         else:
             self.output = nn.Linear(layer_size, output_vocabulary, bias=output_bias)
         nn.init.normal_(self.output.weight)
@@ -161,28 +161,30 @@ class TiedLinear(nn.Module):
     """Logits by the vectors of an embedding: y = E x + b; the matrix is the embedding's parameter.
 
     Args:
-        embedding: [V, D].
+        model: whose `embedding` [V, D] it is, also another that takes its place later.
         bias: whether there is b [V].
     Source: Press & Wolf 2017, arXiv:1608.05859; Inan et al. 2017, arXiv:1611.01462.
     """
 
     bias: nn.Parameter | None
 
-    def __init__(self, embedding: nn.Embedding, *, bias: bool) -> None:
+    def __init__(self, model: SequenceModel, *, bias: bool) -> None:
         super().__init__()
         # Not a module of this one: its parameter has one name in files and optimizers.
-        object.__setattr__(self, "_embedding", embedding)
+        object.__setattr__(self, "_model", model)
+        weight = self.weight
         self.register_parameter(
-            "bias",
-            nn.Parameter(embedding.weight.new_zeros(len(embedding.weight))) if bias else None,
+            "bias", nn.Parameter(weight.new_zeros(len(weight))) if bias else None
         )
         self.reset_parameters()
 
     @property
     def weight(self) -> Tensor:
         """The embedding's, [V, D]."""
-        embedding: nn.Embedding = self.__dict__["_embedding"]
-        return embedding.weight
+        model: SequenceModel = self.__dict__["_model"]
+        if model.embedding is None:
+            raise ShapeError("embedding: expected an nn.Embedding, which the output shares.")
+        return model.embedding.weight
 
     def reset_parameters(self) -> None:
         """Draw matrix and bias as torch.nn.Linear draws its own."""
