@@ -18,11 +18,13 @@ from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence
 
 import unbounded as ub
 from tests.tolerances import assert_close
+from unbounded import kernels
 from unbounded.errors import BackendError, DTypeError, ShapeError
 from unbounded.memories import MEMORIES
 from unbounded.memories.state import state_tensors
 
 CONTROLLERS = ["lstm", "gru", "elman"]
+needs_kernels = pytest.mark.skipif(not kernels.available().ok, reason=kernels.available().reason)
 
 
 def make(memory="stack", controller="lstm", **options):
@@ -451,3 +453,28 @@ def test_the_trace_of_one_layer_is_that_of_its_call():
     (trace,), (_, _, same) = layer.traces(x), layer(x, return_trace=True)
     assert trace.arrays.keys() == same.arrays.keys()
     assert all(torch.equal(trace.arrays[name], same.arrays[name]) for name in trace.arrays)
+
+
+@pytest.mark.parametrize("backend", ["auto", "reference"])
+def test_a_state_that_is_changed_in_place_is_cloned_first(backend):
+    layer, x = make(backend=backend), random(4, 2, 3)
+    output, (h_n, c_n, *_) = layer(x)
+    h_n, c_n = h_n.clone(), c_n.clone()
+    h_n[:, 0], c_n[:, 0] = 0, 0
+    (output.sum() + h_n.sum() + c_n.sum()).backward()
+    output, state = layer(x)
+    output.sum().backward()
+    state = ub.detach_state(state)
+    state.hidden[:, 0] = 0
+    layer(x, state)[0].sum().backward()
+
+
+@needs_kernels
+def test_a_state_of_the_kernels_that_is_changed_before_the_backward_pass_is_an_error():
+    layer, x = make(backend="cpu"), random(4, 2, 3)
+    for cut in (lambda state: state, ub.detach_state):
+        output, state = layer(x)
+        with torch.no_grad():
+            cut(state).hidden[:, 0] = 0
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            output.sum().backward()
