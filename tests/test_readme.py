@@ -79,6 +79,14 @@ def pages() -> list[Path]:
     return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
+def test_every_public_name_stands_in_a_page():
+    text = "".join(
+        page.read_text(encoding="utf-8") for page in pages() if page.parent.name != "reproducing"
+    )
+    names = [name for name in unbounded.__all__ if not name.startswith("__")]
+    assert [name for name in names if not re.search(rf"\b{name}\b", text)] == []
+
+
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
     text = page.read_text(encoding="utf-8")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ from torch.nn.utils.rnn import pack_sequence
 
 import unbounded as ub
 from unbounded.errors import ChoiceError, DTypeError, ShapeError, StorageError
+from unbounded.models import MemoryModel, SequenceModel
 
 PACKED = pack_sequence([torch.zeros(4, 3), torch.zeros(2, 3)])
 
@@ -105,14 +108,43 @@ def test_what_is_done_with_states():
         ub.NeuralStack(3).initial_state(2, dtype=torch.int64)
 
 
-@pytest.mark.parametrize("options", [{"batch_first": 2}, {"output_reading": "x"}])
-def test_what_is_not_a_bool(options):
-    with pytest.raises(DTypeError, match="expected a bool, got"):
-        layer(**options)
-    if "batch_first" in options:
-        for other in (ub.DeepLSTM, ub.ControllerRNN, ub.SRCN):
-            with pytest.raises(DTypeError, match="batch_first: expected a bool, got 2"):
-                other(3, 5, **options)
+@pytest.mark.parametrize(
+    ("build", "names"),
+    [
+        (layer, "batch_first output_reading learn_initial_state bias bidirectional"),
+        (functools.partial(ub.ControllerRNN, 3, 5), "batch_first learn_initial_state"),
+        (functools.partial(ub.SRCN, 3, 5), "batch_first bias learn_initial_state"),
+        (
+            functools.partial(ub.DeepLSTM, 3, 5),
+            "batch_first skip_input learn_initial_state second_bias",
+        ),
+        (functools.partial(ub.LSTMController, 3, 5), "bias second_bias"),
+        (functools.partial(ub.GRUController, 3, 5), "bias"),
+        (functools.partial(ub.ElmanController, 3, 5), "bias second_bias recurrent"),
+        (functools.partial(ub.SuperpositionStack, 2), "noop"),
+        (functools.partial(ub.SuperpositionList, 2), "noop"),
+        (functools.partial(ub.LieAccessMemory, 3), "key_gate action_gate"),
+        (functools.partial(ub.TuringTape, 5, 3), "writes_first"),
+        (
+            functools.partial(MemoryModel, inputs=3, outputs=3),
+            "output_bias tied_embeddings output_reading learn_initial_state map_initial_state",
+        ),
+        (
+            lambda **options: SequenceModel(
+                3, 3, 5, ub.ControllerRNN(5, 5, batch_first=True), 5, **options
+            ),
+            "output_bias tied_embeddings",
+        ),
+    ],
+)
+def test_what_is_not_a_bool(build, names):
+    for name in names.split():
+        for value in ("no", 0, 2, None):
+            if (name, value) == ("action_gate", None):
+                continue  # that of the variant
+            with pytest.raises(DTypeError, match=f"^{name}: expected a bool, got {value!r}"):
+                build(**{name: value})
+        build(**{name: False})
 
 
 def test_choices_and_sizes():

@@ -263,6 +263,17 @@ def test_backward_inside_autocast_computes_in_float32():
 
 
 @needs_kernels
+@pytest.mark.parametrize("memory", [make(2) for make in MEMORIES.values()])
+def test_unroll_under_autocast_is_the_same_on_both_paths(memory):
+    given = instructions(memory, 2, 100, dtype=torch.float32)
+    with torch.autocast("cpu", torch.bfloat16):
+        fused, readable = (memory.unroll(given, backend=name) for name in ("cpu", "reference"))
+    assert {tensor.dtype for tensor in (readable[0], *readable[1])} == {torch.float32}
+    for one, other in zip((fused[0], *fused[1]), (readable[0], *readable[1]), strict=True):
+        assert torch.allclose(one, other, atol=1e-5)
+
+
+@needs_kernels
 def test_a_strength_flushed_to_zero_is_dead():
     memory = ub.NeuralStack(2)
     push = torch.tensor([[1.5e-38, 0.5]]).requires_grad_()

@@ -5,6 +5,7 @@ Numbers in docstrings are those of the items of the outside tests that this hold
 
 from __future__ import annotations
 
+import copy
 import functools
 import io
 
@@ -12,15 +13,18 @@ import numpy
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils.parametrizations import spectral_norm
 from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence
 
 import unbounded as ub
 from tests.tolerances import assert_close
+from unbounded import kernels
 from unbounded.errors import BackendError, DTypeError, ShapeError
 from unbounded.memories import MEMORIES
 from unbounded.memories.state import state_tensors
 
 CONTROLLERS = ["lstm", "gru", "elman"]
+needs_kernels = pytest.mark.skipif(not kernels.available().ok, reason=kernels.available().reason)
 
 
 def make(memory="stack", controller="lstm", **options):
@@ -337,6 +341,33 @@ def test_half_precision_with_a_memory_that_learns_how_it_begins():
     assert all(p.grad is not None for p in layer.parameters())
 
 
+@pytest.mark.filterwarnings("ignore::unbounded.errors.BackendWarning")
+@pytest.mark.parametrize("begin", [make, lambda **options: ub.ControllerRNN(3, 5, **options)])
+def test_half_precision_with_a_parametrization_that_has_buffers(begin):
+    layer, x = begin(dtype=torch.float32), random(4, 2, 3).float()
+    spectral_norm(layer.controller, "weight_ih", n_power_iterations=3)
+    with torch.no_grad():
+        layer.controller.parametrizations.weight_ih.original.normal_()
+    half = copy.deepcopy(layer).bfloat16()
+    drawn = [held.clone() for held in half.buffers()]
+    for _ in range(2):
+        wanted, (output, _) = layer(x)[0], half(x.bfloat16())
+    output.float().sum().backward()
+    assert torch.allclose(output.float(), wanted, atol=0.03)
+    trained = [held.clone() for held in half.buffers()]
+    for held, other, before in zip(half.buffers(), layer.buffers(), drawn, strict=True):
+        assert held.dtype == torch.bfloat16
+        assert torch.allclose(held.float(), other, atol=0.02)
+        assert not torch.equal(held, before)
+    half.eval()(x.bfloat16())
+    assert all(torch.equal(*pair) for pair in zip(half.buffers(), trained, strict=True))
+    for held, before in zip(half.buffers(), drawn, strict=True):
+        held.copy_(before)
+    with torch.inference_mode():
+        half.train()(x.bfloat16())
+    assert not any(torch.equal(*pair) for pair in zip(half.buffers(), drawn, strict=True))
+
+
 def test_hooks_of_a_layer_in_half_precision_run_once():
     layer, calls = make(dtype=torch.bfloat16), []
     layer.register_forward_hook(lambda *_: calls.append(1))
@@ -398,3 +429,52 @@ def test_a_state_can_be_cut_off_as_word_language_model_does():
     assert torch.equal(other(x, repackage_hidden(of_two))[0], other(x, of_two)[0])
     with pytest.raises(ShapeError, match=r"ub\.detach_state"):
         layer(x, repackage_hidden(state)[:2])
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_several_layers_are_traced_as_the_error_says(dtype):
+    layer = make("queue", num_layers=2, bidirectional=True, batch_first=True, dtype=dtype)
+    x, lengths = random(2, 5, 3).to(dtype), [5, 3]
+    with pytest.raises(ShapeError, match=r"got 4\. Call layer\.traces\(x, state, lengths\), which"):
+        layer(x, return_trace=True)
+    _, state = layer(x, lengths=lengths)
+    traces = layer.traces(x, state, lengths)
+    assert len(traces) == len(layer.all_layers())
+    _, last = layer(x, state, lengths)
+    for trace, reading, memory in zip(traces, last.reading, last.memory, strict=True):
+        assert trace.memory == "NeuralQueue"
+        assert trace.lengths.tolist() == lengths
+        assert_close(trace.arrays["reading"][0, -1], reading[0], "reading")
+        assert_close(trace.arrays["strengths"][0, -1], memory.strengths[0], "strengths")
+
+
+def test_the_trace_of_one_layer_is_that_of_its_call():
+    layer, x = make("stack"), random(4, 2, 3)
+    (trace,), (_, _, same) = layer.traces(x), layer(x, return_trace=True)
+    assert trace.arrays.keys() == same.arrays.keys()
+    assert all(torch.equal(trace.arrays[name], same.arrays[name]) for name in trace.arrays)
+
+
+@pytest.mark.parametrize("backend", ["auto", "reference"])
+def test_a_state_that_is_changed_in_place_is_cloned_first(backend):
+    layer, x = make(backend=backend), random(4, 2, 3)
+    output, (h_n, c_n, *_) = layer(x)
+    h_n, c_n = h_n.clone(), c_n.clone()
+    h_n[:, 0], c_n[:, 0] = 0, 0
+    (output.sum() + h_n.sum() + c_n.sum()).backward()
+    output, state = layer(x)
+    output.sum().backward()
+    state = ub.detach_state(state)
+    state.hidden[:, 0] = 0
+    layer(x, state)[0].sum().backward()
+
+
+@needs_kernels
+def test_a_state_of_the_kernels_that_is_changed_before_the_backward_pass_is_an_error():
+    layer, x = make(backend="cpu"), random(4, 2, 3)
+    for cut in (lambda state: state, ub.detach_state):
+        output, state = layer(x)
+        with torch.no_grad():
+            cut(state).hidden[:, 0] = 0
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            output.sum().backward()

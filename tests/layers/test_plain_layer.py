@@ -67,6 +67,15 @@ def test_no_sequence_at_all(make):
     assert all(part.shape[0] == 0 for part in tensors(state))
 
 
+@pytest.mark.parametrize(
+    "make", [*MAKERS.values(), lambda: ub.ControllerRNN(INPUT, HIDDEN, "lstm")]
+)
+def test_a_first_state_has_tensors_of_its_own(make):
+    parts = tensors(make().initial_state(2))
+    parts[0][0] = 1.0
+    assert not any(bool(part.any()) for part in parts[1:])
+
+
 @EACH
 def test_half_precision_and_autocast(make):
     layer, x = make(), torch.randn(STEPS, 2, INPUT)

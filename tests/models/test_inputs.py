@@ -89,6 +89,8 @@ def test_removing_a_stack_adds_no_constant_to_bits_without_a_bias():
         (torch.tensor([[True]]), r"expected int64 tokens \[B, T\], got torch\.bool"),
         (torch.tensor([[1.0]]), r"expected int64 tokens \[B, T\], got torch\.float32"),
         (torch.tensor([1]), r"expected int64 tokens \[B, T\], got torch\.int64 \[1\]"),
+        (torch.tensor([1], dtype=torch.uint8), r"expected int64 tokens \[B, T\], got torch\.uint8"),
+        (torch.tensor([[200]], dtype=torch.uint8), r"expected tokens in 0\.\.4, .* got 200"),
         ([[1]], r"expected a tensor, got list"),
     ],
 )
@@ -97,6 +99,17 @@ def test_tokens_are_symbols_there_are(tokens, message, embedding_size):
     own = model(5, None, embedding_size=embedding_size)
     with pytest.raises((ShapeError, DTypeError), match=f"inputs: {message}"):
         own(tokens)
+
+
+@pytest.mark.parametrize("options", [{"embedding_size": 3}, {}, {"input_bits": 9}])
+@pytest.mark.parametrize("symbols", [5, 200])
+@pytest.mark.parametrize("kind", [torch.int32, torch.int16, torch.int8, torch.uint8, torch.uint16])
+def test_tokens_may_be_any_integers(kind, symbols, options):
+    own = MemoryModel(
+        inputs=symbols, outputs=2, hidden_size=5, **{"embedding_size": None, **options}
+    )
+    tokens = torch.tensor([[1, 4, 0]])
+    assert torch.equal(own(tokens.to(kind))[0], own(tokens)[0])
 
 
 def test_tokens_of_each_sample_by_vmap():

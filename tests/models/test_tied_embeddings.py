@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,19 @@ def test_copies_casts_and_files_keep_it_tied(tmp_path: Path) -> None:
     weights = {name: torch.zeros_like(value) for name, value in tied.state_dict().items()}
     assert not functional_call(tied, weights, (tokens,))[0].any()
     assert tied(tokens)[0].any()
+
+
+def test_another_embedding_is_that_of_the_output_too() -> None:
+    tied, tokens = model(), torch.tensor([[1, 2, 3]])
+    other = torch.nn.Embedding(5, 4)
+    tied.sequence.embedding = other
+    for each in (tied, copy.deepcopy(tied), pickle.loads(pickle.dumps(tied))):
+        hidden, _ = each.sequence.hidden(tokens)
+        assert torch.equal(each.sequence.output.weight, other.weight)
+        assert torch.equal(each(tokens)[0], hidden @ other.weight.T + each.sequence.output.bias)
+    tied.sequence.embedding = None
+    with pytest.raises(ShapeError, match=r"embedding: expected an nn\.Embedding, which the output"):
+        tied.sequence.output(hidden)
 
 
 def test_what_cannot_be_tied_is_said() -> None:

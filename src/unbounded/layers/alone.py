@@ -15,8 +15,8 @@ from torch import Tensor
 
 from unbounded import kernels
 from unbounded.kernels import ControllerWeights
-from unbounded.layers.autocast import autocast_dtype
 from unbounded.layers.controllers import Cell, ControllerState
+from unbounded.memories.autocast import autocast_dtype
 
 REGISTER: Final = kernels.structures.Register(1)
 REGISTER_ACTIVATIONS: Final = ("identity",) * len(REGISTER.heads)

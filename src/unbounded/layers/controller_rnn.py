@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from unbounded.checks import check_bool, check_positive
 from unbounded.errors import ShapeError
 from unbounded.layers.alone import run_alone, run_steps, why_not_alone
-from unbounded.layers.autocast import autocast_dtype
 from unbounded.layers.controllers import (
     CONTROLLERS,
     Controller,
@@ -23,6 +22,7 @@ from unbounded.layers.controllers import (
 from unbounded.layers.fused import runs_hooks
 from unbounded.layers.named_controller import ControllerFactory, make_controller
 from unbounded.layers.plain_layer import PlainLayer, is_transformed
+from unbounded.memories.autocast import autocast_dtype
 from unbounded.memories.backend import check_backend
 
 
@@ -59,6 +59,7 @@ class ControllerRNN(PlainLayer[ControllerState]):
     ) -> None:
         super().__init__()
         check_bool("batch_first", batch_first)
+        check_bool("learn_initial_state", learn_initial_state)
         check_backend(backend)
         check_positive("input_size", input_size)
         check_positive("hidden_size", hidden_size)
@@ -88,8 +89,8 @@ class ControllerRNN(PlainLayer[ControllerState]):
         """The controller's tensors, [B, H] each."""
         if self.initial is not None:
             return tuple(part.expand(batch_size, -1) for part in self.initial)
-        zero = next(self.parameters()).new_zeros(batch_size, self.hidden_size)
-        return (zero,) * self.controller.state_size
+        like, size = next(self.parameters()), self.controller.state_size
+        return tuple(like.new_zeros(batch_size, self.hidden_size) for _ in range(size))
 
     def parts(self, state: ControllerState) -> list[tuple[str, Tensor, int]]:
         """The controller's tensors."""

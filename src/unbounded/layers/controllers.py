@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from unbounded.checks import check_positive
+from unbounded.checks import check_bool, check_positive
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.kernels import ControllerWeights
 
@@ -191,7 +191,7 @@ class LSTMController(WeightedController):
         second_bias: whether there is one more beside `bias`, as in torch.nn.LSTM, which the
             parameter counts of Yang 2016 need.
     Raises:
-        ConfigError: a second bias without the first.
+        ConfigError: a second bias without the first. DTypeError: a choice of one is no bool.
     Source: Grefenstette et al. 2015, arXiv:1506.02516, section 3.4.
     """
 
@@ -210,15 +210,14 @@ class LSTMController(WeightedController):
         second_bias: bool = False,
     ) -> None:
         super().__init__()
-        if second_bias and not bias:
-            raise ConfigError(["second_bias: expected False without a bias, got True"])
+        biases = _biases(bias, second_bias)
         self.forget_bias = forget_bias
         self._make_weights(
             4,
             input_size,
             hidden_size,
             recurrent=True,
-            biases=int(bias) + int(second_bias),
+            biases=biases,
             device=device,
             dtype=dtype,
         )
@@ -258,6 +257,7 @@ class GRUController(WeightedController):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
+        check_bool("bias", bias)
         self._make_weights(
             3,
             input_size,
@@ -286,6 +286,7 @@ class ElmanController(WeightedController):
             Deleu & Dureau 2016 has one for x and one for what is read.
     Raises:
         ChoiceError: no such activation. ConfigError: a second bias without the first.
+        DTypeError: `recurrent` or a bias is no bool.
     """
 
     def __init__(
@@ -303,8 +304,8 @@ class ElmanController(WeightedController):
         super().__init__()
         if activation not in ACTIVATIONS:
             raise ChoiceError("activation", activation, ACTIVATIONS)
-        if second_bias and not bias:
-            raise ConfigError(["second_bias: expected False without a bias, got True"])
+        check_bool("recurrent", recurrent)
+        biases = _biases(bias, second_bias)
         self.activation = activation
         self.kernel_name = f"elman_{activation}"
         self._make_weights(
@@ -312,7 +313,7 @@ class ElmanController(WeightedController):
             input_size,
             hidden_size,
             recurrent=recurrent,
-            biases=int(bias) + int(second_bias),
+            biases=biases,
             device=device,
             dtype=dtype,
         )
@@ -327,6 +328,15 @@ class ElmanController(WeightedController):
             return elman_cell(inputs, state, weights, self.activation)
 
         return cell
+
+
+def _biases(bias: bool, second_bias: bool) -> int:
+    """How many biases a gate has."""
+    check_bool("bias", bias)
+    check_bool("second_bias", second_bias)
+    if second_bias and not bias:
+        raise ConfigError(["second_bias: expected False without a bias, got True"])
+    return bias + second_bias
 
 
 ControllerClass = type[LSTMController] | type[GRUController] | type[ElmanController]

@@ -59,7 +59,13 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
         backend: str = "auto",
     ) -> None:
         super().__init__()
-        check_bool("batch_first", batch_first)
+        for name, choice in (
+            ("batch_first", batch_first),
+            ("skip_input", skip_input),
+            ("learn_initial_state", learn_initial_state),
+            ("second_bias", second_bias),
+        ):
+            check_bool(name, choice)
         check_backend(backend)
         check_positive("input_size", input_size)
         check_positive("hidden_size", hidden_size)
@@ -102,8 +108,8 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
         """(h, c) of every layer, each [B, H]."""
         like = next(self.parameters())
         if self.initial is None:
-            zero = like.new_zeros(batch_size, self.hidden_size)
-            return ((zero, zero),) * self.num_layers
+            shape = (batch_size, self.hidden_size)
+            return tuple((like.new_zeros(shape), like.new_zeros(shape)) for _ in self.layers)
         return tuple(
             (pair[0].expand(batch_size, -1), pair[1].expand(batch_size, -1))
             for pair in self.initial

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unbounded.layers.autocast import without_autocast
 from unbounded.layers.heads import Heads
 from unbounded.layers.recurrence import LoopState
 from unbounded.memories import Memory
+from unbounded.memories.autocast import without_autocast
 
 
 class FirstWrite(nn.Module):

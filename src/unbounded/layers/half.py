@@ -5,6 +5,7 @@ Strengths and weights of a memory are sums of many small terms, which half preci
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -27,20 +28,23 @@ def is_half(tensor: Tensor) -> bool:
 class _Forward(nn.Module):
     """A layer's `forward` without its hooks, which run around the call that came from outside."""
 
-    def __init__(self, layer: nn.Module) -> None:
+    def __init__(self, layer: nn.Module, run: Callable[..., Any]) -> None:
         super().__init__()
-        self.layer = layer
+        self.layer, self.run = layer, run
 
     def forward(self, *arguments: Any) -> Any:
-        return self.layer.forward(*arguments)
+        return self.run(*arguments)
 
 
-def run_in_float32(layer: nn.Module, x: Any, state: Any, lengths: Any, *others: Any) -> Any:
+def run_in_float32(
+    layer: nn.Module, run: Callable[..., Any], x: Any, state: Any, lengths: Any, *others: Any
+) -> Any:
     """Run a layer of half precision as one of float32.
 
     Args:
+        run: the method of the layer that takes the rest, such as its `forward`.
         x: as the layer takes it, in the layer's own dtype.
-        others: what else the layer's forward takes.
+        others: what else `run` takes.
     Returns:
         the layer's results: output and hidden state in its dtype, reading and memory in float32.
     Raises:
@@ -52,13 +56,26 @@ def run_in_float32(layer: nn.Module, x: Any, state: Any, lengths: Any, *others: 
         check_like("x", data, "the layer", like)
     state = None if state is None else move_state(state, dtype=torch.float32)
     weights = {f"layer.{name}": weight.float() for name, weight in layer.named_parameters()}
+    buffers = [(f"layer.{name}", held) for name, held in layer.named_buffers() if is_half(held)]
+    weights |= {name: held.float() for name, held in buffers}
     arguments = (_float(x), state, lengths, *others)
-    output, last, *trace = functional_call(_Forward(layer), weights, arguments, tie_weights=False)
+    output, last, *trace = functional_call(
+        _Forward(layer, run), weights, arguments, tie_weights=False
+    )
+    for name, held in buffers:
+        if layer.training and _may_be_written(weights[name]):
+            with torch.no_grad():
+                held.copy_(weights[name])
     if isinstance(output, PackedSequence):
         output = output._replace(data=output.data.to(like.dtype))
     else:
         output = output.to(like.dtype)
     return (output, _with_half(last, like.dtype), *trace)
+
+
+def _may_be_written(tensor: Tensor) -> bool:
+    """Whether a new tensor was changed in place; where nothing counts that, it may be."""
+    return torch.compiler.is_compiling() or tensor.is_inference() or tensor._version > 0
 
 
 def _float(x: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Literal, overload
 
 import torch
@@ -10,7 +11,6 @@ from torch.nn.utils.rnn import PackedSequence
 
 from unbounded.checks import check_bool, check_positive, check_size
 from unbounded.errors import BackendError, ShapeError
-from unbounded.layers.autocast import autocast_dtype
 from unbounded.layers.call import Call, Lengths, check_inputs, is_traced, new_call
 from unbounded.layers.controllers import input_width
 from unbounded.layers.deep import Depth, run_deep
@@ -30,6 +30,7 @@ from unbounded.layers.state import (
 from unbounded.layers.trace import Trace
 from unbounded.layers.trimming import trimmed
 from unbounded.memories import Memory
+from unbounded.memories.autocast import autocast_dtype
 
 Output = Tensor | PackedSequence
 
@@ -196,7 +197,8 @@ class MemoryRNN(MemoryLayer):
             lengths: B integers in 0..T, a tensor or a list: beyond its length a sequence's state
                 stays as it is, its output is 0 and what x holds there is not looked at, so that
                 padded gives what unpadded gives.
-            return_trace: also return what the memory did; runs on the reference path.
+            return_trace: also return what the memory did; runs on the reference path. Of several
+                layers `traces` does.
         Returns:
             output [T, B, O] (or as x is laid out), the state after the last step and, if asked
             for, the Trace. Under autocast the output has autocast's dtype, as that of nn.LSTM has.
@@ -204,14 +206,44 @@ class MemoryRNN(MemoryLayer):
             ShapeError, DTypeError, DeviceError: an argument disagrees; the message names it.
             BackendError: the backend asked for cannot serve this call.
         """
+        if return_trace and self.others:
+            raise ShapeError(
+                "return_trace: expected one layer and direction, got "
+                f"{len(self.all_layers())}. Call layer.traces(x, state, lengths), which gives a "
+                "trace of each."
+            )
+        output, state, traces = self._call(x, state, lengths, return_trace)
+        return (output, state, traces[0]) if return_trace else (output, state)
+
+    def traces(
+        self,
+        x: Tensor | PackedSequence,
+        state: MemoryRNNState | None = None,
+        lengths: Lengths = None,
+    ) -> tuple[Trace, ...]:
+        """What the memory of each layer and direction did, in the order of `all_layers`.
+
+        Arguments and errors are those of a call. The first step of a backward direction is a
+        sequence's last one.
+        """
+        return self._call(x, state, lengths, True)[2]
+
+    def _call(
+        self,
+        x: Tensor | PackedSequence,
+        state: MemoryRNNState | None,
+        lengths: Lengths,
+        with_traces: bool,
+    ) -> tuple[Output, MemoryRNNState, tuple[Trace, ...]]:
+        """As `forward`, with the traces of all layers, or none."""
         if is_traced():
             raise BackendError(
                 "torch.jit.trace: a MemoryRNN cannot be traced, because torch puts no names into "
                 "such a graph. Use torch.export.export, whose files hold it."
             )
         if is_half(self.heads.weight):
-            half: tuple[Output, MemoryRNNState] = run_in_float32(
-                self, x, state, lengths, return_trace
+            half: tuple[Output, MemoryRNNState, tuple[Trace, ...]] = run_in_float32(
+                self, self._call, x, state, lengths, with_traces
             )
             return half
         width = input_width(self.controller, self.input_size, self.memory.reading_size)
@@ -219,17 +251,16 @@ class MemoryRNN(MemoryLayer):
         if state is not None:
             check_axes(state, call.unbatched)
             state = batched(state) if call.unbatched else state
-        output, state, trace = self._run(call, state, return_trace)
+        output, state, traces = self._run(call, state, with_traces)
         cast = autocast_dtype(call.x.device)
         if cast is not None:
             output = output.to(cast)
-        laid_out = call.laid_out(output)
         state = unbatched(state) if call.unbatched else state
-        return (laid_out, state) if trace is None else (laid_out, state, trace)
+        return call.laid_out(output), state, traces
 
     def _run(
-        self, call: Call, state: MemoryRNNState | None, return_trace: bool
-    ) -> tuple[Tensor, MemoryRNNState, Trace | None]:
+        self, call: Call, state: MemoryRNNState | None, with_traces: bool
+    ) -> tuple[Tensor, MemoryRNNState, tuple[Trace, ...]]:
         x, like = call.x, self.heads.weight
         if autocast_dtype(x.device) is not None:
             x = x.to(like.dtype)
@@ -244,25 +275,19 @@ class MemoryRNN(MemoryLayer):
                 trimmed(layer.memory, part, len(x), like)
                 for layer, part in zip(layers, parts, strict=True)
             ]
-        if len(layers) > 1:
-            if return_trace:
-                raise ShapeError(
-                    "return_trace: expected one layer and direction, got "
-                    f"{len(layers)}. Trace each of layer.all_layers()."
-                )
-            depth = Depth(self.num_layers, self.dropout, self.bidirectional)
-            runs = [layer.run_loop for layer in layers]
-            output, states = run_deep(depth, runs, x, states, call.lengths, self.training)
-            return output, joined(states), None
-        recorder = Recorder(self.memory) if return_trace else None
-        output, last = self.run_loop(x, states[0], call.lengths, recorder)
-        if recorder is None:
-            return output, joined([last]), None
-        steps, batch_size = x.shape[:2]
+        recorders = [Recorder(layer.memory) if with_traces else None for layer in layers]
+        runs = [
+            partial(each.run_loop, recorder=r) for each, r in zip(layers, recorders, strict=True)
+        ]
+        depth = Depth(self.num_layers, self.dropout, self.bidirectional)
+        output, states = run_deep(depth, runs, x, states, call.lengths, self.training)
+        if not with_traces:
+            return output, joined(states), ()
         lengths = call.lengths
         if lengths is None:
-            lengths = torch.full((batch_size,), steps, dtype=torch.int64)
-        return output, joined([last]), Trace(type(self.memory).__name__, recorder.arrays(), lengths)
+            lengths = torch.full((x.shape[1],), x.shape[0], dtype=torch.int64)
+        name, recorded = type(self.memory).__name__, filter(None, recorders)
+        return output, joined(states), tuple(Trace(name, r.arrays(), lengths) for r in recorded)
 
     def extra_repr(self) -> str:
         """Sizes and choices, for print(module)."""

@@ -11,9 +11,9 @@ from torch.autograd import forward_ad
 from torch.nn.utils.rnn import PackedSequence
 
 from unbounded.checks import check_like, check_shape, check_size
-from unbounded.layers.autocast import autocast_dtype
 from unbounded.layers.call import Lengths, check_inputs, check_sequences, new_call
 from unbounded.layers.half import is_half, run_in_float32
+from unbounded.memories.autocast import autocast_dtype
 from unbounded.memories.backend import choose_backend
 from unbounded.memories.state import map_state
 
@@ -103,7 +103,9 @@ class PlainLayer(nn.Module, ABC, Generic[StateT]):
         like = self.weight()
         state = _with_tuples(state)
         if is_half(like):
-            half: tuple[Tensor | PackedSequence, StateT] = run_in_float32(self, x, state, lengths)
+            half: tuple[Tensor | PackedSequence, StateT] = run_in_float32(
+                self, self.forward, x, state, lengths
+            )
             return half
         call = new_call(x, lengths, self.inputs_seen(), self.batch_first)
         inputs, cast = call.x, autocast_dtype(call.x.device)

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from unbounded.errors import ShapeError
-from unbounded.layers.autocast import without_autocast
 from unbounded.layers.controllers import ControllerState
 from unbounded.memories import Memory
+from unbounded.memories.autocast import without_autocast
 
 
 class LoopState(NamedTuple):

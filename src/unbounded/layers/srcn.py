@@ -84,7 +84,12 @@ class SRCN(PlainLayer[SRCNState]):
         backend: str = "auto",
     ) -> None:
         super().__init__()
-        check_bool("batch_first", batch_first)
+        for name, choice in (
+            ("batch_first", batch_first),
+            ("bias", bias),
+            ("learn_initial_state", learn_initial_state),
+        ):
+            check_bool(name, choice)
         check_backend(backend)
         if not isinstance(activation, str) or activation not in ACTIVATIONS:
             raise ChoiceError("activation", activation, ACTIVATIONS)

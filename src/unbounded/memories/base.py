@@ -12,6 +12,7 @@ from torch import Tensor
 from unbounded import kernels
 from unbounded.checks import check_shape, check_tensor
 from unbounded.errors import ChoiceError, DTypeError, ShapeError
+from unbounded.memories.autocast import without_autocast
 from unbounded.memories.backend import check_backend, choose_backend, kernel_of, negative_field
 from unbounded.memories.beginnings import Beginning, Constant, Device, DType, Learned
 from unbounded.memories.head import Head, check_instruction_type, check_parts
@@ -154,7 +155,8 @@ class Memory(ABC, Generic[StateT, InstructionT]):
 
         Shapes and dtypes are checked, ranges are not: a look at the values makes the device wait
         at each step, and the heads' activations keep to the ranges. What is out of range is
-        carried out as the equations say.
+        carried out as the equations say. Under autocast layers and `unroll` switch it off around a
+        step; a step that you call yourself is computed in what autocast says.
         """
 
     def first_write(self, state: StateT, instruction: InstructionT) -> tuple[Tensor, StateT]:
@@ -221,10 +223,11 @@ class Memory(ABC, Generic[StateT, InstructionT]):
 
     def _unroll_reference(self, instructions: InstructionT, state: StateT) -> tuple[Tensor, StateT]:
         readings = []
-        for t in range(instructions[0].shape[1]):
-            instruction = self.Instruction(*(field[:, t] for field in instructions))
-            reading, state = self.step(state, instruction)
-            readings.append(reading)
+        with without_autocast(instructions[0].device):
+            for t in range(instructions[0].shape[1]):
+                instruction = self.Instruction(*(field[:, t] for field in instructions))
+                reading, state = self.step(state, instruction)
+                readings.append(reading)
         return torch.stack(readings, dim=1), state
 
     def hold(self, active: Tensor, new: StateT, old: StateT) -> StateT:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from unbounded import kernels
-from unbounded.checks import check_number, check_positive, is_batched
+from unbounded.checks import check_bool, check_number, check_positive, is_batched
 from unbounded.errors import ChoiceError, ConfigError, NonFiniteError
 from unbounded.kernels.structures.lie_access import GROUPS as KERNEL_GROUPS
 from unbounded.kernels.structures.lie_access import LONG_STEPS, MOST, growth_message
@@ -71,7 +71,7 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         capacity: most rows; None for no limit.
         drop: with a capacity, how many of the oldest rows are let go at once, 1 unless given.
     Raises:
-        ChoiceError: a choice by name is not there.
+        ChoiceError: a choice by name is not there. DTypeError: a choice of a gate is no bool.
         ShapeError: a size is no positive integer, or the group acts on keys of another.
         ConfigError: more is dropped than there is room for, the bias is no number, or no group is
             at the import path.
@@ -122,10 +122,12 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
                 check_number(name, bias)
         _check_cap(capacity, drop)
         chosen = VARIANTS[variant]
+        action_gate = chosen.action_gate if action_gate is None else action_gate
+        check_bool("key_gate", key_gate)
+        check_bool("action_gate", action_gate)
         self.width, self.group, self.weighting = width, chosen_group(group, key_size), weighting
         self.step_length = chosen.step if step is None else step
-        self.variant, self.key_gate = variant, bool(key_gate)
-        self.action_gate = chosen.action_gate if action_gate is None else bool(action_gate)
+        self.variant, self.key_gate, self.action_gate = variant, key_gate, action_gate
         self.write_gate_bias, self.read_key_gate_bias = write_gate_bias, read_key_gate_bias
         self.strength_bias, self.gates, self.initial = strength_bias, gates, initial
         self.capacity, self.drop = capacity, 1 if drop is None else drop

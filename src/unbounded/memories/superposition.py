@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from unbounded.checks import check_positive, is_batched
+from unbounded.checks import check_bool, check_positive, is_batched
 from unbounded.errors import ChoiceError, ConfigError, MemoryOverflowError
 from unbounded.memories.base import Memory, StateT
 from unbounded.memories.beginnings import Constant
@@ -57,7 +57,7 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
         overflow: what happens when a cell that is not empty would be lost at full capacity:
             "error" raises MemoryOverflowError, the policy named in `overflows` drops it.
     Raises:
-        ShapeError: `count` or `depth` is no positive integer.
+        ShapeError: `count` or `depth` is no positive integer. DTypeError: `noop` is no bool.
         ConfigError: the capacity is no integer or below `depth`, or a policy without a capacity.
         ChoiceError: no such policy.
     """
@@ -81,6 +81,7 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
     ) -> None:
         check_positive("count", count)
         check_positive("depth", depth)
+        check_bool("noop", noop)
         if overflow not in self.overflows:
             raise ChoiceError("overflow", overflow, self.overflows)
         if capacity is None:
@@ -88,7 +89,7 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
                 raise ConfigError([f"overflow: {overflow!r} has no effect without a capacity"])
         else:
             _check_capacity(capacity, depth)
-        self.count, self.depth, self.noop = count, depth, bool(noop)
+        self.count, self.depth, self.noop = count, depth, noop
         self.capacity, self.overflow = capacity, overflow
 
     def with_capacity(self, capacity: int) -> Self:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from unbounded import kernels
-from unbounded.checks import check_number, check_positive
+from unbounded.checks import check_bool, check_number, check_positive
 from unbounded.errors import ChoiceError, ConfigError, ShapeError
 from unbounded.memories.addressing import content_weights, interpolated, sharpened, shifted
 from unbounded.memories.base import Memory
@@ -110,7 +110,7 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
     Raises:
         ShapeError: a size is no positive integer, or the range is wider than the tape.
         ChoiceError: a choice by name is not there. ConfigError: the bias is no finite
-            number, or there is one and no shift.
+            number, or there is one and no shift. DTypeError: `writes_first` is no bool.
     Source: Graves et al. 2014, arXiv:1410.5401, section 3; Deleu & Dureau 2016, arXiv:1612.00827;
         beginnings of the cells: Collier & Beel 2018, arXiv:1807.08518.
     """
@@ -140,6 +140,7 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
         check_positive("write_heads", write_heads)
         _check_range(shift_range, slots)
         check_number("shift_bias", shift_bias)
+        check_bool("writes_first", writes_first)
         if shift_bias and not shift_range:
             raise ConfigError(
                 ["shift_bias: has no effect with shift_range 0; leave it at 0, or let heads move"]

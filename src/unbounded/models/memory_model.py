@@ -10,6 +10,7 @@ from typing import Any, Final
 from huggingface_hub import PyTorchModelHubMixin
 from torch import Tensor, nn
 
+from unbounded.checks import check_bool
 from unbounded.errors import CheckpointError, ChoiceError, ConfigError
 from unbounded.models import initial_state
 from unbounded.models.initialization import (
@@ -94,6 +95,7 @@ class MemoryModel(
     Raises:
         ChoiceError: there is no memory, controller or initialization of that name.
         ConfigError, ShapeError: an option is unknown, out of range, or means nothing here.
+        DTypeError: an option that is yes or no is no bool.
     Source: Grefenstette et al. 2015, sections 3 and 4; Joulin & Mikolov 2015, sections 3 to 5.
     """
 
@@ -121,6 +123,14 @@ class MemoryModel(
         backend: str = "auto",
     ) -> None:
         super().__init__()
+        for name, choice in (
+            ("output_bias", output_bias),
+            ("tied_embeddings", tied_embeddings),
+            ("output_reading", output_reading),
+            ("learn_initial_state", learn_initial_state),
+            ("map_initial_state", map_initial_state),
+        ):
+            check_bool(name, choice)
         initialize_by = (initialization, output_initialization, symbol_initialization)
         faults = initialization_faults(
             *initialize_by, embedding_size=embedding_size, input_bits=input_bits

@@ -161,7 +161,7 @@ def make_layer(
     factory: ControllerFactory = partial(_controller(name, without), **options)
     if without:
         return ControllerRNN(input_size, hidden_size, factory, **common), hidden_size
-    made, output_reading = make_memory(memory, hidden_size), bool(output_reading)
+    made = make_memory(memory, hidden_size)
     size = (
         hidden_size + made.reading_size * output_reading if readout_size is None else readout_size
     )

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from unbounded.checks import check_positive
+from unbounded.checks import check_bool, check_positive
 from unbounded.errors import ShapeError
 from unbounded.layers.memory_rnn import MemoryRNN
 from unbounded.layers.read_only import check_read_only, run_phases
@@ -68,6 +68,8 @@ class SequenceModel(nn.Module):
             ("layer_size", layer_size),
         ):
             check_positive(name, value)
+        check_bool("output_bias", output_bias)
+        check_bool("tied_embeddings", tied_embeddings)
         if not getattr(layer, "batch_first", False):
             raise ShapeError("layer: expected a layer made with batch_first=True.")
         if read_only_token is not None:
@@ -92,7 +94,7 @@ class SequenceModel(nn.Module):
             faults = tie_faults(input_vocabulary, output_vocabulary, embedding_size, layer_size)
             if self.embedding is None or faults:
                 raise ShapeError(faults[0])
-            self.output = TiedLinear(self.embedding, bias=output_bias)
+            self.output = TiedLinear(self, bias=output_bias)
         else:
             self.output = nn.Linear(layer_size, output_vocabulary, bias=output_bias)
         nn.init.normal_(self.output.weight)
@@ -103,7 +105,7 @@ class SequenceModel(nn.Module):
         """Score the next token at every step.
 
         Args:
-            inputs: tokens, int64 [B, T] in 0..input_vocabulary-1.
+            inputs: tokens, integers [B, T] in 0..input_vocabulary-1.
             state: the layer's state from an earlier call; None begins anew.
             lengths: int64 [B]; a model is causal, so that up to them logits are the same without.
                 Beyond them the layer's output is 0; with the longest sequence first the kernels
@@ -123,7 +125,7 @@ class SequenceModel(nn.Module):
         self, inputs: Tensor, state: Any = None, lengths: Tensor | None = None
     ) -> tuple[Tensor, Any]:
         """What the logits are made of, [B, T, O], and the state; as `forward`."""
-        check_tokens(inputs, self.input_vocabulary)
+        inputs = check_tokens(inputs, self.input_vocabulary)
         if self.read_only_token is not None and isinstance(self.layer, MemoryRNN):
             answers = inputs == self.read_only_token
             return run_phases(self.layer, self.embed(inputs), answers, state, lengths)
@@ -160,28 +162,30 @@ class TiedLinear(nn.Module):
     """Logits by the vectors of an embedding: y = E x + b; the matrix is the embedding's parameter.
 
     Args:
-        embedding: [V, D].
+        model: whose `embedding` [V, D] it is, also another that takes its place later.
         bias: whether there is b [V].
     Source: Press & Wolf 2017, arXiv:1608.05859; Inan et al. 2017, arXiv:1611.01462.
     """
 
     bias: nn.Parameter | None
 
-    def __init__(self, embedding: nn.Embedding, *, bias: bool) -> None:
+    def __init__(self, model: SequenceModel, *, bias: bool) -> None:
         super().__init__()
         # Not a module of this one: its parameter has one name in files and optimizers.
-        object.__setattr__(self, "_embedding", embedding)
+        object.__setattr__(self, "_model", model)
+        weight = self.weight
         self.register_parameter(
-            "bias",
-            nn.Parameter(embedding.weight.new_zeros(len(embedding.weight))) if bias else None,
+            "bias", nn.Parameter(weight.new_zeros(len(weight))) if bias else None
         )
         self.reset_parameters()
 
     @property
     def weight(self) -> Tensor:
         """The embedding's, [V, D]."""
-        embedding: nn.Embedding = self.__dict__["_embedding"]
-        return embedding.weight
+        model: SequenceModel = self.__dict__["_model"]
+        if model.embedding is None:
+            raise ShapeError("embedding: expected an nn.Embedding, which the output shares.")
+        return model.embedding.weight
 
     def reset_parameters(self) -> None:
         """Draw matrix and bias as torch.nn.Linear draws its own."""

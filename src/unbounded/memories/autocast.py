@@ -1,4 +1,4 @@
-"""What torch.autocast asks of the layers, on any device."""
+"""What torch.autocast asks of memories and layers, on any device."""
 
 from __future__ import annotations
 
