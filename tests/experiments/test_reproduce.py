@@ -71,6 +71,9 @@ def test_a_tier_may_have_its_runs_verified(tmp_path, monkeypatch):
 
     tier = asking(3)
     folder = train_run(tier.trials[0].config, root=tmp_path / "runs", quiet=True).folder
+    dry = plan(tier, tier.trials, tmp_path / "runs")
+    assert f"  trained         4 batches  {tier.trials[0].name}  copy/queue\n" in dry
+    assert dry.endswith("0 of 1 runs to train, 1 trained before to verify")
     asked = []
 
     def verify(trials, runs, jobs, *, watch, ended):
@@ -93,6 +96,9 @@ def test_a_tier_may_have_its_runs_verified(tmp_path, monkeypatch):
     assert '"certainty" that of\nthe least decided decision' in result.table
     again, said = call(tier, tmp_path)
     assert asked[1:] == [[]]
+    dry = plan(tier, tier.trials, tmp_path / "runs")
+    assert f"  finished        4 batches  {tier.trials[0].name}  copy/queue\n" in dry
+    assert dry.endswith("0 of 1 runs to train")
     assert again.table == result.table
     # A verification of fewer sequences than are asked for is none.
     assert not copy_report(asking(4).trials[0], tmp_path / "runs", tmp_path / "out")
