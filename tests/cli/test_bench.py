@@ -89,3 +89,5 @@ def test_operations_of_the_papers_size():
 def test_a_folder_that_is_missing_is_said_before_anything_is_measured(capsys, tmp_path):
     assert main(["bench", "--out", str(tmp_path / "none" / "bench.json")]) == 2
     assert f"out: there is no folder {tmp_path / 'none'}; make it first" in capsys.readouterr().err
+    assert main(["bench", "--out", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.endswith(f"out: {tmp_path} is a folder; name a file in it\n")

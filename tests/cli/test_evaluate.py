@@ -13,6 +13,7 @@ from tests.experiments.tiny import tiny, tiny_arguments
 from tests.experiments.tiny_streams import tiny_streams
 from tests.verification.runs import golden_run
 from unbounded.cli import main
+from unbounded.errors import StorageError
 from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.run.run import train_run
 from unbounded.explorer.built_in import RUNS
@@ -221,3 +222,29 @@ def test_a_folder_that_is_missing_is_said_before_anything_is_scored(
 ) -> None:
     said = failing(capsys, "evaluate", "none", "--out", str(tmp_path / "none" / "report.json"))
     assert f"--out: there is no folder {tmp_path / 'none'}; make it first" in said
+    for more in ([], ["--overwrite"]):
+        said = failing(capsys, "evaluate", "none", "--out", str(tmp_path), *more)
+        assert said.endswith(f"  - --out: {tmp_path} is a folder; name a file in it\n")
+        assert "1 fault" in said
+
+
+def test_the_report_of_many_ranges_has_a_short_name(
+    capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = train_run(tiny(batches=1, accuracy_every=0), root=tmp_path, quiet=True).folder
+    for last in (70, 71):
+        ranges = ",".join(f"{n}:{n}" for n in range(1, last + 1))
+        assert main(["evaluate", str(folder), "--lengths", ranges, "--count", "1"]) == 0
+    names = {path.name[:15] for path in (folder / "evaluations").iterdir()}
+    assert names == {"test-70-ranges-", "test-71-ranges-"}
+    capsys.readouterr()
+
+    def refuse(path: Path, text: str) -> None:
+        raise StorageError(f"writing {path} failed: the disk is full")
+
+    # What was scored is shown all the same.
+    monkeypatch.setattr("unbounded.files.write_text", refuse)
+    assert main(["evaluate", str(folder), "--lengths", "1:3", "--count", "1"]) != 0
+    out, err = capsys.readouterr()
+    assert "lengths  sequences  coarse" in out
+    assert "the disk is full" in err

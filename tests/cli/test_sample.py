@@ -56,6 +56,8 @@ def test_an_existing_file_is_kept_unless_asked(tmp_path):
 def test_a_folder_that_is_not_there(tmp_path):
     with pytest.raises(ConfigError, match=r"out: there is no folder .*none; make it first"):
         sample(make_task("copy"), out=tmp_path / "none" / "pairs.jsonl")
+    with pytest.raises(ConfigError, match=r"out: .* is a folder; name a file in it"):
+        sample(make_task("copy"), out=tmp_path)
 
 
 def test_a_disk_that_refuses_is_said(tmp_path, monkeypatch):

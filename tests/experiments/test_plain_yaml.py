@@ -18,6 +18,9 @@ BAD = {
     "nested more than 50 deep": "[" * 2000 + "]" * 2000,
     "an integer of 5000 digits": "seed: " + "9" * 5000,
     "its aliases stand for more than 100000 values": LAUGHS,
+    r"the key 'batches' is in line 2 already\n.*line 4, column 3": (
+        "training:\n  batches: 3\n  seed: 1\n  'batches': 4"
+    ),
     "could not determine a constructor": "task: !!python/name:os.system",
 }
 
@@ -29,6 +32,15 @@ def test_what_no_config_says_is_refused_at_once(reason: str, text: str) -> None:
     with pytest.raises(yaml.YAMLError, match=reason):
         plain_yaml.load(text)
     assert time.monotonic() - begun < 60  # it was minutes, or for ever
+
+
+def test_a_key_may_be_in_two_mappings() -> None:
+    assert plain_yaml.load("a: {n: 1}\nb: {n: 2}\n1: x\n'1': y") == {
+        "a": {"n": 1},
+        "b": {"n": 2},
+        1: "x",
+        "1": "y",
+    }
 
 
 def test_an_alias_is_what_it_stands_for() -> None:

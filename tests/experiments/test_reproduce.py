@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -70,6 +71,9 @@ def test_a_tier_may_have_its_runs_verified(tmp_path, monkeypatch):
 
     tier = asking(3)
     folder = train_run(tier.trials[0].config, root=tmp_path / "runs", quiet=True).folder
+    dry = plan(tier, tier.trials, tmp_path / "runs")
+    assert f"  trained         4 batches  {tier.trials[0].name}  copy/queue\n" in dry
+    assert dry.endswith("0 of 1 runs to train, 1 trained before to verify")
     asked = []
 
     def verify(trials, runs, jobs, *, watch, ended):
@@ -92,12 +96,46 @@ def test_a_tier_may_have_its_runs_verified(tmp_path, monkeypatch):
     assert '"certainty" that of\nthe least decided decision' in result.table
     again, said = call(tier, tmp_path)
     assert asked[1:] == [[]]
+    dry = plan(tier, tier.trials, tmp_path / "runs")
+    assert f"  finished        4 batches  {tier.trials[0].name}  copy/queue\n" in dry
+    assert dry.endswith("0 of 1 runs to train")
     assert again.table == result.table
     # A verification of fewer sequences than are asked for is none.
     assert not copy_report(asking(4).trials[0], tmp_path / "runs", tmp_path / "out")
     (folder / "verification-model.json").write_text("[]")
     with pytest.raises(CheckpointError, match="is no verification of version 1"):
         call(tier, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    tier = tiny_tier(seeds=[0], models=["queue"])
+    runs = tmp_path_factory.mktemp("finished")
+    train_run(tier.trials[0].config, root=runs, quiet=True)
+    return tier, runs
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda report: report.pop("config"),
+        lambda report: report["config"].update(machine=None),
+        lambda report: report.update(rows=None),
+        lambda report: report.pop("merit"),
+    ],
+    ids=["no config", "no machine", "no rows", "no merit"],
+)
+def test_a_damaged_report_of_a_run_is_not_copied(finished, tmp_path, change):
+    tier, runs = finished
+    shutil.copytree(runs, tmp_path / "runs")
+    path = tmp_path / "runs" / tier.trials[0].name / "report.json"
+    report = json.loads(path.read_text())
+    change(report)
+    path.write_text(json.dumps(report))
+    with pytest.raises(CheckpointError, match=rf"{path} is .*no report of a (run|trial)") as error:
+        call(tier, tmp_path)
+    assert "Delete it, and --resume makes it again" in str(error.value)
+    assert not (tmp_path / "out" / "reports").exists()
 
 
 def test_a_failing_trial_is_shown_with_its_log_and_the_others_go_on(tmp_path):

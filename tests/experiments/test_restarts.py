@@ -65,6 +65,21 @@ def test_the_best_is_chosen_by_validation(tmp_path: Path) -> None:
     assert measures(reports[0]).longer == {"7:9": (0.0,)}
 
 
+def test_restarts_of_other_seeds_have_a_table_of_their_own(tmp_path: Path) -> None:
+    tables = {}
+    for seed in (1, 7):
+        config = tiny_streams()
+        config.seed = seed
+        configs = seeds_of(config, 2)
+        reports = [made_up(own, 40.0, 0.1) for own in configs]
+        tables[seed] = report_restarts(configs, reports, tmp_path).folder
+    name = run_name(seeds_of(tiny_streams(), 1)[0]).removesuffix("-seed3")
+    assert tables == {1: tmp_path / f"{name}-restarts", 7: tmp_path / f"{name}-seed7-restarts"}
+    for seed, folder in tables.items():
+        saved = json.loads((folder / "restarts.json").read_text())
+        assert [each["seed"] for each in saved["restarts"]] == [seed, seed + 1]
+
+
 def test_rounded_numbers_stand_beside_the_others_and_choose(tmp_path: Path) -> None:
     configs = seeds_of(tiny_streams(), 2)
     reports = [made_up(configs[0], 40.0, 0.1), made_up(configs[1], 20.0, 0.2)]

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.experiments.made_up import tiny_tier, write_report
+from tests.experiments.made_up import made_up_report, tiny_tier, write_report
 from unbounded.errors import CheckpointError
 from unbounded.experiments.tables.measures import Measures
 from unbounded.experiments.tables.reproduce import draw_tasks, write_table
@@ -156,6 +156,26 @@ def test_a_foreign_report_is_named(tmp_path, text):
     path = tmp_path / "reports" / f"{tier.trials[0].name}.json"
     path.write_text(text)
     with pytest.raises(CheckpointError, match=tier.trials[0].name):
+        write_table(tier, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [
+        ("rows", '"x"'),
+        ("rows", "[null]"),
+        ("batches", "1e400"),
+        ("curves", '{"perplexity": [], "coarse": null, "fine": {}}'),
+        ("curves", '{"perplexity": [], "coarse": {}, "fine": null}'),
+    ],
+)
+def test_a_damaged_report_is_named(tmp_path, field, text):
+    tier = tiny_tier()
+    report = json.dumps({**made_up_report(tier.trials[0]), field: None})
+    (tmp_path / "reports").mkdir()
+    path = tmp_path / "reports" / f"{tier.trials[0].name}.json"
+    path.write_text(report.replace(f'"{field}": null', f'"{field}": {text}'))
+    with pytest.raises(CheckpointError, match=r"is no report of a trial: .* Delete it, and"):
         write_table(tier, tmp_path)
 
 

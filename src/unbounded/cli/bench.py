@@ -101,9 +101,9 @@ def _cases(
     from unbounded.experiments.bench.cases import suite as cases_of
 
     faults = [f"repeats: expected at least 1, got {repeats}"] if repeats < 1 else []
-    if out is not None and Path(out).exists() and not overwrite:
-        faults.append(f"out: {out} exists; give --overwrite or another name")
     faults += missing_folder("out", out)
+    if out is not None and Path(out).exists() and not Path(out).is_dir() and not overwrite:
+        faults.append(f"out: {out} exists; give --overwrite or another name")
     if suite is not None and case:
         faults.append(f"suite and {', '.join(case)} exclude each other; give one of them")
     own = Case(**case)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -30,6 +31,8 @@ sequences are right. The report goes to RUN/evaluations/, in a file of its own e
 --model.memory.OPTION VALUE changes an option of the run's memory, where no weight depends on it.
 """
 _MEMORY = "--model.memory."
+# No name of a file may have more than 255 bytes.
+_LONGEST_LABEL = 150
 _T = TypeVar("_T")
 
 
@@ -124,12 +127,6 @@ def run(arguments: Sequence[str]) -> int:
         device=given.device,
         memory=memory,
     )
-    if out is None:
-        evaluations = folder / "evaluations"
-        with storage_faults(evaluations, "making folder"):
-            evaluations.mkdir(exist_ok=True)
-        out = _unused(evaluations / f"{_name(report)}.json")
-    write_text(out, json_text(report, indent=2) + "\n")
     if report["weights_batch"] is not None:
         print(
             f"this run is not finished: its newest checkpoint is scored, after batch "
@@ -139,6 +136,12 @@ def run(arguments: Sequence[str]) -> int:
     if more:
         print(f"{more}\n")
     print(table(report))
+    if out is None:
+        evaluations = folder / "evaluations"
+        with storage_faults(evaluations, "making folder"):
+            evaluations.mkdir(exist_ok=True)
+        out = _unused(evaluations / f"{_name(report)}.json")
+    write_text(out, json_text(report, indent=2) + "\n")
     print(f"report: {out}")
     return 0
 
@@ -175,6 +178,9 @@ def _name(report: dict[str, Any]) -> str:
     head += "-discrete" if report["discretized"] else ""
     head += "".join(f"-{name}{value}" for name, value in report["memory_options"].items())
     label = scoring_of(report["scoring"]).label(report["rows"])
+    if len(label) > _LONGEST_LABEL:
+        digest = hashlib.sha256(label.encode()).hexdigest()[:8]
+        label = f"{len(report['rows'])}-ranges-{digest}"
     return "-".join(part for part in (head, label, f"seed{report['seed']}") if part)
 
 

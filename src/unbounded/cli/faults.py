@@ -63,8 +63,15 @@ _PATHS = ("config", "data", "out", "runs")
 
 
 def missing_folder(option: str, file: str | Path | None) -> list[str]:
-    """What is wrong with a file to be written whose folder is not there: said before any work."""
-    if file is None or Path(file).parent.is_dir():
+    """What is wrong with a file to be written: its folder is missing, or it is a folder itself.
+
+    Said before any work.
+    """
+    if file is None:
+        return []
+    if Path(file).is_dir():
+        return [f"{option}: {file} is a folder; name a file in it"]
+    if Path(file).parent.is_dir():
         return []
     return [f"{option}: there is no folder {Path(file).parent}; make it first"]
 

@@ -70,10 +70,10 @@ def sample(
         _print(examples)
         return
     path = Path(out)
-    if path.exists() and not overwrite:
-        raise ConfigError([f"out: {path} exists; name another file or give --overwrite"])
     if faults := missing_folder("out", path):
         raise ConfigError(faults)
+    if path.exists() and not overwrite:
+        raise ConfigError([f"out: {path} exists; name another file or give --overwrite"])
     head = {"task": task.name, "seed": seed, "split": split}
     lines = (
         json.dumps({**head, "index": index, "source": source, "target": target})

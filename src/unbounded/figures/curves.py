@@ -63,7 +63,7 @@ def read_curves(run_folder: Path) -> Curves:
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
         return curves_of(json.loads(line) for line in lines[:-1])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise CheckpointError(f"{path} is not a metrics file: {error!r}") from error
 
 

@@ -51,8 +51,8 @@ def load(text: str) -> Any:
     """What a YAML text says.
 
     Raises:
-        yaml.YAMLError: it is not YAML, is nested too deeply, or its aliases lead to themselves or
-            to more values than a config can have.
+        yaml.YAMLError: it is not YAML, is nested too deeply, has a key twice, or its aliases lead
+            to themselves or to more values than a config can have.
     """
     depth = 0
     for event in yaml.parse(text, Loader=_Loader):
@@ -81,9 +81,23 @@ def _values(node: yaml.Node, known: dict[int, int], above: tuple[int, ...]) -> i
         if isinstance(node, yaml.SequenceNode):
             parts = list(node.value)
         elif isinstance(node, yaml.MappingNode):
+            _check_keys([key for key, _ in node.value])
             parts = [part for pair in node.value for part in pair]
         known[id(node)] = 1 + sum(_values(part, known, (*above, id(node))) for part in parts)
     return known[id(node)]
+
+
+def _check_keys(keys: list[yaml.Node]) -> None:
+    """A key that is there twice is an error: PyYAML takes the last one in silence."""
+    lines: dict[tuple[str, str], int] = {}
+    for key in keys:
+        if not isinstance(key, yaml.ScalarNode):
+            continue  # no key of a config, which is refused later on
+        name = str(key.tag), str(key.value)
+        if name in lines:
+            reason = f"the key {key.value!r} is in line {lines[name]} already"
+            raise yaml.composer.ComposerError(None, None, reason, key.start_mark)
+        lines[name] = key.start_mark.line + 1
 
 
 def dump(data: Any) -> str:

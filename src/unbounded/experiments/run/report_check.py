@@ -25,7 +25,7 @@ _NEEDED: dict[str, type | tuple[type, ...]] = {
 #: What to do about a damaged report of a run that is there.
 REMADE = "Delete it, and --resume makes it again from the newest checkpoint"
 #: What a damaged value leads to, wherever it is looked at.
-_OUTCOMES = (
+OUTCOMES = (
     ArithmeticError,
     AttributeError,
     LookupError,
@@ -51,7 +51,7 @@ def check_report(report: dict[str, Any], path: Path) -> None:
             _look(report)
             if "rounded" in report:
                 _look({**report, **report["rounded"]})
-        except _OUTCOMES as error:
+        except OUTCOMES as error:
             reason = str(error).split("\n", 1)[0] or type(error).__name__
     if reason:
         raise CheckpointError(f"{path} is damaged, or no report of a run ({reason}). {REMADE}")

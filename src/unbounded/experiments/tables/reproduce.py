@@ -11,7 +11,7 @@ from unbounded.errors import ConfigError
 from unbounded.evaluation.scorings import scoring_of
 from unbounded.experiments.config.check import checked
 from unbounded.experiments.run.folder import folder_of
-from unbounded.experiments.run.verification import is_whole
+from unbounded.experiments.run.verification import is_verified, is_whole
 from unbounded.experiments.tables.machines import extract_machines, read_machines
 from unbounded.experiments.tables.matrix import accuracies
 from unbounded.experiments.tables.published import Published, published
@@ -199,7 +199,7 @@ def missing(trials: Sequence[Trial], out: Path) -> tuple[Trial, ...]:
     """
     there = read_results(trials, out)
 
-    def is_verified(trial: Trial, options: Mapping[str, Any]) -> bool:
+    def was_verified(trial: Trial, options: Mapping[str, Any]) -> bool:
         path = out / "verified" / f"{trial.name}.json"
         return path.is_file() and is_whole(read_kept(path), options)
 
@@ -207,7 +207,7 @@ def missing(trials: Sequence[Trial], out: Path) -> tuple[Trial, ...]:
         trial
         for trial in trials
         if trial.key not in there
-        or (trial.verify is not None and not is_verified(trial, trial.verify))
+        or (trial.verify is not None and not was_verified(trial, trial.verify))
     )
 
 
@@ -215,25 +215,31 @@ def plan(tier: Tier, trials: Sequence[Trial], runs: Path) -> str:
     """What a call would do, for `--dry-run`: one line a trial, and how many are left.
 
     Behind a run's name stands its cell, which `--only` takes; of runs of several cells the first.
+    A run is "trained" where it is yet to be verified.
 
     Raises:
+        CheckpointError: a run's verification cannot be read; the message names the file.
         ConfigError: a trial's config has faults, for example a folder that holds no corpus.
     """
     for trial in trials:
         checked(trial.config)
     lines = [f"{tier.paper}, tier {tier.name}: {tier.about}"]
-    left = 0
+    left = unverified = 0
     own = list({trial.name: trial for trial in reversed(trials)}.values())[::-1]
     widest = max((len(trial.name) for trial in own), default=0)
     for trial in own:
         folder = folder_of(runs, trial.config)
-        finished = (folder / "report.json").is_file()
-        left += not finished
-        state = "finished" if finished else "goes on" if folder.is_dir() else "to do"
+        trained = (folder / "report.json").is_file()
+        left += not trained
+        state = "finished" if trained else "goes on" if folder.is_dir() else "to do"
+        if trained and trial.verify is not None and not is_verified(folder, trial.verify):
+            unverified += 1
+            state = "trained"
         training = trial.config.training
         budget = f"{training.batches:>7} batches"
         if training.symbols is not None:
             budget = f"{training.symbols:>7} symbols"
         lines.append(f"  {state:<8}  {budget}  {trial.name:<{widest}}  {trial.cell}")
-    lines.append(f"{left} of {len(own)} runs to train")
+    verifying = f", {unverified} trained before to verify" if unverified else ""
+    lines.append(f"{left} of {len(own)} runs to train{verifying}")
     return "\n".join(lines)

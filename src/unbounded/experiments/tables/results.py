@@ -12,7 +12,8 @@ from unbounded.errors import CheckpointError
 from unbounded.evaluation.scorings import scoring_of
 from unbounded.experiments.config.identity import config_hash
 from unbounded.experiments.config.schema import from_dict
-from unbounded.experiments.run.folder import folder_of, load_report
+from unbounded.experiments.run.folder import folder_of, load_report, read_report
+from unbounded.experiments.run.report_check import OUTCOMES, REMADE
 from unbounded.experiments.run.verification import is_verified, verification_of
 from unbounded.experiments.tables.measures import Measures, measures
 from unbounded.experiments.trials.tiers import Trial
@@ -99,24 +100,29 @@ def copy_report(trial: Trial, runs: Path, out: Path) -> bool:
         CheckpointError: the report cannot be read; the message names the file.
         StorageError: the disk refused.
     """
-    path = folder_of(runs, trial.config) / "report.json"
-    if not path.is_file():
+    folder, name = folder_of(runs, trial.config), f"{trial.name}.json"
+    report = read_report(folder)
+    if report is None:
         return False
-    if trial.verify is not None:
-        if not is_verified(path.parent, trial.verify):
-            return False
-        found = verification_of(path.parent)
-        with storage_faults(out / "verified", "making folder"):
-            (out / "verified").mkdir(parents=True, exist_ok=True)
-        write_text(out / "verified" / f"{trial.name}.json", json_text(found, indent=None) + "\n")
-    report = load_report(path)
     # Where the corpus lay says nothing to anybody else.
     report["config"]["machine"].pop("data", None)
-    report["curves"] = read_curves(path.parent).to_json()
+    report["curves"] = read_curves(folder).to_json()
+    try:
+        _measured(trial, name, report)
+    except OUTCOMES as error:  # copied, it would be refused there each time
+        path = folder / "report.json"
+        raise CheckpointError(f"{path} is no report of a trial: {error!r}. {REMADE}") from error
+    if trial.verify is not None:
+        if not is_verified(folder, trial.verify):
+            return False
+        found = verification_of(folder)
+        with storage_faults(out / "verified", "making folder"):
+            (out / "verified").mkdir(parents=True, exist_ok=True)
+        write_text(out / "verified" / name, json_text(found, indent=None) + "\n")
     reports = out / "reports"
     with storage_faults(reports, "making folder"):
         reports.mkdir(parents=True, exist_ok=True)
-    write_text(reports / f"{trial.name}.json", json_text(report, indent=None) + "\n")
+    write_text(reports / name, json_text(report, indent=None) + "\n")
     return True
 
 
@@ -136,7 +142,7 @@ def read_results(trials: Iterable[Trial], out: Path) -> dict[str, Measured]:
             raise CheckpointError(f"{error}. {AGAIN}") from error
         try:
             config = from_dict(report["config"])
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except OUTCOMES as error:
             raise _no_report(path, error) from error
         reports[config_hash(config), config.seed] = path, report
     results = {}
@@ -147,7 +153,7 @@ def read_results(trials: Iterable[Trial], out: Path) -> dict[str, Measured]:
         path, report = reports[own]
         try:
             results[trial.key] = _measured(trial, path.name, report)
-        except (KeyError, TypeError, ValueError, IndexError) as error:
+        except OUTCOMES as error:
             raise _no_report(path, error) from error
     return results
 

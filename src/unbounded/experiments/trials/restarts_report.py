@@ -43,7 +43,8 @@ def report_restarts(
     Args:
         configs: one for each seed.
         reports: of the finished runs, in the same order.
-        root: the folder of the run folders; the table goes beside them.
+        root: the folder of the run folders; the table goes beside them, into a folder of its own
+            for each first seed.
     Raises:
         StorageError: the disk refused.
     """
@@ -75,7 +76,10 @@ def report_restarts(
         **provenance(),
     }
     text = restarts_table(data, scoring)
-    folder = root / f"{run_name(configs[0]).rpartition('-seed')[0]}-restarts"
+    first = run_name(configs[0])
+    if configs[0].seed == RunConfig().seed:
+        first = first.rpartition("-seed")[0]
+    folder = root / f"{first}-restarts"
     with storage_faults(folder, "making folder"):
         folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / "restarts.json", json_text(data, indent=2) + "\n")
