@@ -123,6 +123,8 @@ def test_where_there_are_few_all_are_shown(tmp_path, capsys):
     given = own_data(tmp_path, "text")
     assert main(["sample", *given, "--split", "test"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 2
+    sample(make_task("text", data=given[2]), split="test")
+    assert len(capsys.readouterr().out.splitlines()) == 2
     assert main(["sample", "copy"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 5
 

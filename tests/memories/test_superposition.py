@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 import unbounded as ub
 from tests.memories import superposition_oracle as oracle
 from tests.tolerances import assert_close
-from unbounded.errors import ChoiceError, ConfigError, MemoryOverflowError, ShapeError
+from unbounded.errors import (
+    ChoiceError,
+    ConfigError,
+    DTypeError,
+    MemoryOverflowError,
+    ShapeError,
+)
 from unbounded.memories.as_data import memory_data, memory_from_data
 
 DOUBLE = torch.float64
@@ -262,6 +268,11 @@ def test_trimming_takes_away_empty_cells_only():
     assert torch.equal(memory.unroll(more, short)[0], memory.unroll(more, state)[0])
     empty = memory.State(torch.full((2, 2, 3), -1.0))
     assert ub.trim_cells(empty).cells.shape == (2, 2, 0)
+    layer = ub.MemoryRNN(3, 4, ub.SuperpositionStack(2))
+    lists = ub.SuperpositionList(2).initial_state(2)
+    for other in (layer.initial_state(2), lists, ub.NeuralStack(2).initial_state(2)):
+        with pytest.raises(DTypeError, match="expected the StackCells of a SuperpositionStack"):
+            ub.trim_cells(other)
 
 
 @pytest.mark.parametrize("name", MEMORIES)

@@ -23,6 +23,13 @@ def model(**options: Any) -> MemoryModel:
     return MemoryModel(**{**sizes, "tied_embeddings": True, **options})
 
 
+def test_another_embedding_has_as_many_symbols() -> None:
+    tied = model()
+    tied.sequence.embedding = torch.nn.Embedding(7, 4)
+    with pytest.raises(ShapeError, match=r"embedding: expected 5 symbols, .* got 7"):
+        tied(torch.tensor([[1, 2, 3]]))
+
+
 def test_the_matrix_is_one_parameter_with_both_gradients() -> None:
     tied, tokens = model(), torch.tensor([[1, 2, 3]])
     names = [name for name, _ in tied.named_parameters()]

@@ -181,3 +181,26 @@ def test_a_model_is_told_lengths_where_sequences_end(piece: int | None) -> None:
     else:
         assert told == [(2, None), (2, [2, 0]), (2, None), (2, None)]
         assert [state is None for _, state, _ in model.calls] == [True, False, True, False]
+
+
+def test_elements_are_clipped_however_large_and_only_the_norms_squares_overflow() -> None:
+    """Joulin & Mikolov's program has no norm: gradients of 1e25 are cut and it goes on."""
+    model, before = Table(), Table()
+    model.logits.register_hook(lambda gradient: 1e25 * gradient)
+    options = PhaseOptions(
+        seed=0, lengths=LengthRange(1, 2), batch_size=1, batches=1, clip=0.2, clip_by="value"
+    )
+    batch = Batch(
+        torch.tensor([[0, 1]]), torch.tensor([[2, 0]]), torch.tensor([[True, True]]),
+        torch.tensor([2]),
+    )  # fmt: skip
+    (result,) = trainer_of(model, options).train(batch, 0)
+    assert result.gradient_norm is not None
+    assert 1e23 < result.gradient_norm < 1e26
+    moved = (model.logits - before.logits).abs()
+    assert moved.max().item() == pytest.approx(0.5 * 0.2)
+    for bad in (float("inf"), float("nan")):
+        faulty = Table()
+        faulty.logits.register_hook(lambda gradient, bad=bad: bad * gradient.abs())
+        with pytest.raises(NonFiniteError):
+            list(trainer_of(faulty, options).train(batch, 0))

@@ -33,7 +33,7 @@ examples:
 
 def sample(
     task: Task,
-    n: int = _FEW,
+    n: int | None = None,
     seed: int = 0,
     split: str = "train",
     lengths: LengthRange | None = None,
@@ -48,7 +48,7 @@ def sample(
 
     Args:
         task: the task.
-        n: number of examples, at least 1.
+        n: number of examples, at least 1; None: 5, or all where there are fewer.
         seed: 0..2**64 - 1.
         split: "train", "validation" or "test".
         lengths: range of lengths to draw from; None: the split's own.
@@ -62,6 +62,8 @@ def sample(
     """
     from unbounded.tasks.randomness import LAST_INDEX, whole_number
 
+    if n is None:
+        n = min(_FEW, _there(task, split, lengths) or _FEW)
     count = whole_number("n", n, 1, LAST_INDEX)
     if fault := _too_many(task, count, split, lengths):
         raise ConfigError([f"n: {fault}"])
@@ -168,14 +170,11 @@ def run(arguments: Sequence[str]) -> int:
     task = check_task(faults, lambda: make_task(given.task, **options))
     if faults or task is None:
         raise ConfigError(faults)
-    count = given.n
-    if count is None:
-        count = min(_FEW, _there(task, given.split, lengths) or _FEW)
-    if fault := _too_many(task, count, given.split, lengths):
+    if given.n and (fault := _too_many(task, given.n, given.split, lengths)):
         raise ConfigError([f"-n: {fault}"])
     sample(
         task,
-        n=count,
+        n=given.n,
         seed=given.seed,
         split=given.split,
         lengths=lengths,

@@ -223,8 +223,8 @@ class MemoryRNN(MemoryLayer):
     ) -> tuple[Trace, ...]:
         """What the memory of each layer and direction did, in the order of `all_layers`.
 
-        Arguments and errors are those of a call. The first step of a backward direction is a
-        sequence's last one.
+        Arguments and errors are those of a call; hooks on the layer are not run. The first step of
+        a backward direction is a sequence's last one.
         """
         return self._call(x, state, lengths, True)[2]
 

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from unbounded import kernels
+from unbounded.errors import DTypeError
 from unbounded.memories.beginnings import Constant
 from unbounded.memories.state import portable
 from unbounded.memories.state_field import StateField
@@ -127,5 +128,11 @@ def trim_cells(state: StackCells) -> StackCells:
 
     Args:
         state: of a SuperpositionStack, cells [B, S, N].
+    Raises:
+        DTypeError: it is another state, as that of a whole layer, of which it is the `memory`.
     """
+    if not isinstance(state, StackCells):
+        raise DTypeError(
+            f"state: expected the StackCells of a SuperpositionStack, got {type(state).__name__}."
+        )
     return StackCells(state.cells[..., : used_cells(state.cells, EMPTY)])

@@ -173,10 +173,10 @@ class TiedLinear(nn.Module):
         super().__init__()
         # Not a module of this one: its parameter has one name in files and optimizers.
         object.__setattr__(self, "_model", model)
+        self.register_parameter("bias", None)
         weight = self.weight
-        self.register_parameter(
-            "bias", nn.Parameter(weight.new_zeros(len(weight))) if bias else None
-        )
+        if bias:
+            self.bias = nn.Parameter(weight.new_zeros(len(weight)))
         self.reset_parameters()
 
     @property
@@ -185,7 +185,13 @@ class TiedLinear(nn.Module):
         model: SequenceModel = self.__dict__["_model"]
         if model.embedding is None:
             raise ShapeError("embedding: expected an nn.Embedding, which the output shares.")
-        return model.embedding.weight
+        weight = model.embedding.weight
+        if self.bias is not None and len(weight) != len(self.bias):
+            raise ShapeError(
+                f"embedding: expected {len(self.bias)} symbols, as many as the output's bias has, "
+                f"got {len(weight)}."
+            )
+        return weight
 
     def reset_parameters(self) -> None:
         """Draw matrix and bias as torch.nn.Linear draws its own."""

@@ -49,7 +49,7 @@ class FilePairs(PairSource):
                 [
                     f"{path}: {len(lines)} lines leave none for {' and '.join(empty)}: of "
                     f"{_SHARES} lines about {HELD_OUT['test']} are held out for each of "
-                    f"{' and '.join(HELD_OUT)}; give more lines"
+                    f"{' and '.join(HELD_OUT)}, equal ones together; give more lines"
                 ]
             )
         # What is only in the lines held out is a symbol too, and never learned.

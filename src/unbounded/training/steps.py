@@ -256,6 +256,10 @@ class BatchTrainer:
         gradients = [each.grad for each in parameters if each.grad is not None]
         # What torch.nn.utils does for tensors on one device, without looking for others.
         norm: Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
+        if not math.isfinite(norm):
+            # Squares overflow long before elements do, and cut they are as good as any.
+            whole = [each.double() for each in gradients]
+            norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(whole)))
         torch._foreach_clamp_min_(gradients, -self._clip)
         torch._foreach_clamp_max_(gradients, self._clip)
         return norm

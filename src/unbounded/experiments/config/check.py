@@ -208,23 +208,22 @@ def _range_faults(config: RunConfig, task: Task) -> list[str]:
         trained = LengthRange.parse(training.lengths) if training.lengths else task.train_lengths
     except ConfigError:
         trained = None
-    for name, text, split in _named_ranges(config, trained):
+    for name, text, split in _named_ranges(config):
         try:
             lengths = None if text is None else LengthRange.parse(text)
         except ConfigError:
             continue
         if lengths is not None:
-            beyond = [f"{name}: {fault}" for fault in task.range_faults(lengths)]
-            if beyond:
-                found += beyond
-                continue
-            # Its beginning is enough: tasks have a shortest length, and some have even ones alone.
-            # What a file has may lie anywhere in it.
-            first = LengthRange(lengths.minimum, min(lengths.minimum + 1, lengths.maximum))
-            looked_at = first if task.available(split, lengths) is None else lengths
-            if first.minimum <= _LONGEST_LOOKED_AT:
-                check_builds(found, name, partial(task.batch, 0, split, 0, 1, looked_at))
-    if trained is not None and training.curriculum == "one_length":
+            found += _faults_of(task, name, lengths, split)
+    if trained is None or found:
+        return found
+    for name, times, split in _multiples(config):
+        longest = times * trained.maximum
+        found += [
+            f"{fault} ({times} times the longest of training; fewer will do, or none)"
+            for fault in _faults_of(task, name, LengthRange(longest, longest), split)
+        ]
+    if training.curriculum == "one_length":
         for length in range(
             trained.minimum, min(trained.maximum, trained.minimum + _LOOKED_AT) + 1
         ):
@@ -240,22 +239,36 @@ def _range_faults(config: RunConfig, task: Task) -> list[str]:
     return found
 
 
-def _named_ranges(
-    config: RunConfig, trained: LengthRange | None
-) -> Iterator[tuple[str, str | None, str]]:
+def _faults_of(task: Task, name: str, lengths: LengthRange, split: str) -> list[str]:
+    """What is wrong with a range of a split, a line each."""
+    found = [f"{name}: {fault}" for fault in task.range_faults(lengths)]
+    # Its beginning is enough: tasks have a shortest length, and some have even ones alone. What a
+    # file has may lie anywhere in it.
+    first = LengthRange(lengths.minimum, min(lengths.minimum + 1, lengths.maximum))
+    looked_at = first if task.available(split, lengths) is None else lengths
+    if not found and first.minimum <= _LONGEST_LOOKED_AT:
+        check_builds(found, name, partial(task.batch, 0, split, 0, 1, looked_at))
+    return found
+
+
+def _named_ranges(config: RunConfig) -> Iterator[tuple[str, str | None, str]]:
     """The ranges that a run draws from: the option, the range as text, the split."""
-    training, rounding, evaluation = config.training, config.rounding, config.evaluation
+    training, evaluation = config.training, config.evaluation
     yield "training.lengths", training.lengths, "train"
     yield "training.validation_lengths", training.validation_lengths, "validation"
     for text in evaluation.lengths or ():
         yield "evaluation.lengths", text, "test"
-    if trained is None:
-        return
-    far = [("evaluation.multiples", times, "test") for times in evaluation.multiples or ()]
-    if rounding.batches and rounding.far:
-        far.append(("rounding.far", rounding.far, "validation"))
-    for name, times, split in far:
-        yield name, f"{times * trained.maximum}:{times * trained.maximum}", split
+
+
+def _multiples(config: RunConfig) -> Iterator[tuple[str, int, str]]:
+    """So many times the longest of training: the option, the number, the split."""
+    rounding = config.rounding
+    several = [("evaluation.multiples", n, "test") for n in config.evaluation.multiples or ()]
+    if rounding.batches:
+        several.append(("rounding.far", rounding.far, "validation"))
+    for name, times, split in several:
+        if isinstance(times, int) and times > 0:  # another one is named elsewhere
+            yield name, times, split
 
 
 def scoring_faults(config: RunConfig, scoring: Scoring, names: Iterable[str]) -> list[str]:

@@ -13,7 +13,7 @@ _A_THREADS = 32768
 
 @contextmanager
 def denormals_are_zero() -> Iterator[None]:
-    """Take numbers below 1.2e-38 (float32) or 2.2e-308 (float64) for 0; also a decorator.
+    """Take numbers below 1.2e-38 (float32) or 2.2e-308 (float64) for 0 in this thread; a decorator.
 
     A processor computes such numbers many times as slowly. The kernels take them for 0 themselves;
     here torch does too: the squares of a gradient whose norm is looked at come to them long before
