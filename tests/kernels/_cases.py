@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from unbounded.kernels import ControllerWeights, Weights, recurrence
-from unbounded.layers.controllers import elman_cell, gru_cell, lstm_cell
+from unbounded.layers.cells import elman_cell, gru_cell, lstm_cell
 from unbounded.layers.heads import apply_heads
 from unbounded.layers.parity import relative_error
 from unbounded.layers.recurrence import LoopState, run_recurrence

@@ -127,8 +127,7 @@ def test_other_steps_of_sgd_are_torchs_to_make(options: dict[str, Any]) -> None:
     assert plain_sgd(torch.optim.SGD([weight], lr=0.1))
 
 
-def test_elements_are_clipped_and_the_norm_is_that_of_before() -> None:
-    model = Table()
+def clipped_by_value() -> tuple[PhaseOptions, Batch]:
     options = PhaseOptions(
         seed=0, lengths=LengthRange(1, 2), batch_size=1, batches=1, clip=0.2, clip_by="value"
     )
@@ -136,6 +135,12 @@ def test_elements_are_clipped_and_the_norm_is_that_of_before() -> None:
         torch.tensor([[0, 1]]), torch.tensor([[2, 0]]), torch.tensor([[True, True]]),
         torch.tensor([2]),
     )  # fmt: skip
+    return options, batch
+
+
+def test_elements_are_clipped_and_the_norm_is_that_of_before() -> None:
+    options, batch = clipped_by_value()
+    model = Table()
     before, other = Table(), Table()
     OBJECTIVES["cross_entropy"].loss(other(batch.inputs)[0], *batch[1:3]).div(2).backward()
     assert other.logits.grad is not None
@@ -185,15 +190,9 @@ def test_a_model_is_told_lengths_where_sequences_end(piece: int | None) -> None:
 
 def test_elements_are_clipped_however_large_and_only_the_norms_squares_overflow() -> None:
     """Joulin & Mikolov's program has no norm: gradients of 1e25 are cut and it goes on."""
+    options, batch = clipped_by_value()
     model, before = Table(), Table()
     model.logits.register_hook(lambda gradient: 1e25 * gradient)
-    options = PhaseOptions(
-        seed=0, lengths=LengthRange(1, 2), batch_size=1, batches=1, clip=0.2, clip_by="value"
-    )
-    batch = Batch(
-        torch.tensor([[0, 1]]), torch.tensor([[2, 0]]), torch.tensor([[True, True]]),
-        torch.tensor([2]),
-    )  # fmt: skip
     (result,) = trainer_of(model, options).train(batch, 0)
     assert result.gradient_norm is not None
     assert 1e23 < result.gradient_norm < 1e26

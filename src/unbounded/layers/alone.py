@@ -15,7 +15,7 @@ from torch import Tensor
 
 from unbounded import kernels
 from unbounded.kernels import ControllerWeights
-from unbounded.layers.controllers import Cell, ControllerState
+from unbounded.layers.cells import Cell, ControllerState
 from unbounded.memories.autocast import autocast_dtype
 
 REGISTER: Final = kernels.structures.Register(1)

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from unbounded.checks import check_bool, check_positive
 from unbounded.errors import ShapeError
 from unbounded.layers.alone import run_alone, run_steps, why_not_alone
+from unbounded.layers.cells import ControllerState
 from unbounded.layers.controllers import (
     CONTROLLERS,
     Controller,
-    ControllerState,
     ElmanController,
     WeightedController,
     input_width,

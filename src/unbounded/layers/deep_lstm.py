@@ -14,7 +14,8 @@ from unbounded.checks import check_bool, check_positive
 from unbounded.errors import ShapeError
 from unbounded.kernels import ControllerWeights
 from unbounded.layers.alone import run_alone, run_steps, why_not_alone
-from unbounded.layers.controllers import ControllerState, initialize_cell, lstm_cell
+from unbounded.layers.cells import ControllerState, lstm_cell
+from unbounded.layers.controllers import initialize_cell
 from unbounded.layers.fused import runs_hooks
 from unbounded.layers.plain_layer import PlainLayer, is_transformed
 from unbounded.memories.backend import check_backend

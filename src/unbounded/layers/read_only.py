@@ -38,12 +38,12 @@ class ReadOnlyState(NamedTuple):
     answering: Tensor
 
 
-@index_state.register
-def _index(  # type: ignore[misc]  # a ReadOnlyState is a tuple
-    state: ReadOnlyState, rows: Tensor | slice | list[int]
-) -> ReadOnlyState:
+def _index(state: ReadOnlyState, rows: Tensor | slice | list[int]) -> ReadOnlyState:
     check_rows(rows)
     return ReadOnlyState(index_state(state.layer, rows), state.answering[rows])
+
+
+index_state.register(ReadOnlyState, _index)
 
 
 def silent_steps(answers: Tensor, state: Any = None) -> Tensor:

@@ -122,13 +122,13 @@ def unbatched(state: MemoryRNNState) -> MemoryRNNState:
     return _beside_batch(state, lambda tensor, axis: tensor.squeeze(axis))
 
 
-@index_state.register
-def _index(  # type: ignore[misc]  # a MemoryRNNState is a tuple
-    state: MemoryRNNState, rows: Tensor | slice | list[int]
-) -> MemoryRNNState:
+def _index(state: MemoryRNNState, rows: Tensor | slice | list[int]) -> MemoryRNNState:
     check_rows(rows)
     check_batched(state)
     return _beside_batch(state, lambda tensor, axis: tensor[:, rows] if axis == 1 else tensor[rows])
+
+
+index_state.register(MemoryRNNState, _index)
 
 
 def check_batched(state: MemoryRNNState) -> None:
