@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 import copy
-from pathlib import Path
 
 import pytest
 import torch
 
 import unbounded as ub
-from tests.experiments.tiny import tiny
+from tests.devices import on_every_device
 from tests.memories.common import MEMORIES, instructions, requires_grad
 from tests.tolerances import assert_close
-from unbounded.experiments.run.run import train_run
 from unbounded.memories.state import map_state
 from unbounded.models import MemoryModel
 
-DEVICES = [
-    "cpu",
-    pytest.param(
-        "cuda",
-        marks=[
-            pytest.mark.cuda,
-            pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
-        ],
-    ),
-]
-pytestmark = pytest.mark.parametrize("device", DEVICES)
+pytestmark = on_every_device
 
 
 def tensors(state):
@@ -85,18 +73,71 @@ def test_sequence_model(memory: str, device: str) -> None:
     torch.testing.assert_close(got.cpu(), want, rtol=1e-4, atol=1e-5)
 
 
-def test_run(tmp_path: Path, device: str) -> None:
-    config = tiny()
-    config.machine.device = device
-    result = train_run(config, root=tmp_path, quiet=True)
-    assert result.report["batches"] == 40
-    assert (result.folder / "model" / "model.safetensors").is_file()
-    again = train_run(config, root=tmp_path, quiet=True, resume=True)
-    assert not again.fresh
-
-
 def test_autocast_keeps_strengths_in_float32(device: str) -> None:
     layer = ub.MemoryRNN(3, 5, ub.NeuralStack(4)).to(device)
     with torch.autocast(device, dtype=torch.bfloat16):
         _, state = layer(torch.randn(4, 2, 3, device=device))
     assert state.memory.strengths.dtype == torch.float32
+
+
+@pytest.mark.parametrize("controller", ["lstm", "gru", "elman"])
+@pytest.mark.parametrize("name", ub.memories.MEMORIES)
+def test_every_memory_as_it_is_made(name: str, controller: str, device: str) -> None:
+    torch.manual_seed(1)
+    layer = ub.MemoryRNN(3, 5, ub.memories.MEMORIES[name](4), controller, dtype=torch.float64)
+    moved = copy.deepcopy(layer).to(device)
+    x, lengths = torch.randn(7, 3, 3, dtype=torch.float64), torch.tensor([7, 1, 4])
+    want, _ = layer(x, lengths=lengths)
+    got, _ = moved(x.to(device), lengths=lengths.to(device))
+    assert_close(got.cpu(), want, "output")
+    want.square().sum().backward()
+    got.square().sum().backward()
+    for parameter, other in zip(layer.parameters(), moved.parameters(), strict=True):
+        assert_close(other.grad.cpu(), parameter.grad, "gradient")
+    there = moved(x.to(device), lengths=lengths.to(device), return_trace=True)[2].arrays
+    for field, array in layer(x, lengths=lengths, return_trace=True)[2].arrays.items():
+        assert_close(there[field].cpu().double(), array.double(), field)
+
+
+@pytest.mark.parametrize("lengths", [None, [6, 2]])
+@pytest.mark.parametrize("name", MEMORIES)
+def test_a_call_does_not_wait_for_the_device(
+    name: str, lengths: list[int] | None, device: str
+) -> None:
+    layer = ub.MemoryRNN(3, 5, MEMORIES[name](4)).to(device)
+    x = torch.randn(6, 2, 3, device=device)
+    told = None if lengths is None else torch.tensor(lengths)
+    if device == "cpu":  # nothing to wait for; the call is the same
+        layer(x, lengths=told)[0].sum().backward()
+        return
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        layer(x, lengths=told)[0].sum().backward()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.parametrize("name", MEMORIES)
+def test_captured_in_a_graph(name: str, device: str) -> None:
+    if device == "cpu":
+        pytest.skip("graphs are of CUDA")
+    torch.manual_seed(1)
+    layer = ub.MemoryRNN(3, 5, MEMORIES[name](4)).to(device)
+    x = torch.randn(6, 2, 3, device=device)
+
+    def called() -> list[torch.Tensor]:
+        output, _ = layer(x)
+        return [output, *torch.autograd.grad(output.square().sum(), list(layer.parameters()))]
+
+    want = called()
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        called()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        got = called()
+    graph.replay()
+    for mine, other in zip(got, want, strict=True):
+        assert_close(mine, other)

@@ -1,0 +1,72 @@
+"""Runs on every device; the CPU runs the same lines, so that they are never untested."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import unbounded as ub
+from tests.devices import on_every_device
+from tests.experiments.small import small
+from tests.experiments.tiny import assert_same_run, tiny
+from tests.experiments.tiny_streams import tiny_streams
+from unbounded.experiments.config.schema import RunConfig
+from unbounded.experiments.run.evaluate import evaluate_run
+from unbounded.experiments.run.harden import harden_run
+from unbounded.experiments.run.run import train_run
+from unbounded.tasks import TASKS
+from unbounded.training import Interrupted
+from unbounded.training.steps import BatchTrainer
+
+pytestmark = on_every_device
+
+
+def test_run(tmp_path: Path, device: str) -> None:
+    config = tiny()
+    config.machine.device = device
+    result = train_run(config, root=tmp_path, quiet=True)
+    assert result.report["batches"] == 40
+    assert (result.folder / "model" / "model.safetensors").is_file()
+    again = train_run(config, root=tmp_path, quiet=True, resume=True)
+    assert not again.fresh
+
+
+@pytest.mark.parametrize("make", [tiny, tiny_streams])
+def test_resumed_bit_by_bit(
+    make: Callable[[], RunConfig], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: str
+) -> None:
+    config = make()
+    config.machine.device, config.machine.backend = device, "auto"
+    whole = train_run(config, root=tmp_path / "whole", quiet=True)
+    step, steps = BatchTrainer._step, iter(range(10**6))
+
+    def interrupt(trainer: BatchTrainer, *arguments: Any) -> Any:
+        if next(steps) == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return step(trainer, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BatchTrainer, "_step", interrupt)
+        with pytest.raises(Interrupted):
+            train_run(config, root=tmp_path / "parts", quiet=True)
+    parts = train_run(config, root=tmp_path / "parts", quiet=True, resume=True)
+    assert_same_run(whole.folder, parts.folder)
+
+
+@pytest.mark.parametrize("row", range(len(TASKS)), ids=list(TASKS))
+def test_a_run_of_every_task(row: int, data: Path, tmp_path: Path, device: str) -> None:
+    names = list(ub.memories.MEMORIES)
+    config = small(list(TASKS)[row], {"memory": names[row % len(names)]}, data)
+    config.machine.device = device
+    result = train_run(config, root=tmp_path, quiet=True)
+    assert evaluate_run(result.folder, device=device)["rows"] == result.report["rows"]
+    evaluate_run(result.folder, device="cpu")
+    if config.task in ("penn_treebank", "text"):
+        return  # never right or wrong: nothing to harden
+    hardened = harden_run(result.folder, {"batches": 1, "cool": 0}, quiet=True)
+    assert hardened["rounded"] is not None
