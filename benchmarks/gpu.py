@@ -2,10 +2,11 @@
 
     python benchmarks/gpu.py benchmarks/gpu.json
 
-First parity: each memory's layer in float32 on the GPU against the same in float64 on the CPU. Only
-if all agree are times taken, in microseconds a step: medians of interleaved rounds, by events of
-the device. Then `gpu_limits.cu`: barriers, kernel boundaries, weights, two designs of a step. What
-is there is written after each part, so that a cut loses the rest alone.
+First parity: each memory's layer in float32 on the GPU, in the readable loop and on the kernels,
+against the same in float64 on the CPU. Only if all agree are times taken, in microseconds a step:
+medians of interleaved rounds, by events of the device. `gpu_limits.cu` is what the device allows:
+barriers, kernel boundaries, weights, two designs of a step. What is there is written after each
+part, so that a cut loses the rest alone.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ PARITY = 1e-4
 PARITY_OF_INVERSES = 1e-3
 #: By name: what a memory is made with at 256 units.
 WIDTHS = {"superposition_stack": 10, "superposition_list": 5, "turing_tape": 20, "lie_access": 64}
+#: Those with kernels for CUDA, with the memory's default options.
+KERNELS = ("stack", "queue", "deque", "quiet_deque")
 Run = Callable[[], Any]
 
 
@@ -51,15 +54,19 @@ def both_ways(layer: nn.Module, x: torch.Tensor) -> list[torch.Tensor]:
     return [output.detach(), *torch.autograd.grad(loss, [x, *layer.parameters()])]
 
 
-def parity() -> dict[str, float]:
-    found = {}
+def parity() -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, float]] = {}
     for name in MEMORIES:
         torch.manual_seed(0)
         there = ub.MemoryRNN(INPUT, UNITS, memory(name), dtype=torch.float64, backend="reference")
         x = torch.randn(40, 10, INPUT, dtype=torch.float64)
-        here = copy.deepcopy(there).float().cuda()
-        pairs = zip(both_ways(here, x.float().cuda()), both_ways(there, x), strict=True)
-        found[name] = max(relative_error(ours.cpu().double(), want) for ours, want in pairs)
+        wanted = both_ways(there, x)
+        for backend in ("reference", "cuda") if name in KERNELS else ("reference",):
+            here = copy.deepcopy(there).float().cuda()
+            here.backend = backend
+            pairs = zip(both_ways(here, x.float().cuda()), wanted, strict=True)
+            error = max(relative_error(ours.cpu().double(), want) for ours, want in pairs)
+            found.setdefault(name, {})[backend] = error
     return found
 
 
@@ -90,15 +97,11 @@ def passes(layer: nn.Module, x: torch.Tensor) -> dict[str, Run]:
 
 
 def in_graph(run: Run) -> Run:
-    """The same, captured in a CUDA graph."""
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        for _ in range(3):
-            run()
-    torch.cuda.current_stream().wait_stream(stream)
+    """The same, captured in a CUDA graph; on a stream that is no default one."""
+    for _ in range(2):
+        run()
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with torch.cuda.graph(graph, stream=torch.cuda.current_stream()):
         run()
     return graph.replay
 
@@ -117,23 +120,62 @@ def ceilings() -> dict[str, float]:
     }
 
 
-def lstm(steps: int, batch: int, units: int, dtype: torch.dtype) -> dict[str, float]:
+def lstm(
+    steps: int, batch: int, units: int, dtype: torch.dtype, with_tf32: bool
+) -> dict[str, float]:
     layer = nn.LSTM(INPUT, units, device="cuda", dtype=dtype)
     x = torch.randn(steps, batch, INPUT, device="cuda", dtype=dtype, requires_grad=True)
-    took = timed(passes(layer, x))
+    with torch.backends.cudnn.flags(allow_tf32=with_tf32):
+        took = timed(passes(layer, x))
     return {name: 1e3 * each / steps for name, each in took.items()}
 
 
 def all_lstms() -> list[dict[str, Any]]:
     sizes = [(STEPS, batch, units) for units in (UNITS, 128, 512) for batch in (10, 128)]
     sizes += [(1000, 10, UNITS), (STEPS, 16, 768), (STEPS, 32, 192)]
+    types = {
+        "float32": (torch.float32, False),
+        "float32, products in TF32 (torch's default)": (torch.float32, True),
+        "float16": (torch.float16, True),
+        "bfloat16": (torch.bfloat16, True),
+    }
     found = []
     for steps, batch, units in sizes:
-        for dtype in (torch.float32, torch.float16, torch.bfloat16):
-            us = lstm(steps, batch, units, dtype)
-            named = {"steps": steps, "batch": batch, "units": units, "dtype": str(dtype)[6:]}
+        for name, (dtype, with_tf32) in types.items():
+            us = lstm(steps, batch, units, dtype, with_tf32)
+            named = {"steps": steps, "batch": batch, "units": units, "dtype": name}
             found.append(named | {"us_a_step": us})
     return found
+
+
+def kernels(name: str, batch: int, controller: str = "lstm", steps: int = STEPS) -> dict[str, Any]:
+    """The kernels, and beside them in the same rounds nn.LSTM, both in float32 throughout."""
+    torch.manual_seed(0)
+    layer = ub.MemoryRNN(INPUT, UNITS, memory(name), controller, device="cuda", backend="cuda")
+    plain = nn.LSTM(INPUT, UNITS, device="cuda")
+    x = torch.randn(steps, batch, INPUT, device="cuda", requires_grad=True)
+    runs = {f"kernels, {key}": run for key, run in passes(layer, x).items()}
+    runs |= {f"nn.LSTM, {key}": run for key, run in passes(plain, x).items()}
+    torch.cuda.reset_peak_memory_stats()
+    with torch.backends.cudnn.flags(allow_tf32=False):
+        took = timed(runs)
+    sizes = {"memory": name, "controller": controller, "batch": batch, "steps": steps}
+    return {
+        **sizes,
+        "us_a_step": {key: 1e3 * each / steps for key, each in took.items()},
+        "of_nn_lstm": {
+            key: took[f"kernels, {key}"] / took[f"nn.LSTM, {key}"]
+            for key in ("forward", "training")
+        },
+        "peak_mib": torch.cuda.max_memory_allocated() / 2**20,
+    }
+
+
+def all_kernels() -> list[dict[str, Any]]:
+    found = [kernels(name, 10) for name in ("stack", "queue", "deque")]
+    found += [kernels("stack", batch) for batch in (1, 64, 128)]
+    found += [kernels("stack", 10, controller) for controller in ("gru", "elman")]
+    return [*found, kernels("stack", 10, steps=1000)]
 
 
 def kernels_a_step(run: Run) -> float:
@@ -146,7 +188,7 @@ def kernels_a_step(run: Run) -> float:
 def loop(name: str, batch: int) -> dict[str, Any]:
     """The readable loop: as it is called, and captured whole."""
     torch.manual_seed(0)
-    layer = ub.MemoryRNN(INPUT, UNITS, memory(name), device="cuda")
+    layer = ub.MemoryRNN(INPUT, UNITS, memory(name), device="cuda", backend="reference")
     x = torch.randn(STEPS, batch, INPUT, device="cuda", requires_grad=True)
     runs = passes(layer, x)
     torch.cuda.reset_peak_memory_stats()
@@ -155,19 +197,22 @@ def loop(name: str, batch: int) -> dict[str, Any]:
     found["us_a_step"] = {key: 1e3 * each / STEPS for key, each in took.items()}
     found["peak_mib"] = torch.cuda.max_memory_allocated() / 2**20
     found["kernels_a_step"] = {key: kernels_a_step(run) for key, run in runs.items()}
+    torch.cuda.set_sync_debug_mode("error")
     try:
-        took = timed({key: in_graph(run) for key, run in runs.items()})
-        found["us_a_step_in_graph"] = {key: 1e3 * each / STEPS for key, each in took.items()}
-    except RuntimeError as error:
-        found["not_captured"] = str(error).splitlines()[0]
-        torch.cuda.synchronize()
+        runs["training"]()
+    except RuntimeError:  # and cannot be captured
+        return found | {"waits_for_the_device": True}
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    took = timed({key: in_graph(run) for key, run in runs.items()})
+    found["us_a_step_in_graph"] = {key: 1e3 * each / STEPS for key, each in took.items()}
     return found
 
 
-def growth() -> dict[str, float]:
-    """Peak memory of a training pass of the stack in the loop, MiB by steps."""
+def growth(backend: str) -> dict[str, float]:
+    """Peak memory of a training pass of the stack, MiB by steps."""
     found = {}
-    layer = ub.MemoryRNN(INPUT, UNITS, memory("stack"), device="cuda")
+    layer = ub.MemoryRNN(INPUT, UNITS, memory("stack"), device="cuda", backend=backend)
     for steps in (65, 130, 260, 520):
         x = torch.randn(steps, 10, INPUT, device="cuda")
         torch.cuda.empty_cache()
@@ -206,15 +251,21 @@ def main() -> None:
         print(f"{name}: {time.perf_counter() - begun:.1f} s", flush=True)
         return found[name]
 
-    for name, error in keep("parity_error", parity).items():
-        if not error < (PARITY_OF_INVERSES if name == "lie_access" else PARITY):
-            sys.exit(f"benchmarks/gpu.py: {name} is {error:g} from the CPU in float64; no times")
-    keep("ceilings", ceilings)
-    keep("lstm", all_lstms)
-    keep("limits_us", limits)
-    names = [*MEMORIES]
-    keep("loop", lambda: [loop(name, 10) for name in names] + [loop("stack", 128)])
-    keep("peak_mib_of_a_stack_by_steps", growth)
+    for name, errors in keep("parity_error", parity).items():
+        for backend, error in errors.items():
+            if not error < (PARITY_OF_INVERSES if name == "lie_access" else PARITY):
+                sys.exit(f"{name} ({backend}) is {error:g} from the CPU in float64; no times")
+    # On a stream of its own: what is captured must not meet the default one.
+    with torch.cuda.stream(torch.cuda.Stream()):
+        keep("kernels", all_kernels)
+        keep("ceilings", ceilings)
+        keep("lstm", all_lstms)
+        keep("limits_us", limits)
+        peaks = {"kernels": "cuda", "loop": "reference"}
+        by_steps = {name: growth(backend) for name, backend in peaks.items()}
+        keep("peak_mib_of_a_stack_by_steps", lambda: by_steps)
+        # The graphs last: one that cannot be captured ends this.
+        keep("loop", lambda: [loop(name, 10) for name in MEMORIES] + [loop("stack", 128)])
 
 
 if __name__ == "__main__":

@@ -261,18 +261,18 @@ def test_non_contiguous_input():
 def test_what_it_cannot_serve():
     case = make_case()
     assert available().ok
-    assert why_not(*case.tensors()) is None
-    assert "float16" in why_not(case.x.half())
-    assert "meta" in why_not(case.x.to("meta"))
-    assert "one dtype" in why_not(case.x, case.weights.head_bias.float())
+    assert why_not("recurrence", None, *case.tensors()) is None
+    assert "float16" in why_not("recurrence", None, case.x.half())
+    assert "meta" in why_not("recurrence", None, case.x.to("meta"))
+    assert "one dtype" in why_not("recurrence", None, case.x, case.weights.head_bias.float())
     with torch.autograd.forward_ad.dual_level():
         dual = torch.autograd.forward_ad.make_dual(case.x.detach(), torch.ones_like(case.x))
-        assert "forward-mode" in why_not(dual)
+        assert "forward-mode" in why_not("recurrence", None, dual)
     torch.func.vmap(lambda x: (_expect_functorch(x), x)[1])(case.x.detach())
 
 
 def _expect_functorch(x):
-    assert "torch.func" in why_not(x)
+    assert "torch.func" in why_not("recurrence", None, x)
 
 
 def with_weights(case, **weights):

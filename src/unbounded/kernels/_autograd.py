@@ -73,7 +73,7 @@ class RecurrenceFunction(torch.autograd.Function):
         *flat: Tensor | None,
     ) -> tuple[Tensor, ...]:
         tensors = Tensors.of(flat)
-        with torch.autocast("cpu", enabled=False):
+        with torch.autocast(tensors.x.device.type, enabled=False):
             results, kept = RECURRENCE(
                 structure, options, activations, controller, tensors.x, lengths, tensors.weights,
                 tensors.state, saves=True,
@@ -96,7 +96,7 @@ class RecurrenceFunction(torch.autograd.Function):
         of_x, of_weights, of_state = Tensors.of(needs_each)
         needs = Needs(bool(of_x), any(of_weights), any(of_state))
         # What the operator asks of torch is not for autocast to make half precision.
-        with torch.autocast("cpu", enabled=False):
+        with torch.autocast(x.device.type, enabled=False):
             made = RECURRENCE_BACKWARD(
                 *ctx.call, x, lengths, weights, state, results=results, kept=kept,
                 grads=contiguous(grads), needs=list(needs),

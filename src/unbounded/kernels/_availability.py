@@ -7,8 +7,10 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from unbounded.errors import BackendError
+from unbounded.kernels import gpu
 from unbounded.kernels._library import FAULT, WHY_NOT_LOADED
-from unbounded.kernels._registry import DEVICES
+from unbounded.kernels._registry import DEVICES, IMPLEMENTED
+from unbounded.kernels.structures import Structure
 
 _DTYPES = (torch.float32, torch.float64)
 
@@ -23,15 +25,19 @@ def check_wanted() -> None:
         raise BackendError(FAULT)
 
 
-def why_not(*tensors: Tensor | None) -> str | None:
-    """Why the fused kernels cannot serve a call with these tensors, or None if they can."""
-    if WHY_NOT_LOADED:
-        return WHY_NOT_LOADED
+def why_not(operator: str, structure: Structure | None, *tensors: Tensor | None) -> str | None:
+    """Why the fused kernels cannot serve a call with these tensors, or None if they can.
+
+    Args:
+        operator: its name in the registry.
+        structure: the memory; None where it does not matter.
+    """
     present = [tensor for tensor in tensors if tensor is not None]
+    for kind in dict.fromkeys(tensor.device.type for tensor in present):
+        reason = _why_not_on(kind, operator, structure)
+        if reason is not None:
+            return reason
     for tensor in present:
-        if tensor.device.type not in DEVICES:
-            names = ", ".join(DEVICES).upper()
-            return f"the kernels run on the {names} and a tensor is on {tensor.device}"
         if tensor.is_floating_point() and tensor.dtype not in _DTYPES:
             return f"the kernels take float32 and float64 and a tensor is {tensor.dtype}"
         if tensor.is_complex():
@@ -52,3 +58,15 @@ def why_not(*tensors: Tensor | None) -> str | None:
     ):
         return "the kernels have no forward-mode derivative"
     return None
+
+
+def _why_not_on(kind: str, operator: str, structure: Structure | None) -> str | None:
+    """Why a kind of device has no kernel for an operator, or None if it has."""
+    if kind not in DEVICES:
+        names = " and ".join(DEVICES).upper()
+        return f"the kernels run on {names} and a tensor is on {kind}"
+    if kind == "cpu" and WHY_NOT_LOADED:
+        return WHY_NOT_LOADED
+    if (operator, kind) not in IMPLEMENTED:
+        return f"no kernel for {kind.upper()} runs a memory without its controller"
+    return gpu.why_not(structure) if kind == "cuda" else None

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from unbounded.errors import BackendError
+from unbounded.kernels import gpu
 from unbounded.kernels._autograd import (
     RecurrenceFunction,
     Reference,
@@ -19,6 +21,8 @@ from unbounded.kernels._recurrence import RECURRENCE
 from unbounded.kernels._registry import SESSIONS, Session, apply
 from unbounded.kernels._unroll import UNROLL
 from unbounded.kernels.structures import Structure
+
+gpu.register()
 
 
 def recurrence(
@@ -90,8 +94,12 @@ def open_session(
 
     Raises:
         ChoiceError, ShapeError, DTypeError: as of `recurrence`.
+        BackendError: the device has no sessions.
     """
-    opens = SESSIONS[weights.weight_ih.device.type]
+    kind = weights.weight_ih.device.type
+    if kind not in SESSIONS:
+        raise BackendError(f"open_session: no kernel for {kind} is run a few steps at a time.")
+    opens = SESSIONS[kind]
     return opens(structure, activations, controller, weights, initial, room)
 
 

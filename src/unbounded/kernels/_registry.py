@@ -30,7 +30,9 @@ class Device(NamedTuple):
 
 
 #: The devices that have kernels, by torch's name.
-DEVICES: Final = {"cpu": Device("CPU", VECTOR_BYTES)}
+DEVICES: Final = {"cpu": Device("CPU", VECTOR_BYTES), "cuda": Device("CUDA", 0)}
+#: Which operators have an implementation for which device, (operator, device).
+IMPLEMENTED: Final[set[tuple[str, str]]] = set()
 #: What makes a session on each of them; see `open_session`.
 SESSIONS: Final[dict[str, Callable[..., Session]]] = {}
 
@@ -72,6 +74,7 @@ def define(name: str, schema: str, fake: Callable[..., Any]) -> Callable[..., An
 def implement(name: str, device: str, implementation: Callable[..., Any]) -> None:
     """Register what an operator does on a device, one of DEVICES."""
     LIBRARY.impl(name, implementation, DEVICES[device].key)
+    IMPLEMENTED.add((name, device))
 
 
 def apply(function: type[torch.autograd.Function], *arguments: Any) -> Any:

@@ -38,7 +38,7 @@ def why_not_alone(
         return "without recurrence there is nothing to fuse"
     if autocast_dtype(x.device) is not None:
         return "autocast computes the products in half precision"
-    return kernels.why_not(x, *weights, *state)
+    return kernels.why_not("recurrence", REGISTER, x, *weights, *state)
 
 
 def run_alone(

@@ -252,6 +252,9 @@ def _bound_controllers(
     skip_input: bool | None,
     batch_size: int,
 ) -> BoundControllers | None:
-    if kernels.why_not(*(each for of_layer in weights for each in of_layer)) is not None:
+    if weights[0].weight_ih.device.type != "cpu":
+        return None
+    tensors = (each for of_layer in weights for each in of_layer)
+    if kernels.why_not("recurrence", None, *tensors) is not None:
         return None
     return BoundControllers(name, weights, skip_input, batch_size)

@@ -40,7 +40,7 @@ class ControllerRNN(PlainLayer[ControllerState]):
         batch_first: whether inputs and outputs are [B, T, ...] instead of [T, B, ...].
         learn_initial_state: whether the first state is learned (drawn as in MemoryRNN) or zero.
         backend: "auto" takes the fused kernels where they are faster than torch's own loop,
-            "reference" never, "cpu" always, or an error.
+            "reference" never, "cpu" always, or an error; "cuda" has none.
         device, dtype: of the parameters.
     Source: Joulin & Mikolov 2015, arXiv:1503.01007, eq. 1.
     """

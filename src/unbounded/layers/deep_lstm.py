@@ -40,7 +40,7 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
         second_bias: whether each gate has two biases, as torch.nn.LSTM and Yang 2016 have. With
             one, as the counts of Grefenstette et al. need, the second is a constant zero.
         backend: "auto" takes the fused kernels where they beat torch's own loop, which is
-            with lengths; "reference" never, "cpu" always, or an error.
+            with lengths; "reference" never, "cpu" always, or an error; "cuda" has none.
     Weights are drawn as in LSTMController, the forget gate's bias is 1.
     Source: Grefenstette et al. 2015, arXiv:1506.02516, section 4.3 and Table 2.
     """

@@ -47,7 +47,7 @@ def why_not_fused(
     if type(heads) is not Heads:
         return f"no kernel knows the heads {type(heads).__name__}"
     tensors = (x, *controller.weights, heads.weight, heads.bias, *flatten_state(state))
-    return kernels.why_not(*tensors) or negative_field(kernel, state.memory)
+    return kernels.why_not("recurrence", kernel, *tensors) or negative_field(kernel, state.memory)
 
 
 def run_fused(

@@ -180,7 +180,7 @@ class MemoryLayer(nn.Module):
         if recorder is not None:
             return False  # traces are documented to run on the reference: nothing to announce
         reason = why_not_fused(self.controller, self.heads, self.memory, x, state)
-        return choose_backend(self.backend, type(self).__name__, reason)
+        return choose_backend(self.backend, type(self).__name__, reason, x.device.type)
 
     def seen(self, hidden: Tensor, readings: Tensor) -> Tensor:
         """What o_t is made of: h [T, B, H]; concat(h, r) of a last layer with `output_reading`."""

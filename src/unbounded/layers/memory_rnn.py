@@ -52,7 +52,8 @@ class MemoryRNN(MemoryLayer):
             `output_reading`).
         batch_first: whether inputs and outputs are [B, T, ...] instead of [T, B, ...].
         backend: "auto" takes the fused kernel where one applies, "reference" the readable loop,
-            "cpu" the fused CPU kernel or an error. Traces are recorded in the readable loop.
+            "cpu" and "cuda" the fused kernel of that device or an error. Traces are recorded in the
+            readable loop.
         learn_initial_state: whether the controller's first state is learned (drawn like its
             weights) or zero. The paper learns it; how memory and reading begin, the memory says.
         num_layers: layers on top of each other, each with a memory of its own.

@@ -37,8 +37,9 @@ class PlainLayer(nn.Module, ABC, Generic[StateT]):
         Raises:
             BackendError: the layer is to run on them alone.
         """
-        if self.backend == "cpu":
-            return choose_backend(self.backend, type(self).__name__, reason)
+        if self.backend not in ("auto", "reference"):
+            kind = self.weight().device.type
+            return choose_backend(self.backend, type(self).__name__, reason, kind)
         return self.backend == "auto" and reason is None
 
     @abstractmethod

@@ -60,7 +60,7 @@ class SRCN(PlainLayer[SRCNState]):
             networks of the same functions, because sigma(2 a) = (1 + tanh(a)) / 2.
         bias: whether h has one.
         learn_initial_state: whether h and s before the first step are learned or zero.
-        backend: "auto" or "reference"; no kernel is built for it, so that "cpu" is an error.
+        backend: "auto" or "reference"; no kernel is built for it, so that the others are errors.
         device, dtype: of the parameters.
     Raises:
         ShapeError: a size is no positive integer. ConfigError: alpha is out of range.

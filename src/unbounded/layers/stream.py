@@ -75,11 +75,11 @@ def open_stream(layer: nn.Module, batch_size: int, like: Tensor) -> Stream:
     """
     if not isinstance(layer, MemoryRNN) or not isinstance(layer.controller, WeightedController):
         return _LayerStream(layer)
-    if layer.others:
+    if layer.others or like.device.type != "cpu":  # sessions are the CPU's
         return _LayerStream(layer)
     with torch.no_grad():
         state = layer.initial_loop_state(batch_size)
         reason = why_not_fused(layer.controller, layer.heads, layer.memory, like, state)
-        if choose_backend(layer.backend, type(layer).__name__, reason):
+        if choose_backend(layer.backend, type(layer).__name__, reason, like.device.type):
             return _FusedStream(layer, layer.controller, state)
     return _LayerStream(layer)

@@ -9,7 +9,7 @@ import torch
 from unbounded import kernels
 from unbounded.errors import BackendError, BackendWarning, ChoiceError, say_once
 
-BACKENDS = ("auto", "reference", "cpu")
+BACKENDS = ("auto", "reference", "cpu", "cuda")
 
 
 def kernel_of(memory: Any) -> kernels.Structure | None:
@@ -31,32 +31,36 @@ def negative_field(kernel: kernels.Structure, *groups: Any) -> str | None:
     for name in kernel.nonnegative:
         for group in groups:
             field = getattr(group, name, None)
-            if field is not None and bool((field < 0).any()):
+            # Of none there is nothing to look at, and to look makes a device wait.
+            if field is not None and field.numel() and bool((field < 0).any()):
                 return f"the kernels take a {name} of at least 0"
     return None
 
 
-def choose_backend(backend: str, what: str, reason: str | None) -> bool:
+def choose_backend(backend: str, what: str, reason: str | None, device: str) -> bool:
     """Decide between the fused kernel and the reference.
 
     Args:
-        backend: "auto", "reference" or "cpu".
+        backend: one of BACKENDS.
         what: the class that asks, for the message.
         reason: why the kernel cannot serve the call; None if it can.
+        device: the kind that the call's tensors are on.
     Returns:
         whether to take the kernel.
     Raises:
-        BackendError: "cpu" was asked for and cannot serve; or the environment asks for kernels that
-            are not there.
+        BackendError: a device's kernels were asked for and cannot serve; or the environment asks
+            for kernels that are not there.
     """
     if backend == "reference":
         return False
+    if backend not in ("auto", device):
+        reason = f"a tensor is on {device}"
     if reason is None:
         return True
     kernels.check_wanted()
-    if backend == "cpu":
+    if backend != "auto":
         raise BackendError(
-            f"{what}: backend 'cpu' cannot serve this call: {reason}. "
+            f"{what}: backend {backend!r} cannot serve this call: {reason}. "
             "Use backend='auto' or 'reference'."
         )
     say_once(

@@ -185,7 +185,7 @@ class Memory(ABC, Generic[StateT, InstructionT]):
             state: where to begin; None takes `initial_state` of the instructions' batch, which
                 draws what is learned (`learned_fields`) anew at each call.
             backend: "auto" takes a fused kernel where one applies, "reference" the loop over
-                `step`, "cpu" the fused CPU kernel or an error.
+                `step`, "cpu" and "cuda" the fused kernel of that device or an error.
         Returns:
             readings [B, T, R] and the state after the last step.
         Raises:
@@ -201,10 +201,11 @@ class Memory(ABC, Generic[StateT, InstructionT]):
         kernel = kernel_of(self)
         reason: str | None = self.no_kernel
         if kernel is not None:
-            reason = kernels.why_not(*instructions, *state) or negative_field(
+            reason = kernels.why_not("unroll", kernel, *instructions, *state) or negative_field(
                 kernel, instructions, state
             )
-        if choose_backend(backend, type(self).__name__, reason) and kernel is not None:
+        kind = first.device.type
+        if choose_backend(backend, type(self).__name__, reason, kind) and kernel is not None:
             return self._unroll_fused(kernel, instructions, state)
         return self._unroll_reference(instructions, state)
 

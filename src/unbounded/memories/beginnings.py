@@ -50,7 +50,9 @@ class Fixed(Beginning):
             raise ShapeError(
                 f"Fixed: expected a last axis of {len(self.values)} places, got {shape}."
             )
-        return torch.tensor(self.values, dtype=dtype, device=device).repeat(*shape[:-1], 1)
+        # Made there: to bring numbers over would make a device wait.
+        places = [torch.full((1,), value, dtype=dtype, device=device) for value in self.values]
+        return torch.cat(places).repeat(*shape[:-1], 1)
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ class MemoryModel(
             each, what is above them one more, a number; 0 for the number alone.
         read_only_token: the symbol from whose first occurrence on nothing is written, as in the
             answer phase of Yang 2016; None writes always.
-        backend: "auto", "reference" or "cpu", as of the layer.
+        backend: "auto", "reference", "cpu" or "cuda", as of the layer.
     Raises:
         ChoiceError: there is no memory, controller or initialization of that name.
         ConfigError, ShapeError: an option is unknown, out of range, or means nothing here.

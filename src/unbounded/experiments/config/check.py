@@ -61,7 +61,7 @@ def examine(config: RunConfig) -> tuple[Task | None, list[str]]:
     machine = config.machine
     check_choice(found, "machine.device", "device", machine.device, DEVICES)
     check_choice(found, "machine.backend", "backend", machine.backend, BACKENDS)
-    if machine.backend == "cpu":
+    if machine.backend not in ("auto", "reference"):
         instead = "; give auto or reference"
         if config.model.controller.get("name") == "srcn":
             found.append(f"machine.backend: no kernel is built for srcn{instead}")

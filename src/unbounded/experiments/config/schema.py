@@ -263,7 +263,7 @@ class MachineConfig:
     Args:
         device: auto, cpu or cuda.
         threads: threads of one process, null to leave them as they are.
-        backend: auto, reference or cpu (the fused kernels, or an error).
+        backend: auto, reference, or cpu or cuda (the fused kernels of that device, or an error).
         data: file or folder of the task's data, for its option of that name.
     """
 

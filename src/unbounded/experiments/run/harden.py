@@ -71,7 +71,7 @@ def harden_run(
     # Which are the same where there is one, and do not fail where there is none.
     if place.device == "cuda":
         place.device = "auto"
-    if place.backend == "cpu":
+    if place.backend in ("cpu", "cuda"):
         place.backend = "auto"
     own = dict(changes or {})
     if own.get("batches") == 0:

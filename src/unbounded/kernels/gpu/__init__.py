@@ -1,0 +1,50 @@
+"""Kernels for CUDA, in Triton: neural stack, queue and deque with every controller.
+
+A launch runs a whole sequence. All its programs are on the device at once; a step has three phases
+(controller, heads, memory; backward in the other order), between which they wait for each other.
+What goes over all steps at once is left to torch. Triton is imported when it is first needed.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.util import find_spec
+from typing import Any, Final
+
+from unbounded.kernels._registry import implement
+from unbounded.kernels.structures import Structure
+
+#: The memories that have a kernel here, by `Structure.name`.
+MEMORIES: Final = ("stack", "queue", "deque")
+
+
+@cache
+def _has_triton() -> bool:
+    return find_spec("triton") is not None
+
+
+def why_not(structure: Structure | None) -> str | None:
+    """Why no kernel here serves a memory, or None if one does."""
+    if structure is not None and structure.name not in MEMORIES:
+        return f"no kernel for CUDA is built for a {structure.name}"
+    if not _has_triton():
+        return "the kernels for CUDA need triton, which is not installed"
+    return None
+
+
+def _forward(*call: Any, saves: bool) -> Any:
+    from unbounded.kernels.gpu._recurrence import forward
+
+    return forward(*call, saves=saves)
+
+
+def _backward(*call: Any, **of_forward: Any) -> Any:
+    from unbounded.kernels.gpu._recurrence import backward
+
+    return backward(*call, **of_forward)
+
+
+def register() -> None:
+    """Give the operators their implementation for CUDA; they must be defined."""
+    implement("recurrence", "cuda", _forward)
+    implement("recurrence_backward", "cuda", _backward)

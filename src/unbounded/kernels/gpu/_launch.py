@@ -1,0 +1,58 @@
+"""How a program is launched: once, all its programs at once; or, interpreted, phase by phase."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+import triton
+from torch import Tensor
+
+from unbounded.kernels.gpu.programs import whole
+
+#: Of a tile: rows or units times lanes, and terms of a sum that are taken at once.
+TILE, CHUNK = 16, 128
+#: Rows of a memory that are looked at at once, and of which values are read at once.
+SCAN, PART = 32, 32
+#: Warps of a program, and loads of a product that are under way at once.
+WARPS, STAGES = 4, 3
+#: The least and the most sequences of a tile.
+LEAST_BATCH, MOST_BATCH = 16, 64
+
+
+def is_interpreted() -> bool:
+    """Whether programs run one after the other on the processor (TRITON_INTERPRET=1)."""
+    return not isinstance(whole.forward_program, triton.JITFunction)
+
+
+@functools.cache
+def _multiprocessors(device: int) -> int:
+    return int(torch.cuda.get_device_properties(device).multi_processor_count)
+
+
+def batch_tile(batch: int) -> int:
+    """How many sequences a tile has."""
+    return int(min(MOST_BATCH, max(LEAST_BATCH, triton.next_power_of_2(batch))))
+
+
+def launch(program: Any, begin: int, steps: int, tiles: tuple[int, int, int], **given: Any) -> None:
+    """Run `steps` steps of a program from step `begin` on.
+
+    Args:
+        tiles: of each phase. given: all other arguments by name.
+    """
+    like: Tensor = given["outputs"]
+    if not is_interpreted():
+        programs = min(max(tiles), _multiprocessors(like.device.index))
+        counter = torch.zeros(1, dtype=torch.int32, device=like.device)
+        with torch.cuda.device(like.device):
+            program[(programs,)](
+                begin, steps, counter, **given, RUNS=whole.ALL, num_warps=WARPS, num_stages=STAGES,
+                launch_cooperative_grid=True,
+            )  # fmt: skip
+        return
+    way = 1 if program is whole.forward_program else -1
+    for step in range(steps):
+        for phase, count in enumerate(tiles):
+            program[(count,)](begin + way * step, 1, None, **given, RUNS=phase)

@@ -1,0 +1,249 @@
+"""The phases of neural stack, queue and deque: heads, and rows that are popped, pushed and read.
+
+A step of a memory is one program's for each sequence; nothing is added up by two programs, so that
+each result has the same bits each time. Rows of all steps have their places from the beginning
+(those of a deque's bottom before the initial ones), of which `low` to `high` are there.
+
+A pop goes over the rows from its end in chunks until its quantity is used up. It takes the whole
+strength of some rows, which die, and a part of at most one, which is noted with what it was.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from unbounded.kernels.gpu.programs.tiles import add_product, sigmoid, tanh
+
+#: By `Structure.name`; what the phases are told as KIND.
+KINDS = {"stack": 0, "queue": 1, "deque": 2}
+
+
+@triton.jit
+def first_row(t, T, KIND: tl.constexpr):
+    """The lowest row that is there before step t."""
+    if KIND == 2:
+        return T - t
+    return t * 0
+
+
+@triton.jit
+def pushed_row(end, t, T, N0, KIND: tl.constexpr):
+    """Where step t pushes at an end, 0 the only one or the top, 1 the bottom."""
+    if KIND == 2:
+        return tl.where(end == 0, T + N0 + t, T - 1 - t)
+    return N0 + t + end * 0
+
+
+@triton.jit
+def heads_phase(
+    tile, t, head_weight, head_bias, outputs, values, pushes_pops, lengths, T, B, H, N, N0, M,
+    KIND: tl.constexpr, ENDS: tl.constexpr, ROWS: tl.constexpr, BATCH: tl.constexpr,
+    CHUNK: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """What step t is told: values go to their rows, [B, N, M], strengths to [T, B, 2 ENDS]."""
+    of_end = M + 2
+    size = ENDS * of_end
+    tiles = tl.cdiv(size, ROWS)
+    rows = (tile % tiles) * ROWS + tl.arange(0, ROWS)
+    batch = (tile // tiles) * BATCH + tl.arange(0, BATCH)
+    length = tl.load(lengths + batch, mask=batch < B, other=0)
+    active = (batch < B) & (t < length)
+    bias = tl.load(head_bias + rows, mask=rows < size, other=0.0)
+    total = bias[:, None] + tl.zeros((ROWS, BATCH), dtype=bias.dtype)
+    total = add_product(
+        total, head_weight, H, rows, rows < size, outputs + (t * B).to(tl.int64) * H, H, batch,
+        active, H, CHUNK, PRECISION,
+    )  # fmt: skip
+    mask = (rows < size)[:, None] & active[None, :]
+    end, place = rows // of_end, rows % of_end
+    row = pushed_row(end, t, T, N0, KIND)
+    at = (batch.to(tl.int64)[None, :] * N + row[:, None]) * M + place[:, None]
+    tl.store(values + at, tanh(total), mask=mask & (place < M)[:, None])
+    strength = (t * B + batch).to(tl.int64)[None, :] * (2 * ENDS) + (2 * end + place - M)[:, None]
+    tl.store(pushes_pops + strength, sigmoid(total), mask=mask & (place >= M)[:, None])
+
+
+@triton.jit
+def row_at(place, low, high, IS_TOP: tl.constexpr):
+    """The row that is so many places from an end."""
+    if IS_TOP:
+        return high - 1 - place
+    return low + place
+
+
+@triton.jit
+def place_of(row, low, high, IS_TOP: tl.constexpr):
+    """How many places a row is from an end."""
+    if IS_TOP:
+        return high - 1 - row
+    return row - low
+
+
+@triton.jit
+def nearer_sum(
+    strengths, begin, count, low, high, above, CHUNK: tl.constexpr, IS_TOP: tl.constexpr
+):
+    """For each row of a chunk the sum of all nearer ones: shifted, then summed (ties!)."""
+    place = begin + tl.arange(0, CHUNK)
+    shifted = tl.load(
+        strengths + row_at(place - 1, low, high, IS_TOP),
+        mask=(place > begin) & (place < count),
+        other=0.0,
+        cache_modifier=".cg",
+    )
+    return above + tl.cumsum(shifted, axis=0)
+
+
+@triton.jit
+def pop(
+    strengths, amount, code, low, high, grave_codes, grave_strengths, change, kept,
+    CHUNK: tl.constexpr, IS_TOP: tl.constexpr, SAVES: tl.constexpr,
+):  # fmt: skip
+    """Take an amount off the strengths from an end; eq. 2, 4, 7, 8."""
+    count = high - low
+    begin = count * 0
+    above = amount * 0.0
+    changed = begin - 1
+    was = above
+    while (begin < count) & (above < amount):
+        place = begin + tl.arange(0, CHUNK)
+        row = row_at(place, low, high, IS_TOP)
+        mask = place < count
+        strength = tl.load(strengths + row, mask=mask, other=0.0, cache_modifier=".cg")
+        nearer = nearer_sum(strengths, begin, count, low, high, above, CHUNK, IS_TOP)
+        left = amount - nearer
+        touched = mask & (left > 0) & (strength > 0)
+        new = tl.where(strength > left, strength - left, 0.0)
+        tl.debug_barrier()
+        tl.store(strengths + row, new, mask=touched)
+        if SAVES:
+            died = touched & (new == 0)
+            tl.store(grave_codes + row, tl.zeros_like(row) + code, mask=died)
+            tl.store(grave_strengths + row, strength, mask=died)
+            lasting = touched & (new > 0)
+            first = tl.min(tl.where(lasting, place, count), axis=0)
+            if (changed < 0) & (first < count):
+                changed = row_at(first, low, high, IS_TOP)
+                was = tl.sum(tl.where(place == first, strength, 0.0), axis=0)
+        above += tl.sum(strength, axis=0)
+        begin += CHUNK
+    if SAVES:
+        tl.store(change, changed)
+        tl.store(kept, was)
+
+
+@triton.jit
+def part_of(vector, part, CHUNK: tl.constexpr, PART: tl.constexpr):
+    """One part of a vector [CHUNK]."""
+    which = tl.arange(0, CHUNK // PART)[:, None]
+    parts = tl.reshape(vector, (CHUNK // PART, PART))
+    return tl.sum(tl.where(which == part, parts, 0), axis=0)
+
+
+@triton.jit
+def read(
+    strengths, values, reading, low, high, M,
+    CHUNK: tl.constexpr, PART: tl.constexpr, WIDTH: tl.constexpr, IS_TOP: tl.constexpr,
+):  # fmt: skip
+    """Sum the values that make up the first unit of strength from an end; eq. 3, 5, 10, 11."""
+    count = high - low
+    begin = count * 0
+    column = tl.arange(0, WIDTH)
+    total = tl.zeros((WIDTH,), dtype=values.dtype.element_ty)
+    above = tl.sum(total, axis=0)
+    while (begin < count) & (above < 1):
+        place = begin + tl.arange(0, CHUNK)
+        row = row_at(place, low, high, IS_TOP)
+        strength = tl.load(strengths + row, mask=place < count, other=0.0, cache_modifier=".cg")
+        nearer = nearer_sum(strengths, begin, count, low, high, above, CHUNK, IS_TOP)
+        room = tl.where(nearer < 1, 1 - nearer, 0.0)
+        weight = tl.where(strength > room, room, strength)
+        for part in range(CHUNK // PART):
+            some = part_of(weight, part, CHUNK, PART)
+            if tl.max(some, axis=0) > 0:
+                at = row_at(begin + part * PART + tl.arange(0, PART), low, high, IS_TOP)
+                value = tl.load(
+                    values + at.to(tl.int64)[:, None] * M + column[None, :],
+                    mask=(some > 0)[:, None] & (column < M)[None, :],
+                    other=0.0,
+                    cache_modifier=".cg",
+                )
+                total += tl.sum(some[:, None] * value, axis=0)
+        above += tl.sum(strength, axis=0)
+        begin += CHUNK
+    tl.store(reading + column, total, mask=column < M)
+
+
+@triton.jit
+def rows_phase(
+    b, t, values, strengths, pushes_pops, changes, kept, grave_codes, grave_strengths, readings,
+    spoiled, lengths, T, B, N, N0, M,
+    KIND: tl.constexpr, ENDS: tl.constexpr, CHUNK: tl.constexpr, PART: tl.constexpr,
+    WIDTH: tl.constexpr, SAVES: tl.constexpr,
+):  # fmt: skip
+    """Pop, push and read in sequence b.
+
+    values [B, N, M], strengths [B, N]; pushes_pops [T, B, 2 ENDS]; changes, kept [B, T, ENDS] and
+    grave_codes, grave_strengths [B, N]: what the pops did; readings [T, B, ENDS M].
+    """
+    if t < tl.load(lengths + b):
+        low, high = first_row(t, T, KIND), pushed_row(0, t, T, N0, KIND)
+        own = b.to(tl.int64) * N
+        told = pushes_pops + (t * B + b).to(tl.int64) * (2 * ENDS)
+        note = (b.to(tl.int64) * T + t) * ENDS
+        reading = readings + (t * B + b).to(tl.int64) * (ENDS * M)
+        code = 1 + t * ENDS
+        push = tl.load(told, cache_modifier=".cg")
+        amount = tl.load(told + 1, cache_modifier=".cg")
+        # A number that is none would be hidden by nearer rows; in the sums of eq. 1-11 it is not.
+        column = tl.arange(0, WIDTH)
+        value = tl.load(
+            values + (own + high) * M + column, mask=column < M, other=0.0, cache_modifier=".cg"
+        )
+        bad = (push != push) | (amount != amount) & (high > low)
+        bad = bad | (tl.max((value != value).to(tl.int32), axis=0) > 0)
+        if KIND != 1:
+            pop(
+                strengths + own, amount, code, low, high, grave_codes + own, grave_strengths + own,
+                changes + note, kept + note, CHUNK, True, SAVES,
+            )  # fmt: skip
+        else:
+            pop(
+                strengths + own, amount, code, low, high, grave_codes + own, grave_strengths + own,
+                changes + note, kept + note, CHUNK, False, SAVES,
+            )  # fmt: skip
+        tl.debug_barrier()
+        if KIND == 2:
+            bottom = tl.load(told + 2, cache_modifier=".cg")
+            amount = tl.load(told + 3, cache_modifier=".cg")
+            value = tl.load(
+                values + (own + low - 1) * M + column, mask=column < M, other=0.0,
+                cache_modifier=".cg",
+            )  # fmt: skip
+            bad = bad | (bottom != bottom) | (amount != amount) & (high > low)
+            bad = bad | (tl.max((value != value).to(tl.int32), axis=0) > 0)
+            pop(
+                strengths + own, amount, code + 1, low, high, grave_codes + own,
+                grave_strengths + own, changes + note + 1, kept + note + 1, CHUNK, False, SAVES,
+            )  # fmt: skip
+            low -= 1
+            tl.store(strengths + own + low, bottom)
+        tl.store(strengths + own + high, push)
+        high += 1
+        tl.debug_barrier()
+        if KIND != 1:
+            read(strengths + own, values + own * M, reading, low, high, M, CHUNK, PART, WIDTH, True)
+        if KIND != 0:
+            bottom_reading = reading + (ENDS - 1) * M
+            read(
+                strengths + own, values + own * M, bottom_reading, low, high, M, CHUNK, PART, WIDTH,
+                False,
+            )  # fmt: skip
+        if bad:
+            tl.store(spoiled + b, 1)
+        tl.debug_barrier()
+        if tl.load(spoiled + b, cache_modifier=".cg") != 0:
+            none = tl.zeros((WIDTH,), dtype=push.dtype) + float("nan")
+            for end in range(ENDS):
+                tl.store(reading + end * M + column, none, mask=column < M)

@@ -1,0 +1,69 @@
+"""What all phases are made of, in Triton: tiles of matrix products, activations, a barrier."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def sigmoid(x):
+    return 1.0 / (1.0 + tl.exp(-x))
+
+
+@triton.jit
+def tanh(x):
+    # Of the absolute value: no power overflows, and NaN stays NaN.
+    power = tl.exp(-2.0 * tl.abs(x))
+    size = (1.0 - power) / (1.0 + power)
+    return tl.where(x < 0, -size, size)
+
+
+@triton.jit
+def add_product(
+    total, weight, stride, rows, row_mask, taken, taken_stride, batch, batch_mask, size,
+    CHUNK: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """`total` [rows, batch] + weight[rows, :size] taken[batch, :size]^T.
+
+    What another program wrote in this launch is read past the first-level cache.
+    """
+    for begin in range(0, size, CHUNK):
+        k = begin + tl.arange(0, CHUNK)
+        inside = k < size
+        w = tl.load(
+            weight + rows[:, None] * stride + k[None, :],
+            mask=row_mask[:, None] & inside[None, :],
+            other=0.0,
+        )
+        z = tl.load(
+            taken + batch[None, :] * taken_stride + k[:, None],
+            mask=batch_mask[None, :] & inside[:, None],
+            other=0.0,
+            cache_modifier=".cg",
+        )
+        total = tl.dot(w, z, total, input_precision=PRECISION, out_dtype=total.dtype)
+    return total
+
+
+@triton.jit
+def lane_of(parts, lane, LANES: tl.constexpr):
+    """One of the lanes of [LANES, units, batch]."""
+    which = tl.arange(0, LANES)[:, None, None]
+    return tl.sum(tl.where(which == lane, parts, 0.0), axis=0)
+
+
+@triton.jit
+def wait_for_all(counter, target):
+    """Wait until every program has come here: `counter` only rises, by 1 for each.
+
+    The last addition acquires what the others wrote. Without it a copy in the first-level cache
+    stays: loads past it (".cg") of less than 16 bytes go through it where a loop has several under
+    way.
+    """
+    tl.debug_barrier()
+    here = tl.atomic_add(counter, 1, sem="acq_rel", scope="gpu") + 1
+    while here < target:
+        here = tl.load(counter, volatile=True)
+    tl.atomic_add(counter, 0, sem="acquire", scope="gpu")
+    tl.debug_barrier()

@@ -1,0 +1,117 @@
+"""The two programs, forward and backward: all phases of all steps, or one phase of one step.
+
+On a device all programs of a launch run at once, step after step, and wait for each other between
+two phases (RUNS is ALL). Where no two run at once, as in Triton's interpreter, each phase is a
+launch of its own.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from unbounded.kernels.gpu.programs.cells import (
+    before_gradient_phase,
+    cell_gradient_phase,
+    cell_phase,
+)
+from unbounded.kernels.gpu.programs.row_gradients import rows_gradient_phase
+from unbounded.kernels.gpu.programs.rows import heads_phase, rows_phase
+from unbounded.kernels.gpu.programs.tiles import wait_for_all
+
+#: What RUNS can be: everything, or one of the three phases.
+ALL = 3
+
+
+@triton.jit(do_not_specialize=["begin", "steps", "T", "B", "N", "N0"])
+def forward_program(
+    begin, steps, counter, of_x, weight, head_weight, head_bias, hidden0, outputs, cell0, cells,
+    reading0, readings, gates, values, strengths, pushes_pops, changes, kept, grave_codes,
+    grave_strengths, spoiled, lengths, T, B, H, R, K, N, N0, M,
+    CELL: tl.constexpr, LANES: tl.constexpr, KIND: tl.constexpr, ENDS: tl.constexpr,
+    UNITS: tl.constexpr, ROWS: tl.constexpr, BATCH: tl.constexpr, CHUNK: tl.constexpr,
+    SCAN: tl.constexpr, PART: tl.constexpr, WIDTH: tl.constexpr, PRECISION: tl.constexpr,
+    SAVES: tl.constexpr, RUNS: tl.constexpr,
+):  # fmt: skip
+    own, programs = tl.program_id(0), tl.num_programs(0)
+    batches = tl.cdiv(B, BATCH)
+    target = programs * 0
+    for step in range(0, steps):
+        t = begin + step
+        if RUNS == 0 or RUNS == 3:
+            for tile in range(own, tl.cdiv(H, UNITS) * batches, programs):
+                cell_phase(
+                    tile, t, of_x, weight, hidden0, outputs, cell0, cells, reading0, readings,
+                    gates, lengths, B, H, R, CELL, LANES, UNITS, BATCH, CHUNK, PRECISION, SAVES,
+                )  # fmt: skip
+        if RUNS == 3:
+            target += programs
+            wait_for_all(counter, target)
+        if RUNS == 1 or RUNS == 3:
+            for tile in range(own, tl.cdiv(K, ROWS) * batches, programs):
+                heads_phase(
+                    tile, t, head_weight, head_bias, outputs, values, pushes_pops, lengths, T, B, H,
+                    N, N0, M, KIND, ENDS, ROWS, BATCH, CHUNK, PRECISION,
+                )  # fmt: skip
+        if RUNS == 3:
+            target += programs
+            wait_for_all(counter, target)
+        if RUNS == 2 or RUNS == 3:
+            for turn in range(0, tl.cdiv(B - own, programs)):
+                b = own + turn * programs
+                rows_phase(
+                    b, t, values, strengths, pushes_pops, changes, kept, grave_codes,
+                    grave_strengths, readings, spoiled, lengths, T, B, N, N0, M, KIND, ENDS, SCAN,
+                    PART, WIDTH, SAVES,
+                )  # fmt: skip
+        if RUNS == 3:
+            target += programs
+            wait_for_all(counter, target)
+
+
+@triton.jit(do_not_specialize=["begin", "steps", "T", "B", "N", "N0"])
+def backward_program(
+    begin, steps, counter, weight, head_weight, hidden0, outputs, cell0, cells, gates, values,
+    strengths, pushes_pops, changes, kept, grave_codes, grave_strengths, of_strengths, of_values,
+    of_outputs, of_readings, of_hidden, of_cell, of_reading, of_gates, of_heads, lengths,
+    T, B, H, R, K, N, N0, M,
+    CELL: tl.constexpr, LANES: tl.constexpr, KIND: tl.constexpr, ENDS: tl.constexpr,
+    UNITS: tl.constexpr, ROWS: tl.constexpr, BATCH: tl.constexpr, CHUNK: tl.constexpr,
+    SCAN: tl.constexpr, PART: tl.constexpr, WIDTH: tl.constexpr, PRECISION: tl.constexpr,
+    RUNS: tl.constexpr,
+):  # fmt: skip
+    own, programs = tl.program_id(0), tl.num_programs(0)
+    batches = tl.cdiv(B, BATCH)
+    target = programs * 0
+    for step in range(0, steps):
+        t = begin - step
+        if RUNS == 0 or RUNS == 3:
+            for turn in range(0, tl.cdiv(B - own, programs)):
+                b = own + turn * programs
+                rows_gradient_phase(
+                    b, t, values, strengths, pushes_pops, changes, kept, grave_codes,
+                    grave_strengths, of_strengths, of_values, of_readings, of_reading, of_heads,
+                    lengths, T, B, K, N, N0, M, KIND, ENDS, SCAN, PART, WIDTH,
+                )  # fmt: skip
+        if RUNS == 3:
+            target += programs
+            wait_for_all(counter, target)
+        if RUNS == 1 or RUNS == 3:
+            for tile in range(own, tl.cdiv(H, UNITS) * batches, programs):
+                cell_gradient_phase(
+                    tile, t, head_weight, of_heads, hidden0, outputs, cell0, cells, gates,
+                    of_outputs, of_hidden, of_cell, of_gates, lengths, B, H, K, CELL, LANES, UNITS,
+                    BATCH, CHUNK, PRECISION,
+                )  # fmt: skip
+        if RUNS == 3:
+            target += programs
+            wait_for_all(counter, target)
+        if RUNS == 2 or RUNS == 3:
+            for tile in range(own, tl.cdiv(R + H, ROWS) * batches, programs):
+                before_gradient_phase(
+                    tile, t, weight, of_gates, of_hidden, of_reading, lengths, B, H, R, LANES, ROWS,
+                    BATCH, CHUNK, PRECISION,
+                )  # fmt: skip
+        if RUNS == 3:
+            target += programs
+            wait_for_all(counter, target)

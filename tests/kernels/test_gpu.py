@@ -1,0 +1,218 @@
+"""The kernels for CUDA against the readable loop: on a device, or in Triton's interpreter."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import pytest
+import torch
+from _cases import GATES, MOST_IN_64_BITS, TOLERANCE, Case, make_case, reference, relative_error
+
+from unbounded import errors
+from unbounded.kernels import open_session, why_not
+from unbounded.kernels._recurrence import RecurrenceCall
+from unbounded.kernels.gpu import MEMORIES
+from unbounded.kernels.structures import Register, Stack
+
+# Without Linux there is no Triton, and nothing to test.
+pytestmark = [
+    pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed"),
+    # The interpreter's: exp(900) is infinite, and that is meant.
+    pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning"),
+]
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def told_apart(case: Case, result: torch.Tensor, number: int) -> torch.Tensor:
+    """The gradient that a result is given: other numbers for each."""
+    return torch.linspace(-1, 1 + number, result.numel(), dtype=result.dtype).view_as(result)
+
+
+def of_reference(case: Case) -> list[torch.Tensor]:
+    """Results, and gradients of all tensors, in the order of the operator."""
+    outputs, (*final, readings) = reference(case)
+    results = [outputs, readings, *final]
+    grads = [told_apart(case, result, number) for number, result in enumerate(results)]
+    loss = sum((result * grad).sum() for result, grad in zip(results, grads, strict=True))
+    made = torch.autograd.grad(loss, case.tensors(), allow_unused=True)
+    pairs = zip(made, case.tensors(), strict=True)
+    gradients = [torch.zeros_like(t) if grad is None else grad for grad, t in pairs]
+    return [result.detach() for result in results] + gradients
+
+
+def of_programs(case: Case, needs: tuple[bool, bool, bool] = (True, True, True)):
+    from unbounded.kernels.gpu import _recurrence
+
+    structure, activations, controller, x, lengths, weights, state = case.arguments()
+
+    def there(tensor: torch.Tensor | None) -> torch.Tensor | None:
+        return None if tensor is None else tensor.detach().to(DEVICE)
+
+    call = (
+        structure.name, structure.options, activations, controller, there(x), there(lengths),
+        [there(weight) for weight in weights], [there(field) for field in state],
+    )  # fmt: skip
+    results, kept = _recurrence.forward(*call, saves=True)
+    grads = [there(told_apart(case, result, number)) for number, result in enumerate(results)]
+    made = _recurrence.backward(*call, results=results, kept=kept, grads=grads, needs=needs)
+    if DEVICE == "cuda":  # the interpreter takes seconds
+        assert_again(call, results, kept, grads, made, needs)
+    return RecurrenceCall(*call), [result.cpu() for result in results], made
+
+
+def assert_again(call, results, kept, grads, made, needs) -> None:
+    """The same bits, without what is kept too."""
+    from unbounded.kernels.gpu import _recurrence
+
+    alone, none = _recurrence.forward(*call, saves=False)
+    assert not none
+    for one, other in zip(results, alone, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=0, equal_nan=True)
+    again = _recurrence.backward(*call, results=results, kept=kept, grads=grads, needs=needs)
+    for part, other in zip(made, again, strict=True):
+        for one, two in zip(part, other, strict=True):
+            torch.testing.assert_close(one, two, rtol=0, atol=0, equal_nan=True)
+
+
+def assert_agrees(case: Case, most: float | None = None) -> None:
+    want = of_reference(case)
+    call, results, made = of_programs(case)
+    weights = {name: grad.cpu() for name, grad in zip(
+        [name for name in call.named_weights._fields if _has_own(case, name)], made.weights,
+        strict=True,
+    )}  # fmt: skip
+    if "bias_hh" not in weights and case.weights.bias_hh is not None:
+        weights["bias_hh"] = weights["bias_ih"]
+    named = case.weights._asdict().items()
+    of_weights = [weights[name] for name, weight in named if weight is not None]
+    got = [*results, made.x[0].cpu(), *of_weights, *(grad.cpu() for grad in made.state)]
+    bound = TOLERANCE[case.x.dtype] if most is None else most
+    assert len(got) == len(want)
+    for number, (ours, theirs) in enumerate(zip(got, want, strict=True)):
+        assert ours.shape == theirs.shape
+        if theirs.numel():
+            assert relative_error(ours, theirs) <= bound, number
+
+
+def _has_own(case: Case, name: str) -> bool:
+    if name == "weight_hh":
+        return case.weights.weight_hh is not None
+    return name != "bias_hh" or case.controller == "gru"
+
+
+@pytest.mark.parametrize("controller", GATES)
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_every_controller(memory: str, controller: str) -> None:
+    assert_agrees(make_case(memory, controller, steps=3))
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_lengths(memory: str) -> None:
+    assert_agrees(make_case(memory, "lstm", steps=6, lengths=[6, 0, 3]))
+    assert_agrees(make_case(memory, "gru", steps=4, batch=2, rows=0, lengths=[1, 0]))
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_without_what_is_optional(memory: str) -> None:
+    case = make_case(memory, "elman_tanh", steps=3, recurrent=False, bias=False)
+    assert_agrees(case._replace(weights=case.weights._replace(head_bias=None)))
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_more_rows_and_sequences_than_one_looks_at_at_once(
+    memory: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from unbounded.kernels.gpu import _launch
+
+    monkeypatch.setattr(_launch, "SCAN", 4)
+    monkeypatch.setattr(_launch, "PART", 2)
+    monkeypatch.setattr(_launch, "CHUNK", 16)
+    monkeypatch.setattr(_launch, "MOST_BATCH", 16)
+    assert_agrees(make_case(memory, "lstm", steps=7, batch=18, hidden=19, rows=5))
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_float32(memory: str) -> None:
+    assert_agrees(make_case(memory, "lstm", steps=5, dtype=torch.float32), 2e-5)
+
+
+@pytest.mark.parametrize(
+    ("push", "pop"), [(0.0, 0.0), (900.0, 0.0), (-900.0, 0.0), (0.0, 900.0), (900.0, -900.0)]
+)
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_ties(memory: str, push: float, pop: float) -> None:
+    """Strengths of exactly 0, 1/2 or 1, in the state too: sums are exact and ties everywhere."""
+    case = make_case(memory, "elman_tanh", steps=5, batch=2, rows=3)
+    heads, start = {}, 0
+    for head in case.memory.heads:
+        heads[head.name], start = slice(start, start + head.size), start + head.size
+    weight, bias = case.weights.head_weight.detach(), case.weights.head_bias.detach()
+    for name, rows in heads.items():
+        if name.endswith(("push", "pop")):
+            weight[rows], bias[rows] = 0.0, push if name.endswith("push") else pop
+    weights = case.weights._replace(
+        head_weight=weight.requires_grad_(), head_bias=bias.requires_grad_()
+    )
+    strengths = (case.initial[-1].detach() * 2).round().div(2).requires_grad_()
+    assert_agrees(case._replace(weights=weights, initial=(*case.initial[:-1], strengths)))
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_sharp_heads(memory: str) -> None:
+    assert_agrees(make_case(memory, "gru", steps=6, rows=4, sharpness=60.0), MOST_IN_64_BITS)
+
+
+@pytest.mark.parametrize("place", ["x", "strengths", "values"])
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_nan_stays(memory: str, place: str) -> None:
+    case = make_case(memory, "lstm", steps=5, grad=False)
+    values, strengths = case.initial[-2:]
+    if place == "x":
+        case.x[2, 1] = torch.nan
+    elif place == "strengths":
+        strengths[1, 0] = torch.nan
+    else:
+        values[1, 0] = torch.nan
+    (outputs, readings, *_) = of_programs(case)[1]
+    want, (*_, of_readings) = reference(case)
+    for ours, theirs in ((outputs, want), (readings, of_readings)):
+        assert torch.equal(ours.isnan().any(-1), theirs.isnan().any(-1))
+
+
+def test_parts_that_are_not_asked_for() -> None:
+    _, _, made = of_programs(make_case(steps=3), (False, True, False))
+    assert not made.x
+    assert not made.state
+    assert made.weights
+
+
+@pytest.mark.parametrize("steps", [0, 1])
+def test_few_steps(steps: int) -> None:
+    case = make_case(steps=steps, grad=False)
+    _, results, made = of_programs(case)
+    assert results[0].shape[0] == steps
+    if not steps:
+        assert torch.equal(results[2], case.initial[0])
+        assert all(not weight.any() for weight in made.weights)
+
+
+def test_no_sequence() -> None:
+    _, results, _ = of_programs(make_case(batch=0, grad=False))
+    assert results[0].shape[1] == 0
+
+
+def test_what_is_not_there() -> None:
+    there = torch.empty(2, device="cuda") if DEVICE == "cuda" else None
+    if there is None:
+        with torch._subclasses.FakeTensorMode():
+            there = torch.empty(2, device="cuda")
+    assert why_not("recurrence", Stack(3), there) is None
+    assert "register" in str(why_not("recurrence", Register(3), there))
+    assert "without its controller" in str(why_not("unroll", Stack(3), there))
+    case = make_case(grad=False)
+    if DEVICE == "cuda":
+        structure, activations, controller, _, _, weights, state = case.arguments()
+        moved = type(weights)(*(None if w is None else w.cuda() for w in weights))
+        with pytest.raises(errors.BackendError, match="cuda"):
+            open_session(structure, activations, controller, moved, [t.cuda() for t in state])
