@@ -125,7 +125,7 @@ def lstm(
 ) -> dict[str, float]:
     layer = nn.LSTM(INPUT, units, device="cuda", dtype=dtype)
     x = torch.randn(steps, batch, INPUT, device="cuda", dtype=dtype, requires_grad=True)
-    with torch.backends.cudnn.flags(allow_tf32=with_tf32):
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=with_tf32):
         took = timed(passes(layer, x))
     return {name: 1e3 * each / steps for name, each in took.items()}
 
@@ -157,7 +157,7 @@ def kernels(name: str, batch: int, controller: str = "lstm", steps: int = STEPS)
     runs = {f"kernels, {key}": run for key, run in passes(layer, x).items()}
     runs |= {f"nn.LSTM, {key}": run for key, run in passes(plain, x).items()}
     torch.cuda.reset_peak_memory_stats()
-    with torch.backends.cudnn.flags(allow_tf32=False):
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
         took = timed(runs)
     sizes = {"memory": name, "controller": controller, "batch": batch, "steps": steps}
     return {

@@ -67,7 +67,7 @@ def doctor(as_json: bool = False) -> int:
     Returns:
         0 when the library can be used here, 1 when something must be put right first.
     """
-    findings = [*_software(), *_machine(), *_kernels(), *_disk(Path.cwd())]
+    findings = [*_software(), *_machine(), *_kernels(), *_kernels_for_cuda(), *_disk(Path.cwd())]
     usable = all(finding.usable for finding in findings)
     if as_json:
         data = {"usable": usable, "findings": [asdict(finding) for finding in findings]}
@@ -140,23 +140,38 @@ def _kernels() -> list[Finding]:
         text = f"not available, the reference path is used: {kernels.reason}"
         return [Finding("kernels", text, usable=not required)]
     text = f"available, {kernels.instruction_set}, {kernels.threads} thread(s)"
-    return [Finding("kernels", text), *_parity()]
+    return [Finding("kernels", text), *_parity("cpu")]
 
 
-def _parity() -> list[Finding]:
+def _kernels_for_cuda() -> list[Finding]:
+    import torch
+
+    from unbounded.kernels import gpu
+
+    if not torch.cuda.is_available():
+        return []
+    missing = gpu.why_not(None)
+    if missing is not None:
+        return [Finding("kernels, cuda", f"not available, the reference path is used: {missing}")]
+    return _parity("cuda")
+
+
+def _parity(backend: str) -> list[Finding]:
     """The kernels against the reference: outputs and every gradient of a small layer."""
+    from unbounded.kernels import gpu
     from unbounded.layers.parity import TOLERANCE, kernel_error
     from unbounded.memories import MEMORIES
 
     findings = []
-    for name in MEMORIES:
+    for name in gpu.MEMORIES if backend == "cuda" else MEMORIES:
+        title = f"parity, {name}" if backend == "cpu" else f"parity, {name}, {backend}"
         try:
-            error = kernel_error(name)
+            error = kernel_error(name, backend)
         except BackendError as reason:
-            findings.append(Finding(f"parity, {name}", str(reason), usable=False))
+            findings.append(Finding(title, str(reason), usable=False))
             continue
         text = f"largest relative error {error:.1e} (float64, bound {TOLERANCE:.0e})"
-        findings.append(Finding(f"parity, {name}", text, usable=error <= TOLERANCE))
+        findings.append(Finding(title, text, usable=error <= TOLERANCE))
     return findings
 
 

@@ -22,7 +22,7 @@ def kernel_error(memory: str, backend: str = "cpu") -> float:
 
     Args:
         memory: name of the memory, as in `unbounded list`.
-        backend: the kernels to compare.
+        backend: the kernels to compare, "cpu" or "cuda".
     Returns:
         The largest difference of an output, of the final state or of a gradient, relative to the
         largest value of the tensor it is in.
@@ -35,6 +35,8 @@ def kernel_error(memory: str, backend: str = "cpu") -> float:
         reference = _layer(memory, "reference")
         reference.load_state_dict(layer.state_dict())
         inputs = torch.randn(_SIZES["batch"], _SIZES["steps"], _SIZES["input"], dtype=torch.float64)
+    if backend == "cuda":
+        layer, reference, inputs = layer.cuda(), reference.cuda(), inputs.cuda()
     lengths = torch.tensor([_SIZES["steps"], 7, 1, 0])
     pairs = zip(_run(layer, inputs, lengths), _run(reference, inputs, lengths), strict=True)
     return max(relative_error(ours, theirs) for ours, theirs in pairs)
@@ -73,7 +75,10 @@ def _run(layer: MemoryRNN, inputs: Tensor, lengths: Tensor) -> list[Tensor]:
     inputs = inputs.clone().requires_grad_()
     output, state = layer(inputs, lengths=lengths)
     results = [output, *state_tensors(state)]
-    weights = [torch.linspace(-1, 1, each.numel(), dtype=each.dtype) for each in results]
+    weights = [
+        torch.linspace(-1, 1, each.numel(), dtype=each.dtype, device=each.device)
+        for each in results
+    ]
     loss = sum(
         (each.flatten() * weight).sum() for each, weight in zip(results, weights, strict=True)
     )
