@@ -69,9 +69,8 @@ def test_sequence_model(memory: str, device: str) -> None:
     model = MemoryModel(inputs=9, outputs=6, memory=memory, hidden_size=8, embedding_size=4)
     tokens = torch.randint(9, (5, 6))
     want, _ = model(tokens)
-    with torch.backends.cudnn.flags(
-        enabled=True, allow_tf32=False
-    ):  # torch.nn.LSTM rounds to it otherwise
+    # torch.nn.LSTM rounds to TF32 otherwise.
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
         got, _ = copy.deepcopy(model).to(device)(tokens.to(device))
     torch.testing.assert_close(got.cpu(), want, rtol=1e-4, atol=1e-5)
 
