@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Final
@@ -259,11 +259,12 @@ def new_results(sizes: Sizes, like: Tensor) -> dict[str, Tensor]:
     return {name: like.new_empty(shape) for name, shape in sizes.results.items()}
 
 
-def new_kept(sizes: Sizes, like: Tensor) -> dict[str, Tensor]:
-    """Make room for what a call keeps for its backward pass."""
+def new_kept(sizes: Sizes, like: Tensor, names: Collection[str] | None = None) -> dict[str, Tensor]:
+    """Make room for what a call keeps for its backward pass, or for some of it."""
     return {
         name: (like.new_zeros if buffer.begins_zero else like.new_empty)(
             buffer.shape, dtype=torch.int32 if buffer.is_integer else like.dtype
         )
         for name, buffer in sizes.kept.items()
+        if names is None or name in names
     }

@@ -11,6 +11,8 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any, Final
 
+import torch
+
 from unbounded.kernels._registry import implement
 from unbounded.kernels.structures import Structure
 
@@ -32,16 +34,19 @@ def why_not(structure: Structure | None) -> str | None:
     return None
 
 
+# What they ask of torch is not for autocast to make half precision.
 def _forward(*call: Any, saves: bool) -> Any:
     from unbounded.kernels.gpu._recurrence import forward
 
-    return forward(*call, saves=saves)
+    with torch.autocast("cuda", enabled=False):
+        return forward(*call, saves=saves)
 
 
 def _backward(*call: Any, **of_forward: Any) -> Any:
     from unbounded.kernels.gpu._recurrence import backward
 
-    return backward(*call, **of_forward)
+    with torch.autocast("cuda", enabled=False):
+        return backward(*call, **of_forward)
 
 
 def register() -> None:

@@ -13,8 +13,8 @@ from unbounded.kernels.gpu.programs import whole
 
 #: Of a tile: rows or units times lanes, and terms of a sum that are taken at once.
 TILE, CHUNK = 16, 128
-#: Rows of a memory that are looked at at once, and of which values are read at once.
-SCAN, PART = 32, 32
+#: Rows of a memory that are looked at at once, and numbers of their values that are.
+SCAN, NUMBERS = 32, 8192
 #: Warps of a program, and loads of a product that are under way at once.
 WARPS, STAGES = 4, 3
 #: The least and the most sequences of a tile.
@@ -34,6 +34,11 @@ def _multiprocessors(device: int) -> int:
 def batch_tile(batch: int) -> int:
     """How many sequences a tile has."""
     return int(min(MOST_BATCH, max(LEAST_BATCH, triton.next_power_of_2(batch))))
+
+
+def part(width: int) -> int:
+    """How many rows of values are looked at at once."""
+    return int(max(1, min(SCAN, NUMBERS // triton.next_power_of_2(width))))
 
 
 def launch(program: Any, begin: int, steps: int, tiles: tuple[int, int, int], **given: Any) -> None:

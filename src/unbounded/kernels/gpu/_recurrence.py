@@ -70,7 +70,8 @@ class _Plan(NamedTuple):
             "KIND": KINDS[self.op.structure], "ENDS": self.ends,
             "UNITS": _launch.TILE // self.lanes, "ROWS": _launch.TILE,
             "BATCH": _launch.batch_tile(sizes.batch), "CHUNK": _launch.CHUNK,
-            "SCAN": _launch.SCAN, "PART": _launch.PART, "WIDTH": triton.next_power_of_2(width),
+            "SCAN": _launch.SCAN, "PART": _launch.part(width),
+            "WIDTH": triton.next_power_of_2(width),
             "PRECISION": "ieee" if self.op.x.dtype == torch.float64 else "tf32x3",
         }  # fmt: skip
 
@@ -126,7 +127,11 @@ def forward(*call: Any, saves: bool) -> tuple[list[Tensor], list[Tensor]]:
     op.checked(sizes)
     check_lengths(op.lengths, sizes.batch, sizes.steps)
     plan = _Plan(sizes, op)
-    results, kept = new_results(sizes, op.x), new_kept(sizes, op.x)
+    results = new_results(sizes, op.x)
+    # Of what is kept for a backward pass a forward pass alone needs these.
+    kept = new_kept(sizes, op.x, None if saves else ("cells", "saved.pushes_and_pops"))
+    for name in sizes.kept:
+        kept.setdefault(name, op.x.new_empty(0))
     lengths, weights = plan.lengths(), op.named_weights
     carried = len(op.state) - 2
     values, strengths = results["memory.values_last"], results["memory.strengths_last"]
@@ -139,7 +144,7 @@ def forward(*call: Any, saves: bool) -> tuple[list[Tensor], list[Tensor]]:
     bias = weights.head_bias
     if bias is None:
         bias = op.x.new_zeros(sizes.structure.head_rows)
-    has_cell = "cells" in kept
+    has_cell = "cells" in sizes.kept
     cells = kept["cells"] if has_cell else results["outputs"]
     spoiled = _spoiled(op.state[carried:])
     numbers = plan.numbers()
