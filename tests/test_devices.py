@@ -79,7 +79,10 @@ def test_autocast_keeps_strengths_in_float32(device: str) -> None:
     layer = ub.MemoryRNN(3, 5, ub.NeuralStack(4)).to(device)
     with torch.autocast(device, dtype=torch.bfloat16):
         _, state = layer(torch.randn(4, 2, 3, device=device))
-    assert state.memory.strengths.dtype == torch.float32
+        with torch.no_grad():
+            output, alone = layer(torch.randn(4, 2, 3, device=device))
+    assert output.dtype == torch.bfloat16
+    assert state.memory.strengths.dtype == alone.memory.strengths.dtype == torch.float32
 
 
 @pytest.mark.parametrize("controller", ["lstm", "gru", "elman"])

@@ -119,7 +119,7 @@ def check_lengths(lengths: Tensor | None, batch: int, steps: int | None = None) 
     Args:
         lengths: or None, which is as good.
         steps: T; None leaves the values alone, which a forward pass has looked at. They are not
-            known either on the meta device, while a graph is captured and under vmap.
+            known either on the meta device, while a graph is captured (of CUDA too) and under vmap.
     Raises:
         ShapeError, DTypeError: they are something else.
     """
@@ -130,6 +130,8 @@ def check_lengths(lengths: Tensor | None, batch: int, steps: int | None = None) 
     if lengths.dtype != torch.int64:
         raise DTypeError(f"lengths: expected dtype int64, got {lengths.dtype}.")
     if steps is None or lengths.is_meta or torch.compiler.is_compiling() or is_batched(lengths):
+        return
+    if lengths.is_cuda and torch.cuda.is_current_stream_capturing():
         return
     if bool(((lengths < 0) | (lengths > steps)).any()):
         raise ShapeError(

@@ -69,6 +69,7 @@ FAULTS = [
     ("machine.device", "gpu", "machine.device: unknown device 'gpu'."),
     ("machine.threads", 0, "machine.threads: expected"),
     ("machine.backend", "fast", "machine.backend: unknown backend 'fast'."),
+    ("machine.backend", "cuda", "machine.backend: cuda "),
 ]
 
 

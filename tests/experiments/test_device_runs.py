@@ -36,6 +36,21 @@ def test_run(tmp_path: Path, device: str) -> None:
     assert not again.fresh
 
 
+def test_evaluated_elsewhere(tmp_path: Path, device: str) -> None:
+    config = tiny()
+    config.machine.device = config.machine.backend = device
+    result = train_run(config, root=tmp_path, quiet=True)
+    evaluate_run(result.folder, device="cpu")
+    if device == "cpu":  # as one that was trained on the kernels for CUDA is
+        for path in (result.folder / "config.yaml", result.folder / "model" / "config.json"):
+            path.write_text(
+                path.read_text()
+                .replace("backend: cpu", "backend: cuda")
+                .replace('"backend": "cpu"', '"backend": "cuda"')
+            )
+        assert evaluate_run(result.folder)["rows"] == result.report["rows"]
+
+
 @pytest.mark.parametrize("make", [tiny, tiny_streams])
 def test_resumed_bit_by_bit(
     make: Callable[[], RunConfig], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: str

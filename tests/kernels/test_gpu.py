@@ -11,7 +11,8 @@ from _cases import GATES, MOST_IN_64_BITS, TOLERANCE, Case, make_case, reference
 from unbounded import errors
 from unbounded.kernels import open_session, why_not
 from unbounded.kernels._recurrence import RecurrenceCall
-from unbounded.kernels.gpu import MEMORIES
+from unbounded.kernels.gpu import MEMORIES, _device
+from unbounded.kernels.gpu._device import why_not_capability, why_not_triton
 from unbounded.kernels.structures import Register, Stack
 
 # Without Linux there is no Triton, and nothing to test.
@@ -208,7 +209,7 @@ def test_what_is_not_there() -> None:
         with torch._subclasses.FakeTensorMode():
             there = torch.empty(2, device="cuda")
     assert why_not("recurrence", Stack(3), there) is None
-    assert "register" in str(why_not("recurrence", Register(3), there))
+    assert "without a memory" in str(why_not("recurrence", Register(3), there))
     assert "without its controller" in str(why_not("unroll", Stack(3), there))
     case = make_case(grad=False)
     if DEVICE == "cuda":
@@ -216,3 +217,38 @@ def test_what_is_not_there() -> None:
         moved = type(weights)(*(None if w is None else w.cuda() for w in weights))
         with pytest.raises(errors.BackendError, match="cuda"):
             open_session(structure, activations, controller, moved, [t.cuda() for t in state])
+
+
+def test_other_activations() -> None:
+    case = make_case(grad=False)
+    from unbounded.kernels.gpu import _recurrence
+
+    structure, _, *rest = case.arguments()
+    call = (structure.name, structure.options, ("identity", "sigmoid", "sigmoid"), *rest)
+    with pytest.raises(errors.ChoiceError, match="value on CUDA"):
+        _recurrence.forward(*call, saves=False)
+
+
+@pytest.mark.parametrize("itemsize", [4, 8])
+@pytest.mark.parametrize("kib", [64, 99, 163, 227])
+@pytest.mark.parametrize("batch", [1, 20, 33, 1000])
+def test_a_tile_fits_into_what_a_program_may_share(batch: int, kib: int, itemsize: int) -> None:
+    from unbounded.kernels.gpu._launch import CHUNK, STAGES, TILE, tile
+
+    sequences, terms = tile(batch, itemsize, kib * 1024)
+    assert STAGES * terms * (TILE + sequences) * itemsize <= kib * 1024
+    assert sequences >= min(batch, 64)
+    if kib == 227 and itemsize == 4:
+        assert terms == CHUNK
+
+
+def test_what_cannot_be_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert why_not_triton(None) is not None
+    assert "3.3 or newer" in str(why_not_triton((3, 2)))
+    assert why_not_triton((3, 10)) is None
+    assert "7.5" in str(why_not_capability((7, 5)))
+    assert why_not_capability((12, 0)) is None
+    monkeypatch.setenv("CC", "no-such-compiler")
+    assert "C compiler" in str(_device.why_not.__wrapped__(None))
+    monkeypatch.setattr(torch.version, "hip", "6.0")
+    assert "ROCm" in str(_device.why_not.__wrapped__(None))

@@ -33,8 +33,8 @@ def why_not(operator: str, structure: Structure | None, *tensors: Tensor | None)
         structure: the memory; None where it does not matter.
     """
     present = [tensor for tensor in tensors if tensor is not None]
-    for kind in dict.fromkeys(tensor.device.type for tensor in present):
-        reason = _why_not_on(kind, operator, structure)
+    for device in dict.fromkeys(tensor.device for tensor in present):
+        reason = _why_not_on(device, operator, structure)
         if reason is not None:
             return reason
     for tensor in present:
@@ -60,8 +60,9 @@ def why_not(operator: str, structure: Structure | None, *tensors: Tensor | None)
     return None
 
 
-def _why_not_on(kind: str, operator: str, structure: Structure | None) -> str | None:
-    """Why a kind of device has no kernel for an operator, or None if it has."""
+def _why_not_on(device: torch.device, operator: str, structure: Structure | None) -> str | None:
+    """Why a device has no kernel for an operator, or None if it has."""
+    kind = device.type
     if kind not in DEVICES:
         names = " and ".join(DEVICES).upper()
         return f"the kernels run on {names} and a tensor is on {kind}"
@@ -69,4 +70,4 @@ def _why_not_on(kind: str, operator: str, structure: Structure | None) -> str | 
         return WHY_NOT_LOADED
     if (operator, kind) not in IMPLEMENTED:
         return f"no kernel for {kind.upper()} runs a memory without its controller"
-    return gpu.why_not(structure) if kind == "cuda" else None
+    return gpu.why_not(structure, device.index) if kind == "cuda" else None

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import pairwise
 
+import torch
+
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.evaluation.scorings import Scoring, scoring_of
 from unbounded.experiments.config.check_training import (
@@ -23,6 +25,7 @@ from unbounded.experiments.config.checking import (
 )
 from unbounded.experiments.config.schema import EvaluationConfig, ModelConfig, RunConfig
 from unbounded.experiments.config.types import type_faults
+from unbounded.kernels import gpu
 from unbounded.memories import BACKENDS
 from unbounded.models.inputs import bit_faults
 from unbounded.models.memory_model import initialization_faults, map_faults
@@ -37,6 +40,23 @@ DEVICES = ("auto", "cpu", "cuda")
 _LOOKED_AT = 64
 # Of a longer one an example takes seconds; what its task says of the range has to do.
 _LONGEST_LOOKED_AT = 10_000
+
+
+def _backend_faults(config: RunConfig, instead: str) -> list[str]:
+    """Why the kernels of a device that was named cannot serve a run."""
+    machine, memory = config.machine, config.model.memory
+    backend, device = machine.backend, machine.device
+    if device not in ("auto", backend):
+        return [f"machine.backend: {backend} beside machine.device {device}{instead}"]
+    if backend != "cuda":
+        return []
+    name = memory.get("name") if isinstance(memory, dict) else memory
+    if name not in (*gpu.MEMORIES, "quiet_deque"):
+        return [f"machine.backend: no kernel for CUDA is built for memory {name}{instead}"]
+    if not torch.cuda.is_available():
+        return [f"machine.backend: cuda was asked for and torch finds no CUDA device{instead}"]
+    reason = gpu.why_not(None, torch.cuda.current_device())
+    return [] if reason is None else [f"machine.backend: {reason}{instead}"]
 
 
 def examine(config: RunConfig) -> tuple[Task | None, list[str]]:
@@ -61,12 +81,14 @@ def examine(config: RunConfig) -> tuple[Task | None, list[str]]:
     machine = config.machine
     check_choice(found, "machine.device", "device", machine.device, DEVICES)
     check_choice(found, "machine.backend", "backend", machine.backend, BACKENDS)
-    if machine.backend not in ("auto", "reference"):
+    if machine.backend in ("cpu", "cuda"):
         instead = "; give auto or reference"
         if config.model.controller.get("name") == "srcn":
             found.append(f"machine.backend: no kernel is built for srcn{instead}")
         elif config.training.precision != "no":
             found.append(f"machine.backend: the kernels train in full precision alone{instead}")
+        else:
+            found += _backend_faults(config, instead)
     if machine.threads is not None:
         check_number(found, "machine.threads", machine.threads, 1, 4096)
     found += symbol_update_faults(config)

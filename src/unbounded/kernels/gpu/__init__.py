@@ -7,31 +7,30 @@ What goes over all steps at once is left to torch. Triton is imported when it is
 
 from __future__ import annotations
 
-from functools import cache
-from importlib.util import find_spec
 from typing import Any, Final
 
 import torch
 
 from unbounded.kernels._registry import implement
+from unbounded.kernels.gpu import _device
 from unbounded.kernels.structures import Structure
 
 #: The memories that have a kernel here, by `Structure.name`.
 MEMORIES: Final = ("stack", "queue", "deque")
 
 
-@cache
-def _has_triton() -> bool:
-    return find_spec("triton") is not None
+def why_not(structure: Structure | None, device: int | None = None) -> str | None:
+    """Why no kernel here serves a memory on a device, or None if one does.
 
-
-def why_not(structure: Structure | None) -> str | None:
-    """Why no kernel here serves a memory, or None if one does."""
+    Args:
+        structure: None for any that has a kernel. device: its number; None for any.
+    """
+    if structure is not None and structure.name == "register":
+        return "no kernel for CUDA runs a controller without a memory"
     if structure is not None and structure.name not in MEMORIES:
         return f"no kernel for CUDA is built for a {structure.name}"
-    if not _has_triton():
-        return "the kernels for CUDA need triton, which is not installed"
-    return None
+    # A graph that is being captured takes what the call is: a device that cannot says so then.
+    return None if torch.compiler.is_compiling() else _device.why_not(device)
 
 
 # What they ask of torch is not for autocast to make half precision.

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import torch
 import triton
 from torch import Tensor
+from triton.errors import TritonError
 
+from unbounded.errors import BackendError
+from unbounded.kernels.gpu import _device
 from unbounded.kernels.gpu.programs import whole
 
 #: Of a tile: rows or units times lanes, and terms of a sum that are taken at once.
@@ -19,6 +21,7 @@ SCAN, NUMBERS = 32, 8192
 WARPS, STAGES = 4, 3
 #: The least and the most sequences of a tile.
 LEAST_BATCH, MOST_BATCH = 16, 64
+LEAST_CHUNK = 16
 
 
 def is_interpreted() -> bool:
@@ -26,14 +29,25 @@ def is_interpreted() -> bool:
     return not isinstance(whole.forward_program, triton.JITFunction)
 
 
-@functools.cache
-def _multiprocessors(device: int) -> int:
-    return int(torch.cuda.get_device_properties(device).multi_processor_count)
+def tile(batch: int, itemsize: int, shared: int) -> tuple[int, int]:
+    """How many sequences a tile has, and how many terms of a sum it takes at once.
+
+    Args:
+        batch: B. itemsize: bytes of a number. shared: bytes that a program may share, which hold
+            what is under way.
+    """
+    sequences = int(min(MOST_BATCH, max(LEAST_BATCH, triton.next_power_of_2(batch))))
+    terms = CHUNK
+    while terms > LEAST_CHUNK and STAGES * terms * (TILE + sequences) * itemsize > shared:
+        terms //= 2
+    return sequences, terms
 
 
-def batch_tile(batch: int) -> int:
-    """How many sequences a tile has."""
-    return int(min(MOST_BATCH, max(LEAST_BATCH, triton.next_power_of_2(batch))))
+def tile_for(batch: int, like: Tensor) -> tuple[int, int]:
+    """`tile` on the device of a tensor."""
+    index = like.device.index
+    shared = _device.LEAST_SHARED if index is None else _device.shared_bytes(index)
+    return tile(batch, like.element_size(), shared)
 
 
 def part(width: int) -> int:
@@ -46,16 +60,26 @@ def launch(program: Any, begin: int, steps: int, tiles: tuple[int, int, int], **
 
     Args:
         tiles: of each phase. given: all other arguments by name.
+    Raises:
+        BackendError: Triton cannot compile it for this device, or launch it.
     """
     like: Tensor = given["outputs"]
     if not is_interpreted():
-        programs = min(max(tiles), _multiprocessors(like.device.index))
+        programs = min(max(tiles), _device.multiprocessors(like.device.index))
         counter = torch.zeros(1, dtype=torch.int32, device=like.device)
-        with torch.cuda.device(like.device):
-            program[(programs,)](
-                begin, steps, counter, **given, RUNS=whole.ALL, num_warps=WARPS, num_stages=STAGES,
-                launch_cooperative_grid=True,
-            )  # fmt: skip
+        try:
+            with torch.cuda.device(like.device):
+                program[(programs,)](
+                    begin, steps, counter, **given, RUNS=whole.ALL, num_warps=WARPS,
+                    num_stages=STAGES, launch_cooperative_grid=True,
+                )  # fmt: skip
+        except TritonError as error:
+            reason = str(error).split("\n", 1)[0]
+            name = torch.cuda.get_device_name(like.device)
+            raise BackendError(
+                f"{program.__name__}: Triton cannot compile or launch it for {name} ({reason}). "
+                "Give backend='reference', and tell us which device that is."
+            ) from error
         return
     way = 1 if program is whole.forward_program else -1
     for step in range(steps):

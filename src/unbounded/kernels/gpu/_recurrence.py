@@ -15,6 +15,7 @@ import triton
 from torch import Tensor
 from torch.nn import functional as F
 
+from unbounded.errors import ChoiceError
 from unbounded.kernels._checks import check_lengths, named, require
 from unbounded.kernels._controllers import weights_with_gradients
 from unbounded.kernels._recurrence import (
@@ -51,6 +52,11 @@ class _Plan(NamedTuple):
         """The place of the first row that came in."""
         return self.sizes.steps if self.op.structure == "deque" else 0
 
+    @property
+    def tile(self) -> tuple[int, int]:
+        """Sequences of a tile, and terms of a sum that it takes at once."""
+        return _launch.tile_for(self.sizes.batch, self.op.x)
+
     def lengths(self) -> Tensor:
         """Int64 [B]: T where none are told."""
         if self.op.lengths is not None:
@@ -69,7 +75,7 @@ class _Plan(NamedTuple):
             "CELL": CELLS[self.op.controller], "LANES": self.lanes,
             "KIND": KINDS[self.op.structure], "ENDS": self.ends,
             "UNITS": _launch.TILE // self.lanes, "ROWS": _launch.TILE,
-            "BATCH": _launch.batch_tile(sizes.batch), "CHUNK": _launch.CHUNK,
+            "BATCH": self.tile[0], "CHUNK": self.tile[1],
             "SCAN": _launch.SCAN, "PART": _launch.part(width),
             "WIDTH": triton.next_power_of_2(width),
             "PRECISION": "ieee" if self.op.x.dtype == torch.float64 else "tf32x3",
@@ -77,7 +83,7 @@ class _Plan(NamedTuple):
 
     def tiles(self, *sizes: tuple[int, int]) -> list[int]:
         """Tiles of phases, from how many rows there are and how many are one tile's."""
-        batches = triton.cdiv(self.sizes.batch, _launch.batch_tile(self.sizes.batch))
+        batches = triton.cdiv(self.sizes.batch, self.tile[0])
         return [triton.cdiv(rows, of_tile) * batches for rows, of_tile in sizes]
 
 
@@ -126,6 +132,10 @@ def forward(*call: Any, saves: bool) -> tuple[list[Tensor], list[Tensor]]:
     sizes = op.sizes
     op.checked(sizes)
     check_lengths(op.lengths, sizes.batch, sizes.steps)
+    for name, activation in zip(sizes.structure.heads, op.activations, strict=True):
+        wanted = "tanh" if name.endswith("value") else "sigmoid"
+        if activation != wanted:
+            raise ChoiceError(f"activation of {name} on CUDA", activation, [wanted])
     plan = _Plan(sizes, op)
     results = new_results(sizes, op.x)
     # Of what is kept for a backward pass a forward pass alone needs these.

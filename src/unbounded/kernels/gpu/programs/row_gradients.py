@@ -1,4 +1,4 @@
-"""The gradients of `_rows`: a step is taken back, its rows as they were before it.
+"""The gradients of `rows`: a step is taken back, its rows as they were before it.
 
 At a tie the derivative goes to the left argument of max(0, z) and min(s, z) (footnote 1): a row
 that a pop left nothing of has none through its own strength, nor one that was 0 already, and both
@@ -178,8 +178,8 @@ def rows_gradient_phase(
     """Take step t of sequence b back.
 
     of_readings [T, B, ENDS M]: of the result; of_reading [B, ENDS M]: from the step after, to which
-    the result's is added; of_heads [T, B, K], of whose K the last may be
-    no head's. strengths [B, N] is a copy that goes back in time.
+    the result's is added; of_heads [T, B, K], where K may be more than the heads have. strengths
+    [B, N] is a copy that goes back in time.
     """
     if t < tl.load(lengths + b):
         own = b.to(tl.int64) * N

@@ -1,0 +1,77 @@
+"""Which devices the kernels for CUDA can be compiled for, and why not the others."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Final
+
+import torch
+
+#: The oldest Triton that launches all programs at once, and the oldest device that was thought of.
+OLDEST_TRITON: Final = (3, 3)
+OLDEST_CAPABILITY: Final = (8, 0)
+_COMPILERS: Final = ("cc", "gcc", "clang")
+#: Bytes that a program may share on the least of these devices.
+LEAST_SHARED: Final = 99 * 1024
+
+
+def _triton() -> tuple[int, ...] | None:
+    """The version of Triton, or None without one."""
+    try:
+        return tuple(int(part) for part in version("triton").split(".")[:2])
+    except (PackageNotFoundError, ValueError):
+        return None
+
+
+def why_not_triton(installed: tuple[int, ...] | None) -> str | None:
+    """Why a version of Triton cannot launch the kernels, or None if it can."""
+    if installed is None:
+        return "the kernels for CUDA need triton, which is not installed"
+    if installed < OLDEST_TRITON:
+        oldest, here = (".".join(map(str, each)) for each in (OLDEST_TRITON, installed))
+        return f"the kernels for CUDA need triton {oldest} or newer, and {here} is installed"
+    return None
+
+
+def why_not_capability(capability: tuple[int, int]) -> str | None:
+    """Why a device of a compute capability has no kernels, or None if it has."""
+    if capability < OLDEST_CAPABILITY:
+        oldest, here = (".".join(map(str, each)) for each in (OLDEST_CAPABILITY, capability))
+        return f"the kernels for CUDA need a device of compute capability {oldest}, this has {here}"
+    return None
+
+
+@cache
+def why_not(device: int | None) -> str | None:
+    """Why nothing can be compiled for a device of torch's number, or None if it can.
+
+    Args:
+        device: None for what does not depend on it.
+    """
+    if torch.version.hip is not None:
+        return "no kernel is built for ROCm"
+    reason = why_not_triton(_triton())
+    if reason is not None:
+        return reason
+    compiler = os.environ.get("CC")
+    if not any(shutil.which(name) for name in ((compiler,) if compiler else _COMPILERS)):
+        return "the kernels for CUDA are compiled at their first use, and there is no C compiler"
+    if device is None or not torch.cuda.is_available():
+        return None
+    return why_not_capability(torch.cuda.get_device_capability(device))
+
+
+@cache
+def multiprocessors(device: int) -> int:
+    """How many programs there can be at once, one on each."""
+    return int(torch.cuda.get_device_properties(device).multi_processor_count)
+
+
+@cache
+def shared_bytes(device: int) -> int:
+    """Bytes that a program may share."""
+    properties = torch.cuda.get_device_properties(device)
+    return int(getattr(properties, "shared_memory_per_block_optin", LEAST_SHARED))
