@@ -58,22 +58,22 @@ def of_programs(case: Case, needs: tuple[bool, bool, bool] = (True, True, True))
     grads = [there(told_apart(case, result, number)) for number, result in enumerate(results)]
     made = _recurrence.backward(*call, results=results, kept=kept, grads=grads, needs=needs)
     if DEVICE == "cuda":  # the interpreter takes seconds
-        assert_again(call, results, kept, grads, made, needs)
+        assert_alone(call, results)
+        again = _recurrence.backward(*call, results=results, kept=kept, grads=grads, needs=needs)
+        for part, other in zip(made, again, strict=True):
+            for one, two in zip(part, other, strict=True):
+                torch.testing.assert_close(one, two, rtol=0, atol=0, equal_nan=True)
     return RecurrenceCall(*call), [result.cpu() for result in results], made
 
 
-def assert_again(call, results, kept, grads, made, needs) -> None:
-    """The same bits, without what is kept too."""
+def assert_alone(call, results: list[torch.Tensor]) -> None:
+    """The same bits where nothing is kept for a backward pass."""
     from unbounded.kernels.gpu import _recurrence
 
     alone, none = _recurrence.forward(*call, saves=False)
     assert not none
     for one, other in zip(results, alone, strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=0, equal_nan=True)
-    again = _recurrence.backward(*call, results=results, kept=kept, grads=grads, needs=needs)
-    for part, other in zip(made, again, strict=True):
-        for one, two in zip(part, other, strict=True):
-            torch.testing.assert_close(one, two, rtol=0, atol=0, equal_nan=True)
 
 
 def assert_agrees(case: Case, most: float | None = None) -> None:
@@ -179,6 +179,12 @@ def test_nan_stays(memory: str, place: str) -> None:
     want, (*_, of_readings) = reference(case)
     for ours, theirs in ((outputs, want), (readings, of_readings)):
         assert torch.equal(ours.isnan().any(-1), theirs.isnan().any(-1))
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_without_a_backward_pass(memory: str) -> None:
+    call, results, _ = of_programs(make_case(memory, steps=3, grad=False))
+    assert_alone(call, [result.to(DEVICE) for result in results])
 
 
 def test_parts_that_are_not_asked_for() -> None:
