@@ -7,7 +7,7 @@ import torch
 
 from unbounded.cli import doctor
 from unbounded.errors import ConfigError
-from unbounded.kernels import available
+from unbounded.kernels import available, gpu
 from unbounded.layers import parity
 from unbounded.memories import MEMORIES
 
@@ -76,11 +76,26 @@ def test_required_kernels_that_are_missing_fail(capsys, monkeypatch):
 def test_kernels_that_disagree_fail(capsys, monkeypatch):
     there = available()._replace(ok=True, instruction_set="made up", threads=1)
     monkeypatch.setattr("unbounded.kernels.available", lambda: there)
-    monkeypatch.setattr(parity, "kernel_error", lambda memory: 0.5 if memory == "deque" else 0.0)
+    errors = {("deque", "cpu"): 0.5}
+    monkeypatch.setattr(parity, "kernel_error", lambda *case: errors.get(case, 0.0))
     code, text = diagnose(capsys)
     assert code == 1
     assert "largest relative error 5.0e-01" in text
     assert text.count("PUT THIS RIGHT") == 1
+
+
+def test_kernels_for_cuda_are_looked_at_where_there_is_a_device(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(gpu, "why_not", lambda structure, device: None)
+    monkeypatch.setattr(parity, "kernel_error", lambda memory, backend: 0.5 * (backend == "cuda"))
+    found = doctor._kernels_for_cuda()
+    assert [finding.name for finding in found] == [f"parity, {name}, cuda" for name in gpu.MEMORIES]
+    assert not any(finding.usable for finding in found)
+    monkeypatch.setattr(gpu, "why_not", lambda structure, device: "made up")
+    (missing,) = doctor._kernels_for_cuda()
+    assert "reference path is used: made up" in missing.value
+    assert missing.usable
 
 
 def test_parity_of_the_reference_with_itself():

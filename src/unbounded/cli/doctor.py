@@ -150,7 +150,7 @@ def _kernels_for_cuda() -> list[Finding]:
 
     if not torch.cuda.is_available():
         return []
-    missing = gpu.why_not(None)
+    missing = gpu.why_not(None, torch.cuda.current_device())
     if missing is not None:
         return [Finding("kernels, cuda", f"not available, the reference path is used: {missing}")]
     return _parity("cuda")
