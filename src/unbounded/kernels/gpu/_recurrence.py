@@ -1,129 +1,31 @@
 """`unbounded::recurrence` and its backward pass on CUDA, by the programs of this folder.
 
-What goes over all steps at once is torch's: what x adds to the gates, and the gradients of x and of
-all weights. Tensors that are kept have the shapes of the CPU's kernels (`Sizes.kept`); what is in
+Tensors that are kept have the shapes of the CPU's kernels (`Sizes.kept`); what is in
 them is this folder's own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
-import triton
 from torch import Tensor
 from torch.nn import functional as F
 
 from unbounded.errors import ChoiceError
 from unbounded.kernels._checks import check_lengths, named, require
-from unbounded.kernels._controllers import weights_with_gradients
 from unbounded.kernels._recurrence import (
     Gradients,
     Needs,
     RecurrenceCall,
     new_gradients,
 )
-from unbounded.kernels._sizes import Sizes, new_kept, new_results
+from unbounded.kernels._sizes import new_kept, new_results
 from unbounded.kernels.gpu import _launch
+from unbounded.kernels.gpu._plan import Plan
+from unbounded.kernels.gpu._products import make_products, of_inputs, recurrent_weight
 from unbounded.kernels.gpu.programs import whole
-from unbounded.kernels.gpu.programs.cells import CELLS
-from unbounded.kernels.gpu.programs.rows import KINDS
-
-
-class _Plan(NamedTuple):
-    """The sizes of a call as the programs take them."""
-
-    sizes: Sizes
-    op: RecurrenceCall
-
-    @property
-    def lanes(self) -> int:
-        kind = self.sizes.controller
-        assert kind is not None
-        return kind.lanes
-
-    @property
-    def ends(self) -> int:
-        return self.sizes.structure.reading // self.sizes.structure.options[0]
-
-    @property
-    def base(self) -> int:
-        """The place of the first row that came in."""
-        return self.sizes.steps if self.op.structure == "deque" else 0
-
-    @property
-    def tile(self) -> tuple[int, int]:
-        """Sequences of a tile, and terms of a sum that it takes at once."""
-        return _launch.tile_for(self.sizes.batch, self.op.x)
-
-    def lengths(self) -> Tensor:
-        """Int64 [B]: T where none are told."""
-        if self.op.lengths is not None:
-            return self.op.lengths
-        return torch.full(
-            (self.sizes.batch,), self.sizes.steps, dtype=torch.int64, device=self.op.x.device
-        )
-
-    def numbers(self) -> dict[str, Any]:
-        sizes, width = self.sizes, self.sizes.structure.options[0]
-        reading = sizes.structure.reading
-        return {
-            "T": sizes.steps, "B": sizes.batch, "H": sizes.hidden, "R": reading,
-            "K": sizes.structure.head_rows,
-            "N": sizes.structure.rows_after(sizes.rows, sizes.steps), "N0": sizes.rows, "M": width,
-            "CELL": CELLS[self.op.controller], "LANES": self.lanes,
-            "KIND": KINDS[self.op.structure], "ENDS": self.ends,
-            "UNITS": _launch.TILE // self.lanes, "ROWS": _launch.TILE,
-            "BATCH": self.tile[0], "CHUNK": self.tile[1],
-            "SCAN": _launch.SCAN, "PART": _launch.part(width),
-            "WIDTH": triton.next_power_of_2(width),
-            "PRECISION": "ieee" if self.op.x.dtype == torch.float64 else "tf32x3",
-        }  # fmt: skip
-
-    def tiles(self, *sizes: tuple[int, int]) -> list[int]:
-        """Tiles of phases, from how many rows there are and how many are one tile's."""
-        batches = triton.cdiv(self.sizes.batch, self.tile[0])
-        return [triton.cdiv(rows, of_tile) * batches for rows, of_tile in sizes]
-
-
-def _lanes(weight: Tensor, controller: str, is_hidden: bool) -> Tensor:
-    """The rows of a weight or bias by lanes: of a GRU the parts of n of x and h are apart."""
-    if controller != "gru":
-        return weight
-    r_and_z, n = weight.split([2 * (len(weight) // 3), len(weight) // 3])
-    none = torch.zeros_like(n)
-    return torch.cat([r_and_z, none, n] if is_hidden else [r_and_z, n, none])
-
-
-def _blocks(of_lanes: Tensor, controller: str, is_hidden: bool) -> Tensor:
-    """The gradient of a weight's or a bias's own rows from that of its lanes."""
-    if controller != "gru":
-        return of_lanes
-    r_and_z, n_of_x, n_of_h = of_lanes.split([2 * (len(of_lanes) // 4), *[len(of_lanes) // 4] * 2])
-    return torch.cat([r_and_z, n_of_h if is_hidden else n_of_x])
-
-
-def _recurrent_weight(plan: _Plan) -> Tensor:
-    """[LANES H, R + H]: what reading and h are multiplied with."""
-    op, weights = plan.op, plan.op.named_weights
-    of_reading = _lanes(weights.weight_ih[:, plan.sizes.inputs :], op.controller, False)
-    if weights.weight_hh is None:
-        of_hidden = of_reading.new_zeros(len(of_reading), plan.sizes.hidden)
-    else:
-        of_hidden = _lanes(weights.weight_hh, op.controller, True)
-    return torch.cat([of_reading, of_hidden], dim=1)
-
-
-def _of_inputs(plan: _Plan) -> Tensor:
-    """[T, B, LANES H]: what x and the biases add to the lanes."""
-    op, weights = plan.op, plan.op.named_weights
-    weight = _lanes(weights.weight_ih[:, : plan.sizes.inputs], op.controller, False)
-    total = torch.matmul(op.x, weight.t())
-    for bias, is_hidden in ((weights.bias_ih, False), (weights.bias_hh, True)):
-        if bias is not None:
-            total += _lanes(bias, op.controller, is_hidden)
-    return total
 
 
 def forward(*call: Any, saves: bool) -> tuple[list[Tensor], list[Tensor]]:
@@ -136,7 +38,7 @@ def forward(*call: Any, saves: bool) -> tuple[list[Tensor], list[Tensor]]:
         wanted = "tanh" if name.endswith("value") else "sigmoid"
         if activation != wanted:
             raise ChoiceError(f"activation of {name} on CUDA", activation, [wanted])
-    plan = _Plan(sizes, op)
+    plan = Plan(sizes, op)
     results = new_results(sizes, op.x)
     # Of what is kept for a backward pass a forward pass alone needs these.
     kept = new_kept(sizes, op.x, None if saves else ("cells", "saved.pushes_and_pops"))
@@ -162,7 +64,7 @@ def forward(*call: Any, saves: bool) -> tuple[list[Tensor], list[Tensor]]:
     if sizes.steps and sizes.batch:
         _launch.launch(
             whole.forward_program, 0, sizes.steps, (first, second, sizes.batch),
-            of_x=_of_inputs(plan), weight=_recurrent_weight(plan), head_weight=weights.head_weight,
+            of_x=of_inputs(plan), weight=recurrent_weight(plan), head_weight=weights.head_weight,
             head_bias=bias, hidden0=op.state[0], outputs=results["outputs"],
             cell0=op.state[1] if has_cell else op.state[0], cells=cells,
             reading0=op.state[carried - 1], readings=results["readings"], gates=kept["gates"],
@@ -211,7 +113,7 @@ def backward(
     sizes = op.sizes
     op.checked(sizes)
     check_lengths(op.lengths, sizes.batch)
-    plan = _Plan(sizes, op)
+    plan = Plan(sizes, op)
     of_forward = {**named("results", results, sizes.results), **named("kept", kept, sizes.kept)}
     require(of_forward, {**sizes.results, **sizes.kept}, op.x)
     of_results = named("grads", grads, sizes.results)
@@ -231,7 +133,7 @@ def backward(
     beyond = -numbers["K"] % 16
     of_heads = op.x.new_zeros(sizes.steps, sizes.batch, numbers["K"] + beyond)
     head_weight = F.pad(op.named_weights.head_weight.t(), (0, beyond)).contiguous()
-    weight = _recurrent_weight(plan)
+    weight = recurrent_weight(plan)
     if sizes.steps and sizes.batch:
         second, third = plan.tiles(
             (sizes.hidden, _launch.TILE), (numbers["R"] + sizes.hidden, numbers["ROWS"])
@@ -259,39 +161,5 @@ def backward(
         rows = slice(plan.base, plan.base + sizes.rows)
         for name, to in zip(sizes.state, made.state, strict=True):
             to.copy_(of_last[name][:, rows] if name in sizes.fields else of_last[name])
-    _products(plan, of_forward, of_gates, of_heads[..., : numbers["K"]], made)
+    make_products(plan, of_forward, of_gates, of_heads[..., : numbers["K"]], made)
     return made
-
-
-def _products(
-    plan: _Plan, of_forward: dict[str, Any], of_gates: Tensor, of_heads: Tensor, made: Gradients
-) -> None:
-    """The gradients of x and of the weights: products over all steps."""
-    op, sizes, weights = plan.op, plan.sizes, plan.op.named_weights
-    if made.x:
-        weight = _lanes(weights.weight_ih[:, : sizes.inputs], op.controller, False)
-        torch.matmul(of_gates, weight, out=made.x[0])
-    if not made.weights or not of_gates.numel():
-        return
-    flat = of_gates.flatten(0, 1)
-    of_h = of_heads.flatten(0, 1)
-    reading, hidden = (
-        torch.cat([first.unsqueeze(0), of_forward[name][:-1]]).flatten(0, 1)
-        for first, name in (
-            (op.state[len(sizes.carried) - 1], "readings"),
-            (op.state[0], "outputs"),
-        )
-    )
-    taken = torch.cat([op.x.flatten(0, 1), reading], dim=1)
-    total = flat.sum(0)
-    found = {
-        "weight_ih": _blocks(flat.t() @ taken, op.controller, False),
-        "weight_hh": _blocks(flat.t() @ hidden, op.controller, True),
-        "bias_ih": _blocks(total, op.controller, False),
-        "bias_hh": _blocks(total, op.controller, True),
-        "head_weight": of_h.t() @ of_forward["outputs"].flatten(0, 1),
-        "head_bias": of_h.sum(0),
-    }
-    names = weights_with_gradients(op.controller, weights)
-    for name, to in zip(names, made.weights, strict=True):
-        to.copy_(found[name])

@@ -15,8 +15,9 @@ from unbounded.kernels.gpu.programs.cells import (
     cell_gradient_phase,
     cell_phase,
 )
+from unbounded.kernels.gpu.programs.heads import heads_phase
 from unbounded.kernels.gpu.programs.row_gradients import rows_gradient_phase
-from unbounded.kernels.gpu.programs.rows import heads_phase, rows_phase
+from unbounded.kernels.gpu.programs.rows import rows_phase
 from unbounded.kernels.gpu.programs.tiles import wait_for_all
 
 #: What RUNS can be: everything, or one of the three phases.
