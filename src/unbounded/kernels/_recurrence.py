@@ -183,14 +183,17 @@ def _forward_fake(*call: Any, saves: bool) -> tuple[list[Tensor], list[Tensor]]:
     return list(new_results(op.sizes, op.x).values()), list(kept.values())
 
 
-def _backward(
-    *call: Any,
+def backward_inputs(
+    op: RecurrenceCall,
     results: Sequence[Tensor],
     kept: Sequence[Tensor],
     grads: Sequence[Tensor | None],
-    needs: Sequence[bool],
-) -> Gradients:
-    op, need = RecurrenceCall(*call), Needs(*needs)
+) -> tuple[dict[str, Tensor | None], dict[str, Tensor], dict[str, Tensor | None]]:
+    """What comes into a backward pass, by name: the call's, its forward pass's and gradients.
+
+    Raises:
+        ShapeError, DTypeError: one does not agree with the sizes; the message names it.
+    """
     sizes = op.sizes
     tensors = op.checked(sizes)
     check_lengths(op.lengths, sizes.batch)
@@ -201,6 +204,19 @@ def _backward(
     require(of_forward, {**sizes.results, **sizes.kept}, op.x)
     of_results = named("grads", grads, sizes.results)
     require(of_results, sizes.results, op.x, tuple(of_results))
+    return tensors, of_forward, of_results
+
+
+def _backward(
+    *call: Any,
+    results: Sequence[Tensor],
+    kept: Sequence[Tensor],
+    grads: Sequence[Tensor | None],
+    needs: Sequence[bool],
+) -> Gradients:
+    op, need = RecurrenceCall(*call), Needs(*needs)
+    sizes = op.sizes
+    tensors, of_forward, of_results = backward_inputs(op, results, kept, grads)
     made = new_gradients(op, sizes, need)
     all_of_call, beside = backward_call(sizes, op, {**tensors, **of_forward}, of_results, made)
     run_backward(op.structure, op.controller, op.x.element_size(), all_of_call)

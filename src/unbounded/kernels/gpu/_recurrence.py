@@ -14,11 +14,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from unbounded.errors import ChoiceError
-from unbounded.kernels._checks import check_lengths, named, require
+from unbounded.kernels._checks import check_lengths
 from unbounded.kernels._recurrence import (
     Gradients,
     Needs,
     RecurrenceCall,
+    backward_inputs,
     new_gradients,
 )
 from unbounded.kernels._sizes import new_kept, new_results
@@ -111,13 +112,8 @@ def backward(
     """The operator's backward pass."""
     op, need = RecurrenceCall(*call), Needs(*needs)
     sizes = op.sizes
-    op.checked(sizes)
-    check_lengths(op.lengths, sizes.batch)
     plan = Plan(sizes, op)
-    of_forward = {**named("results", results, sizes.results), **named("kept", kept, sizes.kept)}
-    require(of_forward, {**sizes.results, **sizes.kept}, op.x)
-    of_results = named("grads", grads, sizes.results)
-    require(of_results, sizes.results, op.x, tuple(of_results))
+    _, of_forward, of_results = backward_inputs(op, results, kept, grads)
     made = new_gradients(op, sizes, need)
 
     def begun(name: str) -> Tensor:
