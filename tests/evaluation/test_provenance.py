@@ -1,4 +1,4 @@
-"""The commit in a report: of the working copy, or what an installed package was built from."""
+"""Where a report came from: the commit, and the kernels of the device."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import torch
 
 import unbounded
-from unbounded.evaluation.provenance import BUILT_FROM, commit
+from unbounded.evaluation.provenance import BUILT_FROM, commit, kernels, provenance
+from unbounded.kernels import available, gpu
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -47,3 +49,18 @@ def test_a_working_copy_is_asked_itself(package: Path) -> None:
     assert commit() == head
     (package / "__init__.py").write_text("# changed")
     assert commit() == f"{head}-dirty"
+
+
+@pytest.mark.parametrize("reason", [None, "no Triton"])
+def test_the_kernels_are_those_of_the_device(
+    reason: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu, "why_not", lambda structure, device: reason)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a GPU")
+    served = "none" if reason else "triton"
+    machine = provenance(torch.device("cuda", 0))["machine"]
+    assert (machine["kernels"], machine["accelerator"]) == (served, "a GPU")
+    own = available().instruction_set if available().ok else "none"
+    assert kernels() == kernels(torch.device("cpu")) == own
+    assert "accelerator" not in provenance()["machine"]
+    assert kernels(torch.device("meta")) == "none"

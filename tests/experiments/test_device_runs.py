@@ -17,6 +17,7 @@ from tests.experiments.tiny import assert_same_run, tiny
 from tests.experiments.tiny_streams import tiny_streams
 from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.run.evaluate import evaluate_run
+from unbounded.experiments.run.folder import read_config
 from unbounded.experiments.run.harden import harden_run
 from unbounded.experiments.run.run import train_run
 from unbounded.tasks import TASKS
@@ -31,6 +32,11 @@ def test_run(tmp_path: Path, device: str) -> None:
     config.machine.device = device
     result = train_run(config, root=tmp_path, quiet=True)
     assert result.report["batches"] == 40
+    saved, machine = read_config(result.folder), result.report["machine"]
+    assert saved is not None
+    used = saved["used"]
+    assert used["kernels"] == machine["kernels"]
+    assert (machine["kernels"] == "triton") == (device == "cuda") == ("accelerator" in machine)
     assert (result.folder / "model" / "model.safetensors").is_file()
     again = train_run(config, root=tmp_path, quiet=True, resume=True)
     assert not again.fresh

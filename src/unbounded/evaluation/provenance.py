@@ -11,14 +11,18 @@ from typing import Any
 import torch
 
 import unbounded
-from unbounded.kernels import available
+from unbounded.kernels import available, gpu
 
 #: Written into a wheel when it is built (CMakeLists.txt); a working copy has none.
 BUILT_FROM = "_commit.txt"
 
 
-def provenance() -> dict[str, Any]:
-    """Versions, commit, threads, kernels and class of machine; nothing names a person or a host."""
+def provenance(device: torch.device | None = None) -> dict[str, Any]:
+    """Versions, commit, threads, kernels and class of machine; nothing names a person or a host.
+
+    Args:
+        device: where it was computed; None for the CPU.
+    """
     return {
         "versions": {
             "unbounded": unbounded.__version__,
@@ -30,13 +34,30 @@ def provenance() -> dict[str, Any]:
             "processor": processor(),
             "cores": os.cpu_count(),
             "threads": torch.get_num_threads(),
-            "kernels": kernels(),
+            "kernels": kernels(device),
+            **_accelerator(device),
         },
     }
 
 
-def kernels() -> str:
-    """The instruction set of the compiled kernels here; "none" where there are none."""
+def _accelerator(device: torch.device | None) -> dict[str, Any]:
+    """The model name of a GPU; nothing for the CPU, which `processor` names."""
+    if device is None or device.type != "cuda":
+        return {}
+    return {"accelerator": torch.cuda.get_device_name(device)}
+
+
+def kernels(device: torch.device | None = None) -> str:
+    """What the kernels for a device are; "none" where there are none.
+
+    Args:
+        device: None for the CPU.
+    Returns:
+        Of the CPU the instruction set that they were compiled for; "triton" of CUDA.
+    """
+    if device is not None and device.type != "cpu":
+        served = device.type == "cuda" and gpu.why_not(None, device.index) is None
+        return "triton" if served else "none"
     found = available()
     return found.instruction_set if found.ok else "none"
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
+
 from unbounded.evaluation.provenance import provenance
 from unbounded.evaluation.scorings import scoring_of
 from unbounded.evaluation.use_text import use_lines
@@ -20,9 +22,14 @@ def make_report(
     split: str,
     seed: int,
     rows: Sequence[Mapping[str, Any]],
+    device: torch.device | None = None,
     **facts: Any,
 ) -> dict[str, Any]:
-    """A report: what was scored, the rows, any further facts, and where it came from."""
+    """A report: what was scored, the rows, any further facts, and where it came from.
+
+    Args:
+        device: where it was computed; None for the CPU.
+    """
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -32,7 +39,7 @@ def make_report(
         "seed": seed,
         **facts,
         "rows": list(rows),
-        **provenance(),
+        **provenance(device),
     }
 
 

@@ -112,6 +112,7 @@ def evaluate_run(
         discretized=discretize,
         memory_options=dict(memory or {}),
         rows=planned.scoring.rows(exam, sweep),
+        device=exam_device,
         **used_memory(planned, exam, sweep, lengths),
     )
 

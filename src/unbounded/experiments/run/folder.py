@@ -146,7 +146,9 @@ def renew_config(folder: Path, config: RunConfig) -> None:
 
 def _here(config: RunConfig) -> dict[str, Any]:
     """The threads and kernels that a run of this process has."""
-    used = "none" if config.machine.backend == "reference" else kernels()
+    # As accelerate chooses it (build.py).
+    device = "cuda" if config.machine.device != "cpu" and torch.cuda.is_available() else "cpu"
+    used = "none" if config.machine.backend == "reference" else kernels(torch.device(device))
     return {"threads": torch.get_num_threads(), "kernels": used}
 
 

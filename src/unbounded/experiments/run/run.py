@@ -329,6 +329,7 @@ class Run:
             parameters=sum(p.numel() for p in self._model.parameters() if p.requires_grad),
             config=to_dict(config),
             train_lengths=str(self._plan.train_lengths) if self._plan.task.has_lengths else "",
+            device=exam.place.device,
             **self._scored(exam, state.batch, shown),
         )
         return {**report, **outcome(scoring, report)}
