@@ -140,6 +140,22 @@ def test_a_grid_is_chosen_by_training_perplexity(tmp_path):
     assert summary.solved == 0
 
 
+def test_how_output_embeddings_begin_is_said_where_it_differs(tmp_path):
+    tier = tiny_tier(models=["queue"], output_initializations=["normal", "torch"])
+    for trial in tier.trials:
+        better = trial.config.model.output_initialization == "torch"
+        write_report(tmp_path, trial, perplexity=1.0 if better else 2.0)
+    text = write_table(tier, tmp_path)[0]
+    heading, _, queue = rows_of(text, "| task | model")
+    assert queue[heading.index("output weights")] == "torch"
+    heading, _, *runs = rows_of(text, "| run |")
+    place = heading.index("output weights")
+    assert {run[place] for run in runs} == {"normal", "torch"}
+    other = tiny_tier(models=["queue"], output_initializations=["torch"])
+    write_report(tmp_path / "other", other.trials[0])
+    assert "output weights" not in write_table(other, tmp_path / "other")[0]
+
+
 def test_figures_come_from_reports_alone(tmp_path):
     tier = tiny_tier()
     fill(tmp_path, tier)

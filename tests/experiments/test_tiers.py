@@ -50,6 +50,21 @@ def test_a_cell_has_settings_of_its_own():
     assert others == {TINY["batches"]}
 
 
+def test_a_cell_has_several_grids():
+    grids = [{"learning_rates": [0.1, 0.2]}, {"output_initializations": ["torch"], "seeds": [3]}]
+    data = {**TINY, "cells": {"copy/queue": {"grids": grids}}}
+    trials = make_tier("grefenstette2015", "tiny", data).trials
+    own = [trial.config for trial in trials if trial.cell == "copy/queue"]
+    seeds, rate = TINY["seeds"], TINY["learning_rates"][0]
+    assert [(c.training.learning_rate, c.model.output_initialization, c.seed) for c in own] == [
+        *((each, "normal", seed) for each in (0.1, 0.2) for seed in seeds),
+        (rate, "torch", 3),
+    ]
+    data["cells"]["copy/queue"]["grids"] = [{"batches": 3}]
+    with pytest.raises(ConfigError, match="unknown field 'batches' in grids of cell 'copy/queue'"):
+        make_tier("grefenstette2015", "tiny", data)
+
+
 def test_all_faults_of_a_tier_come_together():
     data = {**TINY, "models": ["queue", "lstn-1"], "batchs": 3}
     data["cells"] = {"copy/stac": {}, "copy/queue": {"batch": 3}}

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 
 from unbounded.evaluation.scorings import Scoring, scoring_of
-from unbounded.experiments.config.schema import ModelConfig
+from unbounded.experiments.config.schema import ModelConfig, RunConfig
 from unbounded.experiments.tables.machines import Machines, machines_grid
 from unbounded.experiments.tables.markdown import grid
 from unbounded.experiments.tables.matrix import MATRIX_LEGEND, matrix_grid
@@ -80,7 +80,8 @@ def table_markdown(
     if any(run.measures.memory for run in runs):
         parts.append(_MEMORY)
     scorings = dict.fromkeys(run.measures.scoring for run in runs)
-    parts += [_runs_grid(name, runs, published) for name in scorings]
+    differ = _outputs_differ(cells)
+    parts += [_runs_grid(name, runs, published, differ) for name in scorings]
     if not runs:
         parts.append("None is finished.")
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -93,10 +94,11 @@ def _cells_grid(scoring: Scoring, own: Sequence[str], published: Published, cell
     header += [f"best run {group}" for group in scoring.groups]
     header += [f"median {scoring.shown}", f"spread of {scoring.spread[1]}"]
     header += ["solved"] if scoring.success else []
-    header += ["batches", "minutes", "units", "learning rate"]
+    differ = _outputs_differ(cells)
+    header += ["batches", "minutes", *_settings_header(differ)]
     header += ["1-layer LSTM then"] if scoring.baseline else []
     width = len(header)
-    rows = [_cell_row(scoring, cell, width, printed, published, cells) for cell in own]
+    rows = [_cell_row(scoring, cell, width, printed, published, cells, differ) for cell in own]
     return grid(header, rows)
 
 
@@ -119,6 +121,7 @@ def _cell_row(
     groups: Sequence[str],
     published: Published,
     cells: Cells,
+    differ: bool,
 ) -> tuple[str, ...]:
     task, model = cell.split("/")
     printed = published.values.get(task, {}).get(model)
@@ -138,10 +141,31 @@ def _cell_row(
         row += [f"{summary.solved} of {len(summary.chosen)}"]
     row += [f"{median_batches(summary)}", f"{median_minutes(summary):.0f}"]
     config = summary.chosen[0].trial.config
-    row += [_units(config.model), f"{config.training.learning_rate:g}"]
+    row += _settings(config, differ)
     if scoring.baseline:
         row += [_baseline_text(cell, cells)]
     return tuple(row)
+
+
+def _outputs_differ(cells: Cells) -> bool:
+    """Whether the output embeddings of a cell begin in more than one way."""
+    ways = (
+        {run.trial.config.model.output_initialization for run in summary.runs}
+        for summary in cells.values()
+        if summary is not None
+    )
+    return any(len(each) > 1 for each in ways)
+
+
+def _settings_header(differ: bool) -> list[str]:
+    """Of the columns that say by which settings of a cell's grid a run was trained."""
+    return ["units", "learning rate", *(["output weights"] if differ else [])]
+
+
+def _settings(config: RunConfig, differ: bool) -> list[str]:
+    """The columns of `_settings_header`."""
+    weights = [config.model.output_initialization] if differ else []
+    return [_units(config.model), f"{config.training.learning_rate:g}", *weights]
 
 
 def _units(model: ModelConfig) -> str:
@@ -150,9 +174,9 @@ def _units(model: ModelConfig) -> str:
     return f"{model.hidden_size}" if layers == 1 else f"{layers} x {model.hidden_size}"
 
 
-def _runs_grid(name: str, runs: Sequence[Measured], published: Published) -> str:
+def _runs_grid(name: str, runs: Sequence[Measured], published: Published, differ: bool) -> str:
     scoring = scoring_of(name)
-    header = ["run", "units", "learning rate", "seed", "batches", "minutes"]
+    header = ["run", *_settings_header(differ), "seed", "batches", "minutes"]
     header += [scoring.merit_heading, *scoring.groups]
     header += ["longer"] if scoring.longer else []
     own = [run for run in runs if run.measures.scoring == name]
@@ -161,8 +185,8 @@ def _runs_grid(name: str, runs: Sequence[Measured], published: Published) -> str
     rows = []
     for run in own:
         numbers, config = run.measures, run.trial.config
-        row = [_titles(run.trial.cell, published), _units(config.model)]
-        row += [f"{config.training.learning_rate:g}", str(config.seed), str(run.batches)]
+        row = [_titles(run.trial.cell, published), *_settings(config, differ)]
+        row += [str(config.seed), str(run.batches)]
         # Of a machine there is no loss of training.
         known = run.trial.phase == "trained" or not scoring.merit.startswith("training")
         row += [f"{run.minutes:.1f}", f"{numbers.merit:.4f}" if known else "–"]

@@ -106,6 +106,7 @@ def _cell_json(cell: str, published: Published, cells: Cells) -> dict[str, Any]:
             "minutes_median": median_minutes(summary),
             "hidden_size": chosen.model.hidden_size,
             "learning_rate": chosen.training.learning_rate,
+            "output_initialization": chosen.model.output_initialization,
             "runs": [_run_json(run) for run in summary.runs],
         }
         if scoring.baseline:
@@ -120,6 +121,7 @@ def _run_json(run: Measured) -> dict[str, Any]:
         "seed": config.seed,
         "hidden_size": config.model.hidden_size,
         "learning_rate": config.training.learning_rate,
+        "output_initialization": config.model.output_initialization,
         scoring_of(found.scoring).merit.replace(" ", "_"): found.merit,
         "batches": run.batches,
         "minutes": run.minutes,

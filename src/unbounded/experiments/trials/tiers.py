@@ -21,6 +21,7 @@ _GRIDS = {
     "hidden_sizes": ("model", "hidden_size"),
     "layers": ("model", "controller"),
     "learning_rates": ("training", "learning_rate"),
+    "output_initializations": ("model", "output_initialization"),
 }
 
 
@@ -112,9 +113,10 @@ def make_tier(paper: str, name: str, data: dict[str, Any], corpus: str | None = 
     Args:
         paper, name: of the tier.
         data: about, tasks, models, seeds; optionally hidden_sizes, layers, learning_rates,
-            batches, preset, protocol, any of PARTS, and cells (a pattern such as "copy/queue" or
-            "*/queue" -> the lists, batches, protocol and PARTS for the cells that it fits, the last
-            one last), skip (patterns of cells that are left out), needs_data (tasks that need a
+            output_initializations, batches, preset, protocol, any of PARTS, and cells (a pattern
+            such as "copy/queue" or "*/queue" -> the lists, batches, protocol and PARTS for the
+            cells that it fits, the last one last; or grids, each of other such lists, one after the
+            other), skip (patterns of cells that are left out), needs_data (tasks that need a
             corpus), verify (true to verify each run; of a cell, options such as {count: 1000}) and
             extract (tasks whose machines are extracted).
         corpus: folder of a corpus.
@@ -148,7 +150,14 @@ def make_tier(paper: str, name: str, data: dict[str, Any], corpus: str | None = 
         f"tier {name!r}: unknown field {field!r} of cell {cell!r}"
         for cell, fields in data.get("cells", {}).items()
         for field in fields
-        if field not in known
+        if field not in {*known, "grids"}
+    ]
+    faults += [
+        f"tier {name!r}: unknown field {field!r} in grids of cell {cell!r}"
+        for cell, fields in data.get("cells", {}).items()
+        for one in fields.get("grids", ())
+        for field in one
+        if field not in {*_GRIDS, "seeds"}
     ]
     faults += [f"tier {name!r}: unknown model {each!r}" for each in chosen if each not in models]
     if faults:
@@ -173,7 +182,9 @@ def make_tier(paper: str, name: str, data: dict[str, Any], corpus: str | None = 
         options: dict[str, Any] | None = None
         if data.get("verify", False):
             options = {key: value for each in own for key, value in each.get("verify", {}).items()}
-        trials += [Trial(task, model, each, phase, lacks, options) for each in _grid(base, lists)]
+        grids = [{**lists, **one} for one in lists.get("grids", [{}])]
+        configs = (config for one in grids for config in _grid(base, one))
+        trials += [Trial(task, model, config, phase, lacks, options) for config in configs]
     trials = _keeping(trials)
     verify, extract = bool(data.get("verify", False)), tuple(data.get("extract", ()))
     return Tier(paper, name, data["about"], tuple(trials), verify, extract)
