@@ -52,15 +52,6 @@ def test_output_embedding() -> None:
     assert model(output_initialization="torch").sequence.output.weight.abs().max() <= 24**-0.5
 
 
-@pytest.mark.parametrize("size", [16, 400])
-def test_scaled_output_embeddings_spread_logits_as_far_for_any_size(size: int) -> None:
-    begins = {"output_initialization": "normal_scaled"}
-    made = MemoryModel(inputs=4, outputs=99, memory="none", hidden_size=size, **begins)
-    drawn = made.sequence.output.weight
-    assert drawn.shape[1] == size
-    assert 4.5 < drawn.std() * size**0.5 < 5.5
-
-
 @pytest.mark.parametrize("name", ["initialization", "output_initialization"])
 def test_unknown_names_are_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="Did you mean 'torch'"):

@@ -23,9 +23,9 @@ from unbounded.models.sequence_model import SequenceModel, TiedLinear
 #: How a model's layer begins: as it draws itself, as PyTorch's would, as sums of random numbers, or
 #: with a Glorot draw for each kind of input and each head, and biases of 0.
 INITIALIZATIONS = ("glorot", "torch", "sums", "glorot_parts")
-#: How its output embedding begins: N(0, 1) as torch.nn.Embedding, N(0, 25/n) where logits are made
-#: of n numbers, as torch.nn.Linear, as sums, or as a Glorot draw with biases of 0.
-OUTPUT_INITIALIZATIONS = ("normal", "normal_scaled", "torch", "sums", "glorot")
+#: How its output embedding begins: N(0, 1) as torch.nn.Embedding, as torch.nn.Linear, as sums, or
+#: as a Glorot draw with biases of 0.
+OUTPUT_INITIALIZATIONS = ("normal", "torch", "sums", "glorot")
 #: How the columns of one-hot symbols begin: as the rest of the layer does, as those of
 #: torch.nn.Embedding, from N(0, 1), or as sums. Embeddings are torch's own, or sums.
 SYMBOL_INITIALIZATIONS = ("as_model", "normal", "sums")
@@ -53,10 +53,6 @@ def initialize(model: SequenceModel, layer: str, output: str, symbols: str) -> N
         draw_sums(model.layer)
     if layer == "glorot_parts":
         draw_parts(model.layer)
-    if output == "normal_scaled":
-        # Logits then spread as much for any n. With N(0, 1) and 256 units an LSTM does not learn
-        # to copy, with torch's a stack hardly to reverse (docs/reproducing/grefenstette2015.md).
-        nn.init.normal_(model.output.weight, std=5 / math.sqrt(model.output.weight.shape[1]))
     if output == "torch":
         model.output.reset_parameters()
     if output == "sums":

@@ -81,9 +81,8 @@ class MemoryModel(
             numbers, as in the authors' program of Joulin & Mikolov 2015, or "glorot_parts" for a
             draw of each kind of input and each head and biases of 0, as in that of Deleu & Dureau
             2016 (layers with gates keep "glorot" at these two).
-        output_initialization: of the output embedding: "normal" for N(0, 1), "normal_scaled" for
-            N(0, 25/n) where logits are made of n numbers, which trains better at 100 units and
-            more, "torch", "sums" or "glorot" with biases of 0.
+        output_initialization: of the output embedding: "normal" for N(0, 1), "torch", "sums" or
+            "glorot" with biases of 0.
         symbol_initialization: of the columns that one-hot symbols choose: "as_model", "sums", or
             "normal" for N(0, 1): where there are many symbols, small columns tell them apart little
             at first, and large ones of rare symbols stay as they were drawn. Embeddings are N(0, 1)

@@ -31,8 +31,7 @@ class ModelConfig:
         learn_initial_state: the controller's first state is a parameter.
         initialization: of the layer: glorot, torch for PyTorch's own, sums for those of Joulin &
             Mikolov, or glorot_parts for those of Deleu & Dureau.
-        output_initialization: of the output embedding: normal for N(0, 1), normal_scaled for
-            N(0, 25/n) where logits are made of n numbers, torch, sums or glorot.
+        output_initialization: of the output embedding: normal for N(0, 1), torch, sums or glorot.
         symbol_initialization: of the columns of one-hot symbols: as_model, sums, or normal for
             N(0, 1); of embeddings, which are N(0, 1) at as_model, or sums.
         input_bits: with embedding_size null, the low so many bits of a symbol's number are an input
