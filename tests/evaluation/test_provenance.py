@@ -55,11 +55,16 @@ def test_a_working_copy_is_asked_itself(package: Path) -> None:
 def test_the_kernels_are_those_of_the_device(
     reason: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gpu, "why_not", lambda structure, device: reason)
+    # Of the current one, which has the number 1, there are none here.
+    monkeypatch.setattr(
+        gpu, "why_not", lambda structure, device: reason if device == 0 else "too old"
+    )
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a GPU")
     served = "none" if reason else "triton"
     machine = provenance(torch.device("cuda", 0))["machine"]
     assert (machine["kernels"], machine["accelerator"]) == (served, "a GPU")
+    assert kernels(torch.device("cuda")) == "none"
     own = available().instruction_set if available().ok else "none"
     assert kernels() == kernels(torch.device("cpu")) == own
     assert "accelerator" not in provenance()["machine"]

@@ -16,9 +16,9 @@ from unbounded.evaluation.provenance import kernels
 from unbounded.experiments.config.check import faults
 from unbounded.experiments.config.compose import merged, preset_of
 from unbounded.experiments.config.identity import config_hash, run_name
-from unbounded.experiments.config.schema import RoundingConfig, from_dict, to_dict
+from unbounded.experiments.config.schema import MachineConfig, RoundingConfig, from_dict, to_dict
 from unbounded.experiments.run.evaluate import evaluate_run
-from unbounded.experiments.run.folder import read_report
+from unbounded.experiments.run.folder import device_of, read_report
 from unbounded.experiments.run.run import train_run
 from unbounded.kernels import available
 from unbounded.models import MemoryModel
@@ -117,6 +117,24 @@ def test_a_signal_saves_and_resume_ends_the_same(
     assert not (folder / "report.json").exists()
     train_run(tiny(), root=tmp_path, quiet=True, resume=True)
     assert_same_run(uninterrupted, folder)
+
+
+@pytest.mark.parametrize(
+    ("asked", "cuda", "mps", "device"),
+    [
+        ("auto", True, False, "cuda"),
+        ("cpu", True, True, "cpu"),
+        ("cuda", True, False, "cuda"),
+        ("auto", False, True, "mps"),
+        ("auto", False, False, "cpu"),
+    ],
+)
+def test_the_device_of_a_run(
+    asked: str, cuda: bool, mps: bool, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
+    assert device_of(MachineConfig(device=asked)).type == device
 
 
 def test_other_threads_or_kernels_are_warned_of(

@@ -151,6 +151,13 @@ def test_how_output_embeddings_begin_is_said_where_it_differs(tmp_path):
     heading, _, *runs = rows_of(text, "| run |")
     place = heading.index("output weights")
     assert {run[place] for run in runs} == {"normal", "torch"}
+    assert '"torch" as torch.nn.Linear' in text
+    # Also between the models of a task.
+    mixed = {"copy/lstm-1": {"output_initializations": ["torch"]}}
+    tier = tiny_tier(cells=mixed)
+    fill(tmp_path / "mixed", tier)
+    heading, _, *rows = rows_of(write_table(tier, tmp_path / "mixed")[0], "| task | model")
+    assert [row[heading.index("output weights")] for row in rows] == ["normal", "torch"]
     other = tiny_tier(models=["queue"], output_initializations=["torch"])
     write_report(tmp_path / "other", other.trials[0])
     assert "output weights" not in write_table(other, tmp_path / "other")[0]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.experiments.made_up import TINY, tiny_tier
@@ -29,7 +31,7 @@ def test_the_paper_tier_is_the_whole_grid():
     assert layers == {1, 2, 4, 8}
 
 
-@pytest.mark.parametrize("name", ["laptop", "paper"])
+@pytest.mark.parametrize("name", ["laptop", "long", "paper"])
 def test_no_trial_has_a_fault_and_none_ends_by_an_accuracy(name):
     trials = load_tier("grefenstette2015", name).trials
     kinds = {(trial.cell, trial.config.model.hidden_size): trial for trial in trials}
@@ -60,9 +62,24 @@ def test_a_cell_has_several_grids():
         *((each, "normal", seed) for each in (0.1, 0.2) for seed in seeds),
         (rate, "torch", 3),
     ]
-    data["cells"]["copy/queue"]["grids"] = [{"batches": 3}]
-    with pytest.raises(ConfigError, match="unknown field 'batches' in grids of cell 'copy/queue'"):
-        make_tier("grefenstette2015", "tiny", data)
+    for wrong, said in [
+        ([{"batches": 3}], "tier 'tiny', cell 'copy/queue': unknown field 'batches' in grids"),
+        (
+            [{"seeds": []}],
+            "cell 'copy/queue', grids: seeds: expected a list of one or more, got []",
+        ),
+        ([{"output_initializations": "torch"}], "expected a list of one or more, got 'torch'"),
+        ([{}, {}], "copy/queue/"),
+        ([], "grids: expected a list of one or more, each of fields and their lists, got []"),
+        ({"seeds": [1]}, "grids: expected a list of one or more"),
+        ([3], "grids: expected a list of one or more"),
+        (None, "grids: expected a list of one or more"),
+    ]:
+        data["cells"]["copy/queue"]["grids"] = wrong
+        with pytest.raises(ConfigError, match=re.escape(said)):
+            make_tier("grefenstette2015", "tiny", data)
+    with pytest.raises(ConfigError, match="tier 'tiny': seeds: expected a list of one or more"):
+        make_tier("grefenstette2015", "tiny", {**TINY, "seeds": []})
 
 
 def test_all_faults_of_a_tier_come_together():

@@ -48,16 +48,18 @@ def _accelerator(device: torch.device | None) -> dict[str, Any]:
 
 
 def kernels(device: torch.device | None = None) -> str:
-    """What the kernels for a device are; "none" where there are none.
+    """What the kernels for a device are, whether a model has one or not; "none" without any.
 
     Args:
-        device: None for the CPU.
+        device: None for the CPU; "cuda" without a number for the current one.
     Returns:
         Of the CPU the instruction set that they were compiled for; "triton" of CUDA.
     """
+    if device is not None and device.type == "cuda":
+        number = torch.cuda.current_device() if device.index is None else device.index
+        return "triton" if gpu.why_not(None, number) is None else "none"
     if device is not None and device.type != "cpu":
-        served = device.type == "cuda" and gpu.why_not(None, device.index) is None
-        return "triton" if served else "none"
+        return "none"
     found = available()
     return found.instruction_set if found.ok else "none"
 

@@ -16,7 +16,7 @@ from unbounded.errors import CheckpointError, StorageError
 from unbounded.evaluation.provenance import kernels
 from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.identity import config_hash, model_name, run_name
-from unbounded.experiments.config.schema import RunConfig, from_dict, to_dict
+from unbounded.experiments.config.schema import MachineConfig, RunConfig, from_dict, to_dict
 from unbounded.experiments.config.upgrade import upgraded_report
 from unbounded.experiments.run.report_check import REMADE, check_report
 from unbounded.files import file_digest, storage_faults, write_text
@@ -144,11 +144,18 @@ def renew_config(folder: Path, config: RunConfig) -> None:
         write_config(folder, to_dict(config), _used(before) or _here(config))
 
 
+def device_of(machine: MachineConfig) -> torch.device:
+    """The device of a run, as accelerate chooses it (build.py)."""
+    if machine.device != "cpu" and torch.cuda.is_available():
+        return torch.device("cuda")
+    if machine.device != "cpu" and torch.backends.mps.is_available():
+        return torch.device("mps")
+    return torch.device("cpu")
+
+
 def _here(config: RunConfig) -> dict[str, Any]:
     """The threads and kernels that a run of this process has."""
-    # As accelerate chooses it (build.py).
-    device = "cuda" if config.machine.device != "cpu" and torch.cuda.is_available() else "cpu"
-    used = "none" if config.machine.backend == "reference" else kernels(torch.device(device))
+    used = "none" if config.machine.backend == "reference" else kernels(device_of(config.machine))
     return {"threads": torch.get_num_threads(), "kernels": used}
 
 

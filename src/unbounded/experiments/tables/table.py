@@ -35,6 +35,10 @@ _CHOICE = """\
 batches and minutes (one thread), as medians.{more} Nothing was chosen by a number of the test
 split."""
 
+_OUTPUTS = """\
+"output weights" is how output embeddings begin: "normal" as N(0, 1), "torch" as torch.nn.Linear
+draws its own, "sums" as in the authors' program, "glorot" as Glorot's uniform numbers."""
+
 _MEMORY = """\
 "memory" is the mean of what the memory is told to do, on validation sequences of the lengths of
 the test: while a sequence is read, and while it is answered (docs/formats.md, `memory_use`)."""
@@ -75,12 +79,13 @@ def table_markdown(
         parts += ["## Verified", verified_grid(verified, published)]
     if machines is not None:
         parts += ["## Machines", machines_grid(machines, published)]
+    differ = _outputs_differ(cells)
+    parts += [_OUTPUTS] if differ else []
     parts += [EVERY_RUN]
     runs = [run for summary in cells.values() if summary for run in summary.runs]
     if any(run.measures.memory for run in runs):
         parts.append(_MEMORY)
     scorings = dict.fromkeys(run.measures.scoring for run in runs)
-    differ = _outputs_differ(cells)
     parts += [_runs_grid(name, runs, published, differ) for name in scorings]
     if not runs:
         parts.append("None is finished.")
@@ -148,13 +153,13 @@ def _cell_row(
 
 
 def _outputs_differ(cells: Cells) -> bool:
-    """Whether the output embeddings of a cell begin in more than one way."""
-    ways = (
-        {run.trial.config.model.output_initialization for run in summary.runs}
-        for summary in cells.values()
-        if summary is not None
-    )
-    return any(len(each) > 1 for each in ways)
+    """Whether the output embeddings of a task's models begin in more than one way."""
+    ways: dict[str, set[str]] = {}
+    for summary in cells.values():
+        for run in summary.runs if summary is not None else ():
+            beginning = run.trial.config.model.output_initialization
+            ways.setdefault(run.trial.task, set()).add(beginning)
+    return any(len(each) > 1 for each in ways.values())
 
 
 def _settings_header(differ: bool) -> list[str]:

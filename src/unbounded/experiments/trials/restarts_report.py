@@ -12,6 +12,7 @@ from unbounded.evaluation.provenance import provenance
 from unbounded.evaluation.scorings import Scoring, scoring_of
 from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.config.schema import RunConfig, to_dict
+from unbounded.experiments.run.folder import device_of
 from unbounded.experiments.tables.markdown import grid
 from unbounded.experiments.tables.measures import Measures, measures
 from unbounded.files import json_text, storage_faults, write_text
@@ -73,7 +74,7 @@ def report_restarts(
             for config, part in zip(configs, parts, strict=True)
         ],
         **over,
-        **provenance(),
+        **provenance(device_of(configs[0].machine)),
     }
     text = restarts_table(data, scoring)
     first = run_name(configs[0])

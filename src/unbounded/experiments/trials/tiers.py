@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import product
@@ -125,6 +126,43 @@ def make_tier(paper: str, name: str, data: dict[str, Any], corpus: str | None = 
             together.
     """
     models = published(paper).models
+    faults = _faults(name, data, models)
+    if faults:
+        raise ConfigError(faults)
+    trials: list[Trial] = []
+    for task, model in product(data["tasks"], data["models"]):
+        cell = f"{task}/{model}"
+        needs = task in data.get("needs_data", ())
+        skipped = any(fnmatchcase(cell, pattern) for pattern in data.get("skip", ()))
+        if skipped:
+            continue
+        own = [
+            each for pattern, each in data.get("cells", {}).items() if fnmatchcase(cell, pattern)
+        ]
+        settings = [data, models[model].settings, *own]
+        lists = {key: value for each in (data, *own) for key, value in each.items()}
+        base = merged(_base(task, lists), *map(_with_batches, settings))
+        if needs:
+            base["machine"]["data"] = corpus
+        phase = models[model].phase
+        lacks = needs and corpus is None
+        options: dict[str, Any] | None = None
+        if data.get("verify", False):
+            options = {key: value for each in own for key, value in each.get("verify", {}).items()}
+        grids = [{**lists, **one} for one in lists.get("grids", [{}])]
+        configs = (config for one in grids for config in _grid(base, one))
+        trials += [Trial(task, model, config, phase, lacks, options) for config in configs]
+    counted = Counter(trial.key for trial in trials)
+    twice = [f"tier {name!r}: {key} is there twice" for key, n in counted.items() if n > 1]
+    if twice:
+        raise ConfigError(twice)
+    trials = _keeping(trials)
+    verify, extract = bool(data.get("verify", False)), tuple(data.get("extract", ()))
+    return Tier(paper, name, data["about"], tuple(trials), verify, extract)
+
+
+def _faults(name: str, data: Mapping[str, Any], models: Container[str]) -> list[str]:
+    """What is wrong with a tier's data, a line each."""
     faults = [
         f"tier {name!r}: {field} is missing"
         for field in ("about", "tasks", "models", "seeds")
@@ -152,42 +190,31 @@ def make_tier(paper: str, name: str, data: dict[str, Any], corpus: str | None = 
         for field in fields
         if field not in {*known, "grids"}
     ]
-    faults += [
-        f"tier {name!r}: unknown field {field!r} in grids of cell {cell!r}"
-        for cell, fields in data.get("cells", {}).items()
-        for one in fields.get("grids", ())
-        for field in one
-        if field not in {*_GRIDS, "seeds"}
-    ]
+    for where, fields in {"": data, **data.get("cells", {})}.items():
+        faults += _list_faults(f"tier {name!r}{where and f', cell {where!r}'}", fields)
     faults += [f"tier {name!r}: unknown model {each!r}" for each in chosen if each not in models]
-    if faults:
-        raise ConfigError(faults)
-    trials: list[Trial] = []
-    for task, model in product(tasks, chosen):
-        cell = f"{task}/{model}"
-        needs = task in data.get("needs_data", ())
-        skipped = any(fnmatchcase(cell, pattern) for pattern in data.get("skip", ()))
-        if skipped:
-            continue
-        own = [
-            each for pattern, each in data.get("cells", {}).items() if fnmatchcase(cell, pattern)
-        ]
-        settings = [data, models[model].settings, *own]
-        lists = {key: value for each in (data, *own) for key, value in each.items()}
-        base = merged(_base(task, lists), *map(_with_batches, settings))
-        if needs:
-            base["machine"]["data"] = corpus
-        phase = models[model].phase
-        lacks = needs and corpus is None
-        options: dict[str, Any] | None = None
-        if data.get("verify", False):
-            options = {key: value for each in own for key, value in each.get("verify", {}).items()}
-        grids = [{**lists, **one} for one in lists.get("grids", [{}])]
-        configs = (config for one in grids for config in _grid(base, one))
-        trials += [Trial(task, model, config, phase, lacks, options) for config in configs]
-    trials = _keeping(trials)
-    verify, extract = bool(data.get("verify", False)), tuple(data.get("extract", ()))
-    return Tier(paper, name, data["about"], tuple(trials), verify, extract)
+    return faults
+
+
+def _list_faults(where: str, fields: Mapping[str, Any]) -> list[str]:
+    """What is wrong with the lists of a grid, and with the grids of a cell."""
+    lists = {*_GRIDS, "seeds"}
+    faults = [
+        f"{where}: {name}: expected a list of one or more, got {fields[name]!r}"
+        for name in lists & fields.keys()
+        if not isinstance(fields[name], list) or not fields[name]
+    ]
+    if "grids" not in fields:
+        return faults
+    grids = fields["grids"]
+    if not isinstance(grids, list) or not grids or not all(isinstance(one, dict) for one in grids):
+        expected = "expected a list of one or more, each of fields and their lists"
+        return [*faults, f"{where}: grids: {expected}, got {grids!r}"]
+    for one in grids:
+        unknown = sorted(one.keys() - lists)
+        faults += [f"{where}: unknown field {field!r} in grids" for field in unknown]
+        faults += _list_faults(f"{where}, grids", {key: one[key] for key in lists & one.keys()})
+    return faults
 
 
 def _keeping(trials: Sequence[Trial]) -> list[Trial]:
