@@ -201,7 +201,7 @@ def _list_faults(where: str, fields: Mapping[str, Any]) -> list[str]:
     lists = {*_GRIDS, "seeds"}
     faults = [
         f"{where}: {name}: expected a list of one or more, got {fields[name]!r}"
-        for name in lists & fields.keys()
+        for name in sorted(lists & fields.keys())
         if not isinstance(fields[name], list) or not fields[name]
     ]
     if "grids" not in fields:
