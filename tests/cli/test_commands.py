@@ -17,7 +17,11 @@ from tests.cli.failing import Capture, failing
 from tests.experiments.tiny import tiny, tiny_arguments
 from unbounded.cli import main
 from unbounded.cli.main import VERBS
+from unbounded.experiments.config import plain_yaml
+from unbounded.experiments.config.compose import preset_of
 from unbounded.experiments.config.identity import run_name
+from unbounded.experiments.config.schema import to_dict
+from unbounded.experiments.trials.tiers import Trial, load_tier
 
 
 def test_help_shows_an_example(capsys: Capture) -> None:
@@ -380,3 +384,38 @@ def test_a_memory_as_a_mapping(form: list[str], capsys: pytest.CaptureFixture[st
     memory = yaml.safe_load(capsys.readouterr().out)["model"]["memory"]
     assert memory["name"] == "stack"
     assert memory["width"] == 8
+
+
+def _named_anew() -> dict[str, Trial]:
+    """A trial of each memory or controller that is its preset's without some option of it."""
+    found: dict[str, Trial] = {}
+    for paper, tier in (("matrix", "laptop"), ("grefenstette2015", "small"), ("yang2016", "paper")):
+        for trial in load_tier(paper, tier).trials:
+            preset = preset_of(trial.config.task)["model"]
+            for part in ("memory", "controller"):
+                own = getattr(trial.config.model, part)
+                if own["name"] == preset[part]["name"] and preset[part].keys() - own.keys():
+                    found.setdefault(f"{trial.config.task}: {own}", trial)
+    return found
+
+
+def test_a_memory_that_a_file_names_has_no_option_of_the_presets(
+    capsys: Capture, tmp_path: Path
+) -> None:
+    path = tmp_path / "mine.yaml"
+    trials = _named_anew()
+    assert len(trials) > 10
+    for trial in trials.values():
+        text = plain_yaml.dump(to_dict(trial.config))
+        path.write_text(text)
+        assert main(["train", "--config", str(path), "--print_config"]) == 0
+        # A year is a number on the command line and a word in a file; the memory takes either.
+        assert capsys.readouterr().out == text.replace("variant: '2017'", "variant: 2017")
+    for memory, has_bias in (
+        ("{name: queue, width: 8}", False),
+        ("queue", True),
+        ("{width: 8}", True),
+    ):
+        path.write_text(f"task: bigram_flip\nmodel: {{memory: {memory}}}\n")
+        assert main(["train", "--config", str(path), "--print_config"]) == 0
+        assert ("push_bias: 3.0" in capsys.readouterr().out) is has_bias

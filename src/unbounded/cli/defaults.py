@@ -25,6 +25,7 @@ from unbounded.experiments.config.compose import (
     OPTIONS_OF,
     merged,
     preset_of,
+    taken_whole,
 )
 from unbounded.experiments.config.presets import PRESETS, PROTOCOLS
 from unbounded.own_parts import is_path, module_of, part_of
@@ -90,10 +91,13 @@ def begin(arguments: Sequence[str], flags: Sequence[str]) -> Beginning:
     parts = {name: _value_of(rest, f"--model.{name}.name") for name in _PARTS}
     named = {name: value for name, value in parts.items() if value is not None}
     model = data.get("model")
-    own = {}
+    own, with_options = {}, set()
     if isinstance(model, dict):
+        with_options = {name for name in _PARTS if isinstance(model.get(name), dict)}
         own = {name: _part(name, model.pop(name)) for name in _PARTS if name in model}
     base = preset_of(task or "copy", protocol) if task or protocol else preset_of("")
+    whole = {name: own[name] for name in with_options if "name" in own[name]}
+    base = taken_whole(base, whole)
     defaults = merged(
         base, {"model": own}, {"model": named}, *_variant(rest), *_choices(data, rest)
     )

@@ -40,8 +40,9 @@ Without further options this is the task's preset. What is set is, in rising pre
 preset, what --protocol changes in it, --config FILE, the other options. The defaults below are the
 preset's where a task is named (`unbounded train TASK --help`), else general ones, which presets
 override; --print_config prints what a task has. Another memory or controller than the preset's has
-none of its options. The run lives in RUNS/TASK-MODEL-HASH-seedN, with
-checkpoints, metrics, report and figures; after Ctrl-C, SIGTERM or a crash --resume goes on.
+none of its options, nor has one that FILE gives with its name and options. The run lives in
+RUNS/TASK-MODEL-HASH-seedN, with checkpoints, metrics, report and figures; after Ctrl-C, SIGTERM or
+a crash --resume goes on.
 """
 
 

@@ -54,6 +54,31 @@ def _preset_file(path: Path) -> dict[str, Any]:
     return data
 
 
+def taken_whole(config: Mapping[str, Any], parts: Mapping[str, Any]) -> dict[str, Any]:
+    """A config whose memory or controller has the options that are given, and no other.
+
+    Args:
+        config: as plain data.
+        parts: "memory" and "controller", or one or none of them, with their names and options; what
+            has another name than in `config` is left to `merged`.
+    """
+    result = copy.deepcopy(dict(config))
+    for part, own in parts.items():
+        if result["model"][part]["name"] == own["name"]:
+            result["model"][part] = own | {
+                name: value
+                for name, value in _others(config, part).get(own["name"], {}).items()
+                if name not in own
+            }
+    return result
+
+
+def _others(config: Mapping[str, Any], part: str) -> Mapping[str, dict[str, Any]]:
+    """What a memory or controller has that nothing is said of, by name."""
+    streams = config["training"]["piece_steps"] is not None
+    return _BOUNDED if part == "memory" and streams else {}
+
+
 def merged(base: Mapping[str, Any], *changes: Mapping[str, Any]) -> dict[str, Any]:
     """A config with what `changes` set in it, the last one last.
 
@@ -108,8 +133,8 @@ def _change_model(config: dict[str, Any], change: dict[str, Any]) -> None:
         model["controller"] = _changed(model["controller"], part_of(controller), {})
     if memory is not None:
         before, data = model["memory"], part_of(memory)
-        bounds = _BOUNDED if config["training"]["piece_steps"] is not None else {}
-        model["memory"] = _without_nulls(_changed(before, data, bounds), data)
+        changed = _changed(before, data, _others(config, "memory"))
+        model["memory"] = _without_nulls(changed, data)
         if model["memory"]["name"] != before["name"]:
             config["rounding"] = asdict(RoundingConfig())
             _without_idle(model, config, change, part_of(controller or {"name": None}))
