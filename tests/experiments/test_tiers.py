@@ -21,10 +21,14 @@ def test_the_laptop_tier_is_every_task_with_five_models_and_three_seeds():
 def test_the_paper_tier_is_the_whole_grid():
     tier = load_tier("grefenstette2015", "paper")
     assert len(tier.cells) == 5 * 7
-    assert len(tier.trials) == 5 * 7 * 2 * 5 * 3
+    assert len(tier.trials) == 5 * 7 * 2 * 5 * 2 * 3
     rates = {trial.config.training.learning_rate for trial in tier.trials}
     assert rates == {5e-3, 1e-3, 5e-4, 1e-4, 5e-5}
     assert {trial.config.model.hidden_size for trial in tier.trials} == {256, 512}
+    assert {trial.config.model.output_initialization for trial in tier.trials} == {
+        "normal",
+        "torch",
+    }
     models = [trial.config.model for trial in tier.trials]
     without = [model for model in models if model.memory["name"] == "none"]
     layers = {model.controller.get("num_layers", 1) for model in without}
