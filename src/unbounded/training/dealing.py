@@ -23,8 +23,8 @@ class Dealer:
     examples of `deal` batches are sorted by length and dealt again, so that little of a batch is
     padding, and these batches come in a random order: the same examples, each once. A loss that is
     a mean over the symbols of a batch then counts a symbol of a short example for more than one of
-    a long one. That hardly matters where lengths are even, and does where most are short
-    (docs/reproducing/grefenstette2015.md).
+    a long one: what is learned from short words first is learned sooner, and where most are short
+    already it is too much (docs/reproducing/grefenstette2015.md, "Batches of like length").
 
     Args:
         task: yields the examples.
