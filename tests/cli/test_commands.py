@@ -411,11 +411,11 @@ def test_a_memory_that_a_file_names_has_no_option_of_the_presets(
         assert main(["train", "--config", str(path), "--print_config"]) == 0
         # A year is a number on the command line and a word in a file; the memory takes either.
         assert capsys.readouterr().out == text.replace("variant: '2017'", "variant: 2017")
-    for memory, has_bias in (
+    for memory, is_the_presets in (
         ("{name: queue, width: 8}", False),
         ("queue", True),
         ("{width: 8}", True),
     ):
-        path.write_text(f"task: bigram_flip\nmodel: {{memory: {memory}}}\n")
+        path.write_text(f"task: gender\nmodel: {{memory: {memory}}}\n")
         assert main(["train", "--config", str(path), "--print_config"]) == 0
-        assert ("push_bias: 3.0" in capsys.readouterr().out) is has_bias
+        assert ("pop_bias: -2.0" in capsys.readouterr().out) is is_the_presets
