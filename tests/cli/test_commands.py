@@ -419,3 +419,51 @@ def test_a_memory_that_a_file_names_has_no_option_of_the_presets(
         path.write_text(f"task: gender\nmodel: {{memory: {memory}}}\n")
         assert main(["train", "--config", str(path), "--print_config"]) == 0
         assert ("pop_bias: -2.0" in capsys.readouterr().out) is is_the_presets
+
+
+def _printed(capsys: Capture, *arguments: str) -> Any:
+    assert main(["train", *arguments, "--print_config"]) == 0
+    return plain_yaml.load(capsys.readouterr().out)
+
+
+def test_so_it_is_with_dotted_keys(capsys: Capture, tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    for text in (
+        "model.memory: {name: queue, width: 8}",
+        "model.memory.name: queue\nmodel.memory.width: 8",
+    ):
+        path.write_text(f"task: gender\n{text}\n")
+        memory = _printed(capsys, "--config", str(path))["model"]["memory"]
+        assert memory == {"name": "queue", "width": 8}
+    for text in ("model: {memory: {width: 8}}", "model: 3"):
+        path.write_text(f"task: gender\nmodel.memory.width: 9\n{text}\n")
+        said = failing(capsys, "train", "--config", str(path))
+        assert "config: model.memory.width: it is said elsewhere in the file too" in said
+
+
+def test_a_stack_without_a_capacity_stays_so_in_a_file(capsys: Capture, tmp_path: Path) -> None:
+    own = ("anbn", "--model.memory", "{name: superposition_stack, count: 3}")
+    printed = _printed(capsys, *own)
+    assert "capacity" not in printed["model"]["memory"]
+    path = tmp_path / "mine.yaml"
+    path.write_text(plain_yaml.dump(printed))
+    assert _printed(capsys, "--config", str(path)) == printed
+
+
+def test_null_takes_back_an_option_of_a_memory(capsys: Capture) -> None:
+    for given in (
+        ("--model.memory.pop_bias", "null"),
+        ("--model.memory", "{name: queue, pop_bias: null}"),
+    ):
+        assert _printed(capsys, "gender", *given)["model"]["memory"] == {"name": "queue"}
+    kept = _printed(
+        capsys, "anbn", "--model.memory.capacity", "null", "--model.memory.overflow", "error"
+    )
+    assert kept["model"]["memory"]["capacity"] is None
+
+
+def test_a_model_in_a_file_of_its_own(capsys: Capture, tmp_path: Path) -> None:
+    path = tmp_path / "model.yaml"
+    path.write_text("hidden_size: 9\n")
+    model = _printed(capsys, "gender", "--model", str(path))["model"]
+    assert model == {**_printed(capsys, "gender")["model"], "hidden_size": 9}

@@ -25,7 +25,6 @@ from unbounded.experiments.config.compose import (
     OPTIONS_OF,
     merged,
     preset_of,
-    taken_whole,
 )
 from unbounded.experiments.config.presets import PRESETS, PROTOCOLS
 from unbounded.own_parts import is_path, module_of, part_of
@@ -96,11 +95,9 @@ def begin(arguments: Sequence[str], flags: Sequence[str]) -> Beginning:
         with_options = {name for name in _PARTS if isinstance(model.get(name), dict)}
         own = {name: _part(name, model.pop(name)) for name in _PARTS if name in model}
     base = preset_of(task or "copy", protocol) if task or protocol else preset_of("")
-    whole = {name: own[name] for name in with_options if "name" in own[name]}
-    base = taken_whole(base, whole)
-    defaults = merged(
-        base, {"model": own}, {"model": named}, *_variant(rest), *_choices(data, rest)
-    )
+    whole = {name for name in with_options if "name" in own[name]}
+    defaults = merged(base, {"model": own}, whole=whole)
+    defaults = merged(defaults, {"model": named}, *_variant(rest), *_choices(data, rest))
     words = [task] if task and from_file else []
     flat = [word for word in _flat("", {**data, "task": None}) if word]
     _follow_ranges(defaults, [*flat, *rest])
@@ -198,7 +195,29 @@ def _of_file(path: Path) -> dict[str, Any]:
         data: dict[str, Any] = plain_yaml.load(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise ConfigError([f"config: {path} cannot be read: {error}"]) from error
-    return data
+    return _with_model_nested(data)
+
+
+def _with_model_nested(data: dict[Any, Any]) -> dict[str, Any]:
+    """A config file's data whose keys such as `model.memory.width` are mappings in one another.
+
+    Raises:
+        ConfigError: such a key says anew what is said elsewhere in the file.
+    """
+    result = {key: value for key, value in data.items() if not _is_dotted(key)}
+    for key in filter(_is_dotted, data):
+        *parts, last = str(key).split(".")
+        inner: Any = result
+        for part in parts:
+            inner = inner.setdefault(part, {}) if isinstance(inner, dict) else None
+        if not isinstance(inner, dict) or last in inner:
+            raise ConfigError([f"config: {key}: it is said elsewhere in the file too"])
+        inner[last] = data[key]
+    return result
+
+
+def _is_dotted(key: Any) -> bool:
+    return isinstance(key, str) and key.startswith("model.")
 
 
 def _spelled_out(arguments: Sequence[str]) -> list[str]:

@@ -16,6 +16,7 @@ from unbounded.cli.harden import hardened_text
 from unbounded.cli.parsing import Parser, parse
 from unbounded.errors import ConfigError
 from unbounded.experiments.config import plain_yaml
+from unbounded.experiments.config.compose import without_nulls
 from unbounded.experiments.config.harden import with_hardening
 from unbounded.experiments.config.presets import PRESETS
 from unbounded.experiments.config.schema import RunConfig, from_dict, to_dict
@@ -284,7 +285,10 @@ def _say_next(config: RunConfig, task: Task, folder: Path, quiet: bool) -> None:
 def _config(given: Namespace, task: str | None) -> RunConfig | None:
     if task is None:
         return None
-    data: dict[str, Any] = given.as_dict()
+    data: dict[str, Any] = given.clone(with_meta=False).as_dict()
+    memory = data["model"]["memory"]
+    if isinstance(memory, dict) and isinstance(memory.get("name"), str):
+        data["model"]["memory"] = without_nulls(memory, memory)
     names = {item.name for item in dataclasses.fields(RunConfig)}
     chosen = {key: value for key, value in data.items() if key in names}
     try:

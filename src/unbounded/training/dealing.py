@@ -24,7 +24,7 @@ class Dealer:
     padding, and these batches come in a random order: the same examples, each once. A loss that is
     a mean over the symbols of a batch then counts a symbol of a short example for more than one of
     a long one: what is learned from short words first is learned sooner, and where most are short
-    already it is too much (docs/reproducing/grefenstette2015.md, "Batches of like length").
+    already it may be too much (docs/reproducing/grefenstette2015.md, "Batches of like length").
 
     Args:
         task: yields the examples.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -54,33 +54,13 @@ def _preset_file(path: Path) -> dict[str, Any]:
     return data
 
 
-def taken_whole(config: Mapping[str, Any], parts: Mapping[str, Any]) -> dict[str, Any]:
-    """A config whose memory or controller has the options that are given, and no other.
-
-    Args:
-        config: as plain data.
-        parts: "memory" and "controller", or one or none of them, with their names and options; what
-            has another name than in `config` is left to `merged`.
-    """
-    result = copy.deepcopy(dict(config))
-    for part, own in parts.items():
-        if result["model"][part]["name"] == own["name"]:
-            result["model"][part] = own | {
-                name: value
-                for name, value in _others(config, part).get(own["name"], {}).items()
-                if name not in own
-            }
-    return result
-
-
-def _others(config: Mapping[str, Any], part: str) -> Mapping[str, dict[str, Any]]:
-    """What a memory or controller has that nothing is said of, by name."""
-    streams = config["training"]["piece_steps"] is not None
-    return _BOUNDED if part == "memory" and streams else {}
-
-
-def merged(base: Mapping[str, Any], *changes: Mapping[str, Any]) -> dict[str, Any]:
+def merged(
+    base: Mapping[str, Any], *changes: Mapping[str, Any], whole: Container[str] = ()
+) -> dict[str, Any]:
     """A config with what `changes` set in it, the last one last.
+
+    Those of "memory" and "controller" that are in `whole` have the options that a change gives
+    them, and no other. Of the rest:
 
     Another memory or controller than before has none of the options of the old one, and another
     memory not the hardening that was meant for it. Another variant of a memory makes its choices
@@ -96,7 +76,7 @@ def merged(base: Mapping[str, Any], *changes: Mapping[str, Any]) -> dict[str, An
         for part in PARTS:
             own = copy.deepcopy(dict(change.get(part) or {}))
             if part == "model":
-                _change_model(result, own)
+                _change_model(result, own, whole)
                 continue
             is_other = part == "training" and _is_other(result, own, "optimizer")
             if is_other and result["rounding"]["optimizer"] is None:
@@ -124,17 +104,20 @@ def _is_other(config: Mapping[str, Any], change: Mapping[str, Any], choice: str)
     return bool(change.get(choice, before) != before)
 
 
-def _change_model(config: dict[str, Any], change: dict[str, Any]) -> None:
+def _change_model(config: dict[str, Any], change: dict[str, Any], whole: Container[str]) -> None:
     memory, controller = change.pop("memory", None), change.pop("controller", None)
     model = {**config["model"], **change}
     if change.get("embedding_size") is not None and "input_bits" not in change:
         model["input_bits"] = None
     if controller is not None:
-        model["controller"] = _changed(model["controller"], part_of(controller), {})
+        own = part_of(controller)
+        is_whole = "controller" in whole
+        model["controller"] = own if is_whole else _changed(model["controller"], own, {})
     if memory is not None:
         before, data = model["memory"], part_of(memory)
-        changed = _changed(before, data, _others(config, "memory"))
-        model["memory"] = _without_nulls(changed, data)
+        bounds = _BOUNDED if config["training"]["piece_steps"] is not None else {}
+        changed = dict(data) if "memory" in whole else _changed(before, data, bounds)
+        model["memory"] = without_nulls(changed, data)
         if model["memory"]["name"] != before["name"]:
             config["rounding"] = asdict(RoundingConfig())
             _without_idle(model, config, change, part_of(controller or {"name": None}))
@@ -156,8 +139,8 @@ def _changed(
     return {"name": data["name"], **others.get(data["name"], {}), **data}
 
 
-def _without_nulls(memory: dict[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
-    """Without the options that are null in `data` and cannot be: they are the memory's own."""
+def without_nulls(memory: dict[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
+    """A memory without the options that are null in `data` and cannot be: they are its own."""
     if None not in data.values():
         return memory
     from unbounded.memories import MEMORIES  # brings torch, which few presets need
