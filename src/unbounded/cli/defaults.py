@@ -90,12 +90,12 @@ def begin(arguments: Sequence[str], flags: Sequence[str]) -> Beginning:
     parts = {name: _value_of(rest, f"--model.{name}.name") for name in _PARTS}
     named = {name: value for name, value in parts.items() if value is not None}
     model = data.get("model")
-    own, with_options = {}, set()
+    own, whole = {}, set()
     if isinstance(model, dict):
-        with_options = {name for name in _PARTS if isinstance(model.get(name), dict)}
+        parts_of_file = {name: model[name] for name in _PARTS if isinstance(model.get(name), dict)}
+        whole = {name for name, part in parts_of_file.items() if "name" in part}
         own = {name: _part(name, model.pop(name)) for name in _PARTS if name in model}
     base = preset_of(task or "copy", protocol) if task or protocol else preset_of("")
-    whole = {name for name in with_options if "name" in own[name]}
     defaults = merged(base, {"model": own}, whole=whole)
     defaults = merged(defaults, {"model": named}, *_variant(rest), *_choices(data, rest))
     words = [task] if task and from_file else []

@@ -60,7 +60,7 @@ def merged(
     """A config with what `changes` set in it, the last one last.
 
     Those of "memory" and "controller" that are in `whole` have the options that a change gives
-    them, and no other. Of the rest:
+    them, and no other. All else:
 
     Another memory or controller than before has none of the options of the old one, and another
     memory not the hardening that was meant for it. Another variant of a memory makes its choices
