@@ -16,7 +16,7 @@ from unbounded.cli.harden import hardened_text
 from unbounded.cli.parsing import Parser, parse
 from unbounded.errors import ConfigError
 from unbounded.experiments.config import plain_yaml
-from unbounded.experiments.config.compose import without_nulls
+from unbounded.experiments.config.compose import as_kept
 from unbounded.experiments.config.harden import with_hardening
 from unbounded.experiments.config.presets import PRESETS
 from unbounded.experiments.config.schema import RunConfig, from_dict, to_dict
@@ -288,7 +288,7 @@ def _config(given: Namespace, task: str | None) -> RunConfig | None:
     data: dict[str, Any] = given.clone(with_meta=False).as_dict()
     memory = data["model"]["memory"]
     if isinstance(memory, dict) and isinstance(memory.get("name"), str):
-        data["model"]["memory"] = without_nulls(memory, memory)
+        data["model"]["memory"] = as_kept(memory, memory)
     names = {item.name for item in dataclasses.fields(RunConfig)}
     chosen = {key: value for key, value in data.items() if key in names}
     try:

@@ -117,7 +117,7 @@ def _change_model(config: dict[str, Any], change: dict[str, Any], whole: Contain
         before, data = model["memory"], part_of(memory)
         bounds = _BOUNDED if config["training"]["piece_steps"] is not None else {}
         changed = dict(data) if "memory" in whole else _changed(before, data, bounds)
-        model["memory"] = without_nulls(changed, data)
+        model["memory"] = as_kept(changed, data)
         if model["memory"]["name"] != before["name"]:
             config["rounding"] = asdict(RoundingConfig())
             _without_idle(model, config, change, part_of(controller or {"name": None}))
@@ -139,8 +139,14 @@ def _changed(
     return {"name": data["name"], **others.get(data["name"], {}), **data}
 
 
-def without_nulls(memory: dict[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
-    """A memory without the options that are null in `data` and cannot be: they are its own."""
+def as_kept(memory: dict[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
+    """A memory's options as a config keeps them, so that the same ones make the same run.
+
+    An option that is null in `data` and cannot be null is left out: it is the memory's own. What
+    chooses for others is a name, also where YAML and a shell read a year as a number.
+    """
+    choices = {name: str(memory[name]) for name in CHOSEN_BY if isinstance(memory.get(name), int)}
+    memory = memory | choices
     if None not in data.values():
         return memory
     from unbounded.memories import MEMORIES  # brings torch, which few presets need
