@@ -166,6 +166,37 @@ def test_lengths_are_scored_one_by_one(piece_steps, carry):
     assert percent_of_lengths(scores) == 62.5
 
 
+class Listener(torch.nn.Module):
+    """Keeps what it is shown, says nothing, and hands on how much of it there was."""
+
+    def __init__(self, vocabulary):
+        super().__init__()
+        self.shown, self.vocabulary = [], vocabulary
+
+    def forward(self, inputs, state=None, lengths=None):
+        lengths = torch.full((len(inputs),), inputs.shape[1]) if lengths is None else lengths
+        rows = [row[:length] for row, length in zip(inputs, lengths, strict=True)]
+        if state is None:
+            self.shown = [[] for _ in inputs]
+        for shown, row in zip(self.shown, rows, strict=True):
+            shown += row.tolist()
+        return torch.zeros(*inputs.shape, self.vocabulary), torch.ones(1)
+
+
+@pytest.mark.parametrize("name", ["memorization", "binary_addition", "anbmc_sum"])
+@pytest.mark.parametrize("streams", [1, 3])
+def test_a_stream_that_goes_on_from_n_to_n_is_one_stream_to_the_model(name, streams):
+    """Its input is its own last symbol then too, not the last letter of the alphabet."""
+    task, lengths = make_task(name, sequences=3), LengthRange(2, 6)
+    model = Listener(len(task.input_vocabulary))
+    score_lengths(model, task, lengths, seed=3, streams=streams, carry=True, piece_steps=5)
+    parts = [task.batch(3, "test", 0, streams, LengthRange(n, n)) for n in lengths]
+    for row in range(streams):
+        own = [part.targets[row, : part.lengths[row]].tolist() for part in parts]
+        whole = [symbol for part in own for symbol in part]
+        assert model.shown[row] == [len(task.input_vocabulary) - 1, *whole[:-1]]
+
+
 class Stumbler(Counter):
     """As `Counter`, but after an empty memory it takes the first b for the last one."""
 

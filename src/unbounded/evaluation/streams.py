@@ -174,18 +174,23 @@ def score_lengths(
         seed: of the sequences.
         split: "train", "validation" or "test".
         streams: parallel streams for each n.
-        carry: whether the state goes on from one n to the next instead of beginning anew.
+        carry: whether each stream goes on from one n to the next, state and input, instead of
+            beginning anew.
         piece_steps: steps of one call of the model.
         device: where the model is.
         check: called between the calls; may raise to give up.
     """
     scores = []
     state: Any = None
+    before: Tensor | None = None
     with torch.no_grad():
         for n in lengths:
             judged = task.judged(seed, split, 0, streams, LengthRange(n, n))
             if not carry:
                 state, judged = None, _distinct(judged)
+            elif before is not None:
+                judged.batch.inputs[:, 0] = before
+            before = _last_symbols(judged.batch)
             begins_empty = state is None
             roomy, given = with_room(model, judged.longest)
             predicted, _, state = _predict(roomy, judged.batch, state, piece_steps, device, check)
@@ -193,6 +198,11 @@ def score_lengths(
             wrong_first = int((~rights[:, 0]).sum()) if begins_empty else 0
             scores.append(LengthScore(n, int(rights.sum()), rights.numel(), given, wrong_first))
     return scores
+
+
+def _last_symbols(batch: Batch) -> Tensor:
+    """The last symbol of each stream, which is the first input of what follows it: int64 [B]."""
+    return batch.targets.gather(1, batch.lengths[:, None] - 1)[:, 0]
 
 
 def _side_by_side(batches: Sequence[Batch]) -> Batch:
