@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
+from tests.experiments.made_up import write_report
 from tests.verification.runs import softened
 from unbounded import machines
 from unbounded.errors import CheckpointError, ConfigError
 from unbounded.evaluation import make_report
 from unbounded.experiments.config.schema import to_dict
 from unbounded.experiments.run.folder import save_model, write_config
+from unbounded.experiments.run.verification import FORMAT, VERSION
 from unbounded.experiments.tables.machines import extract_machines, machines_grid, read_machines
 from unbounded.experiments.tables.published import published
+from unbounded.experiments.tables.reproduce import missing
 from unbounded.experiments.trials.tiers import make_tier
 from unbounded.files import json_text, write_text
 
@@ -68,6 +72,23 @@ def test_a_machine_is_extracted_once_for_the_same_weights(tier, tmp_path):
     # Of other weights there is another one.
     save_model(machines.anb2n(), run / "model-rounded")
     assert extracted(tier, tmp_path) == [f"extracted the machine of {name}"]
+
+
+def test_a_machine_of_other_weights_than_the_verified_ones_is_missing(tier, tmp_path):
+    (trial,) = tier.trials
+    out = tmp_path / "out"
+    hardened(tier, tmp_path / "runs", machines.anbn())
+    extracted(tier, tmp_path)
+    trained = replace(trial, phase="trained")
+    write_report(out, trained)
+    (out / "verified").mkdir()
+    (made,) = read_machines(tier, out)
+    found = {"format": FORMAT, "version": VERSION, "rows": [], "finished": True}
+    for digest, there in ((made[1]["weights_sha256"], True), ("0" * 64, False), (None, True)):
+        verification = {**found, "weights_sha256": digest}
+        write_text(out / "verified" / f"{trial.name}.json", json_text(verification))
+        assert bool(read_machines(tier, out)) is there
+        assert missing([trained], out) == (() if there else (trained,))
 
 
 def test_what_is_no_machine_is_said_and_the_rest_goes_on(tier, tmp_path):

@@ -15,6 +15,7 @@ from unbounded.experiments.run.folder import folder_of
 from unbounded.experiments.run.verification import is_stale
 from unbounded.experiments.tables.markdown import grid
 from unbounded.experiments.tables.published import Published
+from unbounded.experiments.tables.verified import read_kept
 from unbounded.experiments.trials.tiers import Tier, Trial
 from unbounded.files import storage_faults, write_text
 
@@ -54,7 +55,7 @@ def extract_machines(
         folder, into = folder_of(runs, trial.config), out / "machines" / trial.name
         if not (folder / "model-rounded").is_dir():
             continue
-        there = into / "machine.json"
+        there = _kept(out, trial.name)
         if there.is_file() and not is_stale(_read(there), folder / "model-rounded"):
             continue
         try:
@@ -75,12 +76,35 @@ def extract_machines(
 def read_machines(tier: Tier, out: Path) -> list[tuple[Trial, dict[str, Any]]]:
     """The machines in `out/machines` of a tier's trials; of two phases of a run, of the last.
 
+    One of other weights than those that were verified since is left out (`is_outdated`).
+
     Raises:
-        CheckpointError: a file there is no machine.
+        CheckpointError: a file there is no machine, or no verification.
     """
     last = {trial.name: trial for trial in tier.trials}
-    paths = {name: out / "machines" / name / "machine.json" for name in last}
-    return [(last[name], _read(path)) for name, path in paths.items() if path.is_file()]
+    return [
+        (last[name], _read(_kept(out, name)))
+        for name in last
+        if _kept(out, name).is_file() and not is_outdated(out, name)
+    ]
+
+
+def is_outdated(out: Path, name: str) -> bool:
+    """Whether the machine of a run is of other weights than what was verified of it.
+
+    Raises:
+        CheckpointError: a file there is no machine, or no verification.
+    """
+    machine, verified = _kept(out, name), out / "verified" / f"{name}.json"
+    if not (machine.is_file() and verified.is_file()):
+        return False
+    digests = {data.get("weights_sha256") for data in (_read(machine), read_kept(verified))}
+    return None not in digests and len(digests) > 1
+
+
+def _kept(out: Path, name: str) -> Path:
+    """Where what is known of the machine of a run is kept."""
+    return out / "machines" / name / "machine.json"
 
 
 def machines_grid(machines: Machines, published: Published) -> str:

@@ -12,7 +12,11 @@ from unbounded.evaluation.scorings import scoring_of
 from unbounded.experiments.config.check import checked
 from unbounded.experiments.run.folder import folder_of
 from unbounded.experiments.run.verification import is_verified, is_whole
-from unbounded.experiments.tables.machines import extract_machines, read_machines
+from unbounded.experiments.tables.machines import (
+    extract_machines,
+    is_outdated,
+    read_machines,
+)
 from unbounded.experiments.tables.matrix import accuracies
 from unbounded.experiments.tables.published import Published, published
 from unbounded.experiments.tables.results import Summary, copy_report, read_results
@@ -194,8 +198,10 @@ def _failure(outcome: Outcome) -> str:
 def missing(trials: Sequence[Trial], out: Path) -> tuple[Trial, ...]:
     """The trials of which `out` has no report yet, or not the verification that there is to be.
 
+    A run whose machine is of other weights than its verification is missing too.
+
     Raises:
-        CheckpointError: a report or verification cannot be read; the message names the file.
+        CheckpointError: a report, verification or machine cannot be read; the message names it.
     """
     there = read_results(trials, out)
 
@@ -208,6 +214,7 @@ def missing(trials: Sequence[Trial], out: Path) -> tuple[Trial, ...]:
         for trial in trials
         if trial.key not in there
         or (trial.verify is not None and not was_verified(trial, trial.verify))
+        or is_outdated(out, trial.name)
     )
 
 
