@@ -244,7 +244,7 @@ class EvaluationConfig:
         every: of streams, the step from one n of a range to the next; of Dyck words, lengths of
             a band.
         streams: parallel streams that share the sequences of one n; of a text, parallel strips.
-        carry: whether the memory goes on from one n to the next, as in the authors' program.
+        carry: whether memory and input go on from one n to the next, as in the authors' program.
     """
 
     count: int = 1000
