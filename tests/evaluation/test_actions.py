@@ -32,16 +32,19 @@ def counter():
 
 def test_the_table_says_what_each_stack_does():
     rows = action_rows(counter(), make_task("anbn"), "aabba")
-    assert [row.current for row in rows] == list("aabb")
-    assert [row.following for row in rows] == list("abba")
-    assert [row.actions for row in rows] == [("PUSH",), ("PUSH",), ("POP",), ("POP",)]
-    assert [round(row.tops[0], 6) for row in rows] == [0.5, 0.5, 0.5, -1.0]
+    # A stream begins behind the last letter of the alphabet.
+    assert [row.current for row in rows] == list("baabb")
+    assert [row.following for row in rows] == list("aabba")
+    assert [row.actions for row in rows] == [("POP",), ("PUSH",), ("PUSH",), ("POP",), ("POP",)]
+    assert [round(row.tops[0], 6) for row in rows] == [-1.0, 0.5, 0.5, 0.5, -1.0]
     assert all(row.weights[0] > 0.999 for row in rows)
-    assert [row.predicted for row in rows] == list("aabb")
+    assert [row.predicted for row in rows] == list("baabb")
     high = 1 / (1 + 2.718281828459045**-3)
-    assert [row.probability for row in rows] == pytest.approx([high, 1 - high, high, 1 - high])
+    chances = [1 - high, high, 1 - high, high, 1 - high]
+    assert [row.probability for row in rows] == pytest.approx(chances)
     assert action_table(rows).splitlines() == [
         "current  next  predicted  p(next)  action 1  top 1",
+        "b        a     b          0.05     POP       -1.00",
         "a        a     a          0.95     PUSH      0.50",
         "a        b     a          0.05     PUSH      0.50",
         "b        b     b          0.95     POP       0.50",
@@ -49,12 +52,29 @@ def test_the_table_says_what_each_stack_does():
     ]
 
 
+@pytest.mark.parametrize("name", ["memorization", "binary_addition", "anbncn"])
+def test_a_stream_is_read_as_it_is_scored(name):
+    """Its first input is not left out: what is said of each symbol is what a score is made of."""
+    task = make_task(name, sequences=2)
+    torch.manual_seed(1)
+    size = len(task.input_vocabulary)
+    model = stream_model(vocabulary=size, hidden_size=4, count=2)
+    batch = task.batch(0, "test", 0, 1, LengthRange(3, 5))
+    text = [task.output_vocabulary[token] for token in batch.targets[0].tolist()]
+    rows = action_rows(model, task, text)
+    logits, _ = model(batch.inputs)
+    assert [row.following for row in rows] == text
+    assert rows[0].current == task.before == task.input_vocabulary[-1]
+    said = [task.output_vocabulary[token] for token in logits[0].argmax(dim=-1).tolist()]
+    assert [row.predicted for row in rows] == said
+
+
 def test_a_list_shows_the_cell_at_its_head():
     torch.manual_seed(0)
     model = stream_model(vocabulary=2, memory="superposition_list", count=3).sequence
     rows = action_rows(model, make_task("anbn"), "aab")
-    _, state = model.layer(model.embed(torch.tensor([[0, 0]])))
-    assert rows[-1].tops == pytest.approx(tuple(state.memory.cells[0, :, 2].tolist()))
+    _, state = model.layer(model.embed(torch.tensor([[1, 0, 0]])))
+    assert rows[-1].tops == pytest.approx(tuple(state.memory.cells[0, :, 3].tolist()))
     assert set(rows[0].actions) <= {"RIGHT", "LEFT", "INSERT"}
 
 
@@ -65,16 +85,16 @@ def test_a_stream_model_and_what_is_not_decided():
         model.sequence.layer.heads.weight[:] *= 0.3
     text = read_symbols(task, "ab aabb aaabbb a")
     soft = action_table(action_rows(model, task, text)).splitlines()
-    assert soft[1].split()[:4] == ["a", "b", "a", "0.00"]
-    assert " PUSH 0.94 " in soft[1]
+    assert soft[2].split()[:4] == ["a", "b", "a", "0.00"]
+    assert " PUSH 0.94 " in soft[2]
     rows = action_rows(discretized(model), task, text)
-    assert [row.following for row in rows] == list("baabbaaabbba")
-    assert [row.predicted for row in rows] == list("aaaabaaaabba")
+    assert [row.following for row in rows] == list("abaabbaaabbba")
+    assert [row.predicted for row in rows] == list("aaaaabaaaabba")
     assert [row.actions[1] for row in rows] == [
         {"a": "PUSH", "b": "POP"}[row.current] for row in rows
     ]
     assert all(row.weights == (1.0, 1.0) for row in rows)
-    assert [row.tops[1] for row in rows] == [*(0.5, -1), *(0.5, 0.5, 0.5, -1), *[0.5] * 5, -1]
+    assert [row.tops[1] for row in rows] == [-1, *(0.5, -1), *(0.5, 0.5, 0.5, -1), *[0.5] * 5, -1]
     assert "PUSH 0" not in action_table(rows)
 
 
@@ -85,7 +105,7 @@ def test_words_beyond_the_capacity_are_read_with_room():
     text = "ab" + "a" * 9 + "b" * 9 + "a"
     rows = action_rows(discretized(model), make_task("anbn"), text)
     # Each b is predicted but the first of a word, and the a after the last.
-    assert [row.predicted for row in rows] == list("aa" + "a" * 9 + "b" * 8 + "a")
+    assert [row.predicted for row in rows] == list("aaa" + "a" * 9 + "b" * 8 + "a")
     assert model.sequence.layer.memory.capacity == 4
 
 
@@ -103,7 +123,7 @@ def test_of_a_running_text_the_memory_is_as_it_is(tmp_path):
 def test_stacks_for_which_a_line_has_no_room_follow_below():
     rows = action_rows(discretized(machines.counter(5, 1)), make_task("anbn"), "aabba")
     whole = action_table(rows).splitlines()
-    assert len(whole) == 5
+    assert len(whole) == 6
     assert action_table(rows, max(map(len, whole))).splitlines() == whole
     for width in (60, 80, 10):
         blocks = [block.splitlines() for block in action_table(rows, width).split("\n\n")]
@@ -115,7 +135,7 @@ def test_stacks_for_which_a_line_has_no_room_follow_below():
             assert [line.split()[:4] for line in block] == [line.split()[:4] for line in whole]
     # Every action and top is somewhere, whatever the width.
     one = [block.splitlines() for block in action_table(rows, 1).split("\n\n")]
-    assert [[block[row].split()[4:] for block in one] for row in range(1, 5)] == [
+    assert [[block[row].split()[4:] for block in one] for row in range(1, 6)] == [
         [[action, f"{top:.2f}"] for action, top in zip(row.actions, row.tops, strict=True)]
         for row in rows
     ]

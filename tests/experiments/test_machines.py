@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -17,7 +18,12 @@ from unbounded.evaluation import make_report
 from unbounded.experiments.config.schema import to_dict
 from unbounded.experiments.run.folder import save_model, write_config
 from unbounded.experiments.run.verification import FORMAT, VERSION
-from unbounded.experiments.tables.machines import extract_machines, machines_grid, read_machines
+from unbounded.experiments.tables.machines import (
+    extract_machines,
+    is_outdated,
+    machines_grid,
+    read_machines,
+)
 from unbounded.experiments.tables.published import published
 from unbounded.experiments.tables.reproduce import missing
 from unbounded.experiments.trials.tiers import make_tier
@@ -98,6 +104,25 @@ def test_what_is_no_machine_is_said_and_the_rest_goes_on(tier, tmp_path):
     assert "action is 0.9000 sure at least" in line
     assert read_machines(tier, tmp_path / "out") == []
     assert machines_grid([], published("exact")) == "None is extracted."
+
+
+@pytest.mark.parametrize("is_hardened", [True, False])
+def test_a_run_that_gives_no_machine_any_more_has_none(tier, tmp_path, is_hardened):
+    """It stayed, of other weights, and its run was missing for ever."""
+    name, out = tier.trials[0].name, tmp_path / "out"
+    run = hardened(tier, tmp_path / "runs", machines.anbn())
+    extracted(tier, tmp_path)
+    if is_hardened:
+        save_model(softened(machines.anbn(), 0.9, "action"), run / "model-rounded")
+    else:
+        shutil.rmtree(run / "model-rounded")
+    (out / "verified").mkdir()
+    found = {"format": FORMAT, "version": VERSION, "rows": [], "finished": True}
+    verification = {**found, "weights_sha256": "0" * 64}
+    write_text(out / "verified" / f"{name}.json", json_text(verification))
+    extracted(tier, tmp_path)
+    assert not (out / "machines" / name).exists()
+    assert not is_outdated(out, name)
 
 
 def test_what_is_not_asked_for_or_not_there_is_left(tmp_path):

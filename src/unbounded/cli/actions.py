@@ -32,7 +32,8 @@ examples:
 
 A row is a step: the symbol that was read, the next one, the likeliest one and the chance of the
 next; then the action of each stack, with its weight where it is not decided, and the top of each
-after it. The memory is empty at the beginning. In a terminal, stacks for which a line has no room
+after it. The memory is empty at the beginning; of streams the first row reads the last letter of
+the alphabet there, as in training. In a terminal, stacks for which a line has no room
 follow below; a pipe or file gets them side by side. With --out the same goes into pictures.
 
 Of a run on pairs INPUT is <s> SOURCE ||| TARGET </s> with blanks between the symbols, or the

@@ -16,7 +16,7 @@ from unbounded.errors import ConfigError
 from unbounded.evaluation.memory_room import with_room
 from unbounded.evaluation.typed_symbols import NOTHING, typed_steps
 from unbounded.models.discrete import sequence_model, superposition_layer
-from unbounded.tasks import Task
+from unbounded.tasks import StreamTask, Task
 
 #: An action with at least this weight is shown without it: it is decided.
 DECIDED = 0.995
@@ -48,7 +48,8 @@ class ActionRow(NamedTuple):
 def action_rows(model: nn.Module, task: Task, symbols: Iterable[str]) -> list[ActionRow]:
     """Run a model over symbols, from an empty memory, and say what it does at each step.
 
-    As where words are scored, a memory with a capacity has room for all of the symbols
+    Of streams the first step reads the symbol that a stream begins behind (`StreamTask.before`), as
+    in training. As where words are scored, a memory with a capacity has room for all of the symbols
     (`with_room`); of a running text, which is scored with the memory as it is, it keeps its own.
 
     Args:
@@ -74,8 +75,12 @@ def action_rows(model: nn.Module, task: Task, symbols: Iterable[str]) -> list[Ac
         )
     names = list(symbols)
     inputs, targets = typed_steps(task, names)
+    symbol_count = len(names)
+    if isinstance(task, StreamTask):
+        names = [task.before, *names]
+        inputs, targets = typed_steps(task, names)
     if task.layout != "text":
-        sequence, _ = with_room(sequence, len(inputs))
+        sequence, _ = with_room(sequence, symbol_count - 1)
     layer, memory = superposition_layer(sequence)
     device = sequence.output.weight.device
     with torch.no_grad():

@@ -204,6 +204,11 @@ class StreamTask(Task):
         self.train_lengths, self.test_lengths = train_lengths, test_lengths
         self.input_vocabulary = self.output_vocabulary = source.alphabet
 
+    @property
+    def before(self) -> str:
+        """The symbol that is read at a stream's first step: the last of the alphabet."""
+        return self.source.alphabet[-1]
+
     def batch(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> Batch:

@@ -58,6 +58,11 @@ def text_of(report: Mapping[str, Any]) -> str:
     lines += [_line(part) for part in _runs(every)]
     lines += [_line([row]) for row in drawn]
     notes = [*_proven(report), *_sampled(drawn), *_wrong(report), *_extrapolated(report)]
+    if report.get("layout") == "stream":
+        notes.append(
+            "each sequence is the first of its stream, behind an empty memory; what earlier ones "
+            "leave there shows in `unbounded evaluate`, which scores whole streams"
+        )
     if not report["finished"]:
         notes.append("stopped before the end: what is below was not looked at")
     return "\n".join([*aligned(lines), "", *(printable(note) for note in notes)])

@@ -140,12 +140,12 @@ def _changed(
 
 
 def as_kept(memory: dict[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
-    """A memory's options as a config keeps them, so that the same ones make the same run.
+    """A memory's options as a config keeps them, so that the same words make the same run.
 
     An option that is null in `data` and cannot be null is left out: it is the memory's own. What
     chooses for others is a name, also where YAML and a shell read a year as a number.
     """
-    choices = {name: str(memory[name]) for name in CHOSEN_BY if isinstance(memory.get(name), int)}
+    choices = {name: str(memory[name]) for name in CHOSEN_BY if type(memory.get(name)) is int}
     memory = memory | choices
     if None not in data.values():
         return memory

@@ -210,6 +210,7 @@ def verify_run(
         model=model_name(config.model),
         weights=source,
         weights_sha256=digest,
+        layout=task.layout,
         train_lengths=str(plan(config, task).train_lengths),
         alphabet=alphabet,
         options=vars(options),

@@ -40,6 +40,8 @@ def extract_machines(
 ) -> None:
     """Extract the machines of hardened runs into `out/machines`, those that are not there.
 
+    Where a run is another than the one whose machine is kept, and gives none, that one is removed.
+
     Args:
         tier: says of which tasks.
         trials: that were asked for.
@@ -53,15 +55,18 @@ def extract_machines(
         if trial.task not in tier.extract or trial.phase != "rounded":
             continue
         folder, into = folder_of(runs, trial.config), out / "machines" / trial.name
-        if not (folder / "model-rounded").is_dir():
-            continue
         there = _kept(out, trial.name)
+        if not (folder / "model-rounded").is_dir():
+            if is_outdated(out, trial.name):
+                _drop(into)
+            continue
         if there.is_file() and not is_stale(_read(there), folder / "model-rounded"):
             continue
         try:
             extract_run(folder, rounded=True, look=lambda name, share: None)
         except ConfigError as error:
             say(f"no machine of {trial.name}: {error}")
+            _drop(into)
             continue
         with storage_faults(into, "making folder"):
             into.mkdir(parents=True, exist_ok=True)
@@ -71,6 +76,12 @@ def extract_machines(
         data = {**_read(there), "run": trial.name}
         write_text(there, json.dumps(data, indent=1) + "\n")
         say(f"extracted the machine of {trial.name}")
+
+
+def _drop(into: Path) -> None:
+    """Remove the machine that was kept of a run whose weights are others now."""
+    with storage_faults(into, "removing"):
+        shutil.rmtree(into, ignore_errors=not into.is_dir())
 
 
 def read_machines(tier: Tier, out: Path) -> list[tuple[Trial, dict[str, Any]]]:
