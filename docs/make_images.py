@@ -82,7 +82,7 @@ def counter_images() -> list[Path]:
     task = make_task("anbn", sequences=20)
     assert isinstance(task, StreamTask)
     rows = action_rows(discretized(counter()), task, read_symbols(task, "ab aaaabbbb aabb a"))
-    title = "A counter of $a^n b^n$"
+    title = "A counter of aⁿbⁿ"
     written = draw_actions(rows, IMAGES, title=title)
     written += draw_action_table(rows, IMAGES, title=title)
     groups = {}
