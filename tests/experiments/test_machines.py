@@ -120,6 +120,11 @@ def test_a_run_that_gives_no_machine_any_more_has_none(tier, tmp_path, is_harden
     found = {"format": FORMAT, "version": VERSION, "rows": [], "finished": True}
     verification = {**found, "weights_sha256": "0" * 64}
     write_text(out / "verified" / f"{name}.json", json_text(verification))
+    if not is_hardened:
+        (run / "report.json").rename(tmp_path / "report.json")
+        extracted(tier, tmp_path)
+        assert is_outdated(out, name)  # a run that is not finished says nothing yet
+        (tmp_path / "report.json").rename(run / "report.json")
     extracted(tier, tmp_path)
     assert not (out / "machines" / name).exists()
     assert not is_outdated(out, name)

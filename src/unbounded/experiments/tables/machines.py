@@ -57,7 +57,7 @@ def extract_machines(
         folder, into = folder_of(runs, trial.config), out / "machines" / trial.name
         there = _kept(out, trial.name)
         if not (folder / "model-rounded").is_dir():
-            if is_outdated(out, trial.name):
+            if (folder / "report.json").is_file() and is_outdated(out, trial.name):
                 _drop(into)
             continue
         if there.is_file() and not is_stale(_read(there), folder / "model-rounded"):
