@@ -66,6 +66,15 @@ def check_floating(name: str, tensor: Tensor) -> None:
         raise DTypeError(f"{name}: expected dtype float32 or float64, got {tensor.dtype}.")
 
 
+def check_dtype(dtype: object) -> None:
+    """Raise DTypeError unless `dtype` is a floating-point one, or None."""
+    if dtype is None or (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
+        return
+    raise DTypeError(
+        f"dtype: expected a floating-point dtype such as torch.float32, got {dtype!r}."
+    )
+
+
 def check_bool(name: str, value: object) -> None:
     """Raise DTypeError unless `value` is True or False."""
     if not isinstance(value, bool):

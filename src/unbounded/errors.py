@@ -72,7 +72,7 @@ class ChoiceError(UnboundedError, ValueError):
         self, kind: str, given: object, valid: Iterable[str], listed: str | None = None
     ) -> None:
         names = sorted(valid)
-        text = listed or f"Valid: {', '.join(names)}."
+        text = listed or (f"Valid: {', '.join(names)}." if names else "There is none.")
         super().__init__(f"unknown {kind} {given!r}.{did_you_mean(given, names)} {text}")
 
 

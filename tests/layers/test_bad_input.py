@@ -10,7 +10,7 @@ import torch
 from torch.nn.utils.rnn import pack_sequence
 
 import unbounded as ub
-from unbounded.errors import ChoiceError, DTypeError, ShapeError, StorageError
+from unbounded.errors import ChoiceError, ConfigError, DTypeError, ShapeError, StorageError
 from unbounded.models import MemoryModel, SequenceModel
 
 PACKED = pack_sequence([torch.zeros(4, 3), torch.zeros(2, 3)])
@@ -53,6 +53,8 @@ def test_inputs(x, error, message):
         ([4, 2.0], DTypeError, r"lengths: expected integers, .* got list \[4, 2.0\]"),
         ([True, True], DTypeError, "lengths: expected integers, one a sequence, got list"),
         (PACKED, DTypeError, "lengths: expected integers, one a sequence, got PackedSequence"),
+        ({4, 2}, DTypeError, "lengths: expected integers, one a sequence, got set"),
+        ({4: 0, 2: 0}, DTypeError, "lengths: expected integers, one a sequence, got dict"),
     ],
 )
 def test_lengths(lengths, error, message):
@@ -77,7 +79,7 @@ def test_states():
     state = model.initial_state(2)
     with pytest.raises(ShapeError, match="expected a MemoryRNNState"):
         model(x, (torch.zeros(2, 5), torch.zeros(2, 5)))
-    with pytest.raises(ShapeError, match=r"state.hidden: expected shape \[2, 5\]"):
+    with pytest.raises(ShapeError, match=r"hidden \[L, B, H\] with B = 2, .* got \[1, 3, 5\]"):
         model(x, model.initial_state(3))
     with pytest.raises(ShapeError, match=r"state: expected 2 tensor\(s\) .* got 1"):
         model(x, state._replace(cell=()))
@@ -95,17 +97,44 @@ def test_what_is_done_with_states():
     with pytest.raises(DTypeError, match=r"state: expected a tuple of tensors .* got NoneType"):
         ub.detach_state(None)
     with pytest.raises(
-        DTypeError, match=r"dtype: expected a floating-point dtype, got torch.int64"
+        DTypeError, match=r"dtype: expected a floating-point dtype .*, got torch.int64"
     ):
         ub.move_state(state, dtype=torch.int64)
     for rows in (0, torch.tensor(1), np.int64(0), (0, 1), None):
         for kept in (state, state.memory):
             with pytest.raises(DTypeError, match=r"rows: expected a list, a slice or a tensor"):
                 ub.index_state(kept, rows)
-    with pytest.raises(
-        DTypeError, match=r"dtype: expected a floating-point dtype, got torch.int64"
+    with pytest.raises(ShapeError, match=r"rows: expected one axis, \[B'\], got \[1, 2\]"):
+        ub.index_state(state, torch.tensor([[0, 1]]))
+    with pytest.raises(DTypeError, match=r"rows: expected integers or bools .* got torch.float32"):
+        ub.index_state(state, torch.tensor([0.0]))
+    with pytest.raises(ChoiceError, match=r"unknown learned field 'x'. There is none."):
+        ub.NeuralStack(3).initial_state(2, learned={"x": torch.zeros(1)})
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, "float32"])
+def test_dtypes(dtype):
+    for build in (
+        functools.partial(ub.NeuralStack(3).initial_state, 2),
+        functools.partial(ub.MemoryRNN, 3, 5, ub.NeuralStack(4)),
+        functools.partial(ub.move_state, layer().initial_state(2)),
     ):
-        ub.NeuralStack(3).initial_state(2, dtype=torch.int64)
+        with pytest.raises(DTypeError, match=f"dtype: .* such as torch.float32, got {dtype!r}"):
+            build(dtype=dtype)
+
+
+def test_parts_of_another_kind():
+    with pytest.raises(DTypeError, match=r"controller: expected a callable .* got a NoneType"):
+        ub.MemoryRNN(3, 5, ub.NeuralStack(4), controller=None)
+    with pytest.raises(ConfigError, match=r"activations: expected a mapping .* got 'relu'"):
+        ub.TuringTape(8, 4, activations="relu")
+    with pytest.raises(ConfigError, match="alpha: expected a finite number, got 'x'"):
+        ub.SRCN(3, 5, alpha="x")
+    with pytest.raises(ShapeError, match="hidden_size: expected an integer >= 1, got -1"):
+        MemoryModel(inputs=3, outputs=3, hidden_size=-1)
+    for token in (1.5, True, "a", 3):
+        with pytest.raises(ShapeError, match=f"read_only_token: .* of 0..2, got {token!r}"):
+            MemoryModel(inputs=3, outputs=3, hidden_size=4, read_only_token=token)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +222,7 @@ def test_a_cell_of_torch_is_no_controller(controller):
 
 
 def test_a_dtype_of_integers():
-    with pytest.raises(DTypeError, match=r"dtype: expected a floating-point dtype, got torch\.int"):
+    with pytest.raises(DTypeError, match=r"dtype: .* such as torch.float32, got torch\.int64"):
         layer(dtype=torch.int64)
 
 

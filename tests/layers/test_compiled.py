@@ -8,6 +8,7 @@ import torch
 import unbounded as ub
 from tests.tolerances import assert_close
 from unbounded import kernels
+from unbounded.errors import BackendWarning, say_once
 
 MEMORIES = {
     "stack": ub.NeuralStack,
@@ -92,3 +93,28 @@ def test_the_reference_path_is_three_graphs_too(memory):
             wanted, plain_state = layer(x, plain_state)
         assert_close(output, wanted, "output")
     assert graphs.operators == [[], [], []]
+
+
+def test_a_graph_of_the_reference_path_is_whole():
+    layer = make("stack")
+    layer.controller.register_forward_hook(lambda *_: None)  # for which no kernel is built
+    graphs, x = Graphs(), chunks()[0]
+    output, _ = torch.compile(layer, backend=graphs, fullgraph=True)(x)
+    assert graphs.operators == [[]]
+    say_once.cache_clear()
+    with pytest.warns(BackendWarning, match="hooks"):
+        assert_close(output, layer(x)[0], "output")
+
+
+# Of torch's own making, where a graph breaks between two layers.
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
+@pytest.mark.parametrize("lengths", [None, torch.tensor([3, 1])])
+@pytest.mark.parametrize("backend", ["auto", "reference"])
+def test_a_deep_lstm_is_compiled_in_parts(backend, lengths):
+    torch.compiler.reset()
+    layer, x = ub.DeepLSTM(4, 5, 2, backend=backend), torch.randn(3, 2, 4)
+    compiled = torch.compile(layer, backend="aot_eager")
+    for each in (x, x.clone().requires_grad_()):
+        output, _ = compiled(each, lengths=lengths)
+        assert_close(output, layer(each, lengths=lengths)[0], "output")
+        output.sum().backward()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from torch.nn.utils import prune
@@ -86,9 +88,10 @@ def test_padded_equals_unpadded_and_a_state_goes_back_in(skip):
 def test_the_second_bias_is_a_constant_zero():
     model = ub.DeepLSTM(3, 5, 2)
     model(torch.randn(4, 2, 3))[0].sum().backward()
-    frozen = [p for name, p in model.named_parameters() if "bias_hh" in name]
-    assert len(frozen) == 2
-    assert all(p.grad is None and p.abs().sum() == 0 for p in frozen)
+    fixed = [tensor for name, tensor in model.state_dict().items() if "bias_hh" in name]
+    assert len(fixed) == 2
+    assert all((tensor == 0).all() for tensor in fixed)
+    assert not any("bias_hh" in name for name, _ in model.named_parameters())
 
 
 def test_two_biases_equal_torch_and_are_trained():
@@ -166,3 +169,43 @@ def test_hooks_run_where_symbols_are_looked_up_and_not_under_torch_func():
     assert mapped.shape == (2, 5, 4)
     assert layer(x[:0], lengths=[])[0].shape == (0, 5, 4)
     assert layer.layers[0].input_size == 60
+
+
+@pytest.mark.parametrize("second_bias", [False, True])
+def test_a_second_bias_that_is_zero_stays_zero(second_bias):
+    layer = ub.DeepLSTM(3, 4, 2, second_bias=second_bias, learn_initial_state=True)
+    trained = count(layer)
+    layer.requires_grad_(False).requires_grad_(True)
+    assert count(layer) == trained
+    made = ub.DeepLSTM(
+        3, 4, 2, second_bias=second_bias, learn_initial_state=True, device="meta"
+    ).to_empty(device="cpu")
+    with torch.no_grad():
+        for tensor in made.state_dict().values():
+            tensor.fill_(7.0)
+    for module in made.modules():
+        reset = getattr(module, "reset_parameters", None)
+        if reset is not None:
+            reset()
+    assert made.initial.abs().max() <= 0.5
+    for each in made.layers:
+        first, second = each.bias_ih_l0, each.bias_hh_l0
+        assert (first[4:8] == 1).all()
+        assert (second[4:8] == 0).all()
+        assert bool((second == 0).all()) is not second_bias
+        assert each.weight_ih_l0.abs().max() < 1
+    x = torch.randn(5, 2, 3)
+    layer.load_state_dict(made.state_dict())
+    assert torch.equal(layer(x)[0], made(x)[0])
+    assert torch.equal(copy.deepcopy(made)(x)[0], made(x)[0])
+
+
+@pytest.mark.parametrize("layer", [ub.ControllerRNN, ub.SRCN])
+def test_other_plain_layers_are_drawn_anew(layer):
+    torch.manual_seed(0)
+    want = layer(3, 4, learn_initial_state=True)
+    made = layer(3, 4, learn_initial_state=True, device="meta").to_empty(device="cpu")
+    torch.manual_seed(0)
+    made.reset_parameters()
+    for name, tensor in want.state_dict().items():
+        assert torch.equal(made.state_dict()[name], tensor)

@@ -8,8 +8,8 @@ import torch
 import unbounded as ub
 from tests.memories.common import MEMORIES
 from unbounded import kernels
-from unbounded.errors import DTypeError, ShapeError
-from unbounded.models import SequenceModel, generate
+from unbounded.errors import ConfigError, DTypeError, ShapeError
+from unbounded.models import MemoryModel, SequenceModel, generate
 
 
 def make(memory):
@@ -64,6 +64,20 @@ def test_stops_when_every_sequence_has_ended():
         model.output.bias.copy_(torch.tensor([0.0, 0.0, 0.0, 1.0]))
     got = generate(model, torch.zeros(2, 3).long(), torch.tensor([3, 1]), torch.arange(4), 3, 50)
     assert got.tolist() == [[3], [3]]
+
+
+def test_what_generate_takes():
+    model = MemoryModel(inputs=9, outputs=4, hidden_size=4, embedding_size=6)
+    prompt, fed = torch.randint(9, (2, 3)), torch.tensor([5, 6, 7, 8])
+    want = generate(model.sequence, prompt, torch.tensor([3, 3]), fed, 3, 4)
+    assert torch.equal(generate(model, prompt, [3, 3], fed, 3, 4), want)
+    assert torch.equal(generate(model, prompt, None, fed, 3, 4), want)
+    with pytest.raises(ShapeError, match="lengths: expected prompts of at least one step, got 0"):
+        generate(model, prompt, [3, 0], fed, 3, 4)
+    with pytest.raises(ShapeError, match=r"lengths: expected 0..3 .* got \[4, 1\]"):
+        generate(model, prompt, [4, 1], fed, 3, 4)
+    with pytest.raises(ConfigError, match="model: expected a SequenceModel in it, got Linear"):
+        generate(torch.nn.Linear(2, 2), prompt, [3, 3], fed, 3, 4)
 
 
 def test_bad_tokens():

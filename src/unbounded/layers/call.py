@@ -40,13 +40,15 @@ def as_lengths(lengths: Lengths, device: torch.device) -> Tensor | None:
     """Lengths as an int64 tensor on a device: lists, tuples and other integers are converted.
 
     Raises:
-        DTypeError: they are no integers.
+        DTypeError: they are no integers, or in no order.
     """
     if lengths is None or (isinstance(lengths, Tensor) and lengths.dtype == torch.int64):
         return None if lengths is None else lengths.to(device)
     if not isinstance(lengths, Tensor):
-        try:
-            numbers = [None if isinstance(n, bool) else index(n) for n in lengths]
+        given: object = lengths
+        in_order = isinstance(given, Sequence) or hasattr(given, "__array__")
+        try:  # of a set it is not known which length is whose
+            numbers = [None if isinstance(n, bool) or not in_order else index(n) for n in lengths]
         except TypeError:  # no sequence, or not of integers
             numbers = [None]
         if None in numbers:

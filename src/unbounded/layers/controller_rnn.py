@@ -74,8 +74,17 @@ class ControllerRNN(PlainLayer[ControllerState]):
             if learn_initial_state
             else None
         )
+        self._reset_initial_state()
+
+    def reset_parameters(self) -> None:
+        """Draw all parameters anew, as tools do that make a module on the meta device first."""
+        self.controller.reset_parameters()
+        self._reset_initial_state()
+
+    def _reset_initial_state(self) -> None:
         if self.initial is not None:
-            nn.init.uniform_(self.initial, -1 / math.sqrt(hidden_size), 1 / math.sqrt(hidden_size))
+            bound = 1 / math.sqrt(self.hidden_size)
+            nn.init.uniform_(self.initial, -bound, bound)
 
     def weight(self) -> Tensor:
         """The first of its parameters; a controller of your own may have any."""

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from unbounded.checks import check_bool, check_positive
 from unbounded.errors import ShapeError
 from unbounded.kernels import ControllerWeights
 from unbounded.layers.alone import run_alone, run_steps, why_not_alone
 from unbounded.layers.cells import ControllerState, lstm_cell
-from unbounded.layers.controllers import initialize_cell
 from unbounded.layers.fused import runs_hooks
+from unbounded.layers.lstm_layer import LSTMLayer, run_module, run_torch
 from unbounded.layers.plain_layer import PlainLayer, is_transformed
 from unbounded.memories.backend import check_backend
-
-_WEIGHTS = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
 
 DeepLSTMState = tuple[tuple[Tensor, Tensor], ...]
 
@@ -74,32 +70,40 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
         self.skip_input, self.batch_first, self.backend = skip_input, batch_first, backend
         below = hidden_size + (input_size if skip_input else 0)
-        self.layers = nn.ModuleList(
-            nn.LSTM(below if k else input_size, hidden_size, device=device, dtype=dtype)
+        made = [
+            LSTMLayer(below if k else input_size, hidden_size, device, dtype)
             for k in range(num_layers)
-        )
-        for layer in self.layers:
-            initialize_cell(layer, hidden_size)
-            with torch.no_grad():
-                layer.get_parameter("bias_ih_l0")[hidden_size : 2 * hidden_size] = 1.0
-            beside = layer.get_parameter("bias_hh_l0")
-            if second_bias:
-                with torch.no_grad():
-                    beside[hidden_size : 2 * hidden_size] = 0.0
-            else:
-                nn.init.zeros_(beside)
-                beside.requires_grad_(False)
+        ]
+        for layer in made:
+            layer.reset_parameters()
+            if not second_bias:
+                layer.fix_second_bias()
+        self.layers = nn.ModuleList(made)
         self.initial = (
             nn.Parameter(torch.empty(num_layers, 2, hidden_size, device=device, dtype=dtype))
             if learn_initial_state
             else None
         )
+        self._reset_initial_state()
+
+    def reset_parameters(self) -> None:
+        """Draw all parameters anew, as tools do that make a module on the meta device first."""
+        for layer in self.all_layers():
+            layer.reset_parameters()
+        self._reset_initial_state()
+
+    def all_layers(self) -> list[LSTMLayer]:
+        """The layers from the lowest on; torch has no type for what is in a ModuleList."""
+        return [layer for layer in self.layers if isinstance(layer, LSTMLayer)]
+
+    def _reset_initial_state(self) -> None:
         if self.initial is not None:
-            nn.init.uniform_(self.initial, -1 / math.sqrt(hidden_size), 1 / math.sqrt(hidden_size))
+            bound = 1 / math.sqrt(self.hidden_size)
+            nn.init.uniform_(self.initial, -bound, bound)
 
     def weight(self) -> Tensor:
         """The first layer's, for its input."""
-        return _weights(self.layers[0])[0]
+        return self.all_layers()[0].weights().weight_ih
 
     def inputs_seen(self) -> int:
         """I; of a Symbols layer's weights, what they take in its place."""
@@ -136,7 +140,7 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
         hidden, final = x, []
         if x.shape[1] == 0:
             lengths = None  # torch packs no batch of nothing
-        for k, (layer, pair) in enumerate(zip(self.layers, state, strict=True)):
+        for k, (layer, pair) in enumerate(zip(self.all_layers(), state, strict=True)):
             if k and self.skip_input:
                 hidden = torch.cat([x, hidden], dim=-1)
             hidden, last = self._run_layer(layer, hidden, pair, lengths)
@@ -152,22 +156,37 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
         )
 
     def _run_layer(
-        self, layer: nn.Module, x: Tensor, state: tuple[Tensor, Tensor], lengths: Tensor | None
+        self, layer: LSTMLayer, x: Tensor, state: tuple[Tensor, Tensor], lengths: Tensor | None
+    ) -> tuple[Tensor, ControllerState]:
+        """By calling it where hooks run then, or by its weights alone."""
+        if runs_hooks(layer) and _has_rules(x):
+            self.takes_kernels("hooks on a layer run when it is called")
+            return run_module(layer, x, state, lengths)
+        return self._run_weights(layer.weights(), x, state, lengths)
+
+    def _run_weights(
+        self,
+        own: ControllerWeights,
+        x: Tensor,
+        state: tuple[Tensor, Tensor],
+        lengths: Tensor | None,
     ) -> tuple[Tensor, ControllerState]:
         """On the kernels or in torch's own loop, and step by step where that has no rules."""
-        has_rules = not (is_transformed() or x.is_meta)
-        if has_rules and runs_hooks(layer):
-            self.takes_kernels("hooks on a layer run when it is called")
-            return _run_module(layer, x, state, lengths)
-        own = ControllerWeights(*_weights(layer))
+        # torch.export keeps torch's loop as it is; what torch.compile makes of it may fail.
+        in_graph = torch.compiler.is_compiling() and not torch.compiler.is_exporting()
         # Steps beyond a length cost the kernels nothing; torch's packed loop takes twice the time
         # of its plain one, which is as fast as they are.
-        is_faster = lengths is not None or self.backend != "auto"
+        is_faster = lengths is not None or self.backend != "auto" or in_graph
         if is_faster and self.takes_kernels(why_not_alone("lstm", x, own, state)):
             return run_alone("lstm", lstm_cell, x, own, state, lengths)
-        if has_rules:
-            return _run_torch(own, x, state, lengths, self.training)
+        if _has_rules(x) and not in_graph:
+            return run_torch(own, x, state, lengths, self.training)
         return run_steps(functools.partial(_step, own), x, state, lengths)
+
+
+def _has_rules(x: Tensor) -> bool:
+    """Whether torch's own loop can run."""
+    return not (is_transformed() or x.is_meta)
 
 
 def _is_tuple(value: object, size: int) -> bool:
@@ -181,67 +200,5 @@ def _sizes(state: object) -> str:
     return f" of {len(state)}, with {', '.join(sizes)} in each" if sizes else " of none"
 
 
-def _weights(layer: nn.Module) -> list[Tensor]:
-    return [getattr(layer, name) for name in _WEIGHTS]
-
-
 def _step(weights: ControllerWeights, x: Tensor, state: ControllerState) -> ControllerState:
     return lstm_cell(x, state, weights)
-
-
-def _run_torch(
-    weights: ControllerWeights,
-    inputs: Tensor,
-    state: tuple[Tensor, Tensor],
-    lengths: Tensor | None,
-    training: bool,
-) -> tuple[Tensor, ControllerState]:
-    """One layer by the function, and not the module: its input's width is the weights'."""
-    flat = [each for each in weights if each is not None]
-    options = (True, 1, 0.0, training, False)  # biases, layers, dropout, training, both ways
-    h, c = (tensor.unsqueeze(0).contiguous() for tensor in state)
-    if lengths is None:
-        output, h, c = torch.lstm(inputs, (h, c), flat, *options, False)
-        return output, (h.squeeze(0), c.squeeze(0))
-    packed = _packed(inputs, lengths)
-    order, back = packed.sorted_indices, packed.unsorted_indices
-    begin = (h[:, order], c[:, order])
-    data, h_end, c_end = torch.lstm(packed.data, packed.batch_sizes, begin, flat, *options)
-    ends = (h_end[:, back], c_end[:, back])
-    return _padded(packed._replace(data=data), ends, inputs, state, lengths)
-
-
-def _run_module(
-    layer: Any, inputs: Tensor, state: tuple[Tensor, Tensor], lengths: Tensor | None
-) -> tuple[Tensor, ControllerState]:
-    """One layer by calling it, so that its hooks run, such as those of torch.nn.utils.prune."""
-    h, c = (tensor.unsqueeze(0).contiguous() for tensor in state)
-    # Where symbols are looked up, weights of another width stand in the place of its own.
-    own, layer.input_size = layer.input_size, inputs.shape[-1]
-    try:
-        if lengths is None:
-            output, (h, c) = layer(inputs, (h, c))
-            return output, (h.squeeze(0), c.squeeze(0))
-        packed, ends = layer(_packed(inputs, lengths), (h, c))
-    finally:
-        layer.input_size = own
-    return _padded(packed, ends, inputs, state, lengths)
-
-
-def _packed(inputs: Tensor, lengths: Tensor) -> PackedSequence:
-    """Inputs as torch packs them; a sequence of 0 steps, which it does not pack, has one."""
-    return pack_padded_sequence(inputs, lengths.cpu().clamp(min=1), enforce_sorted=False)
-
-
-def _padded(
-    packed: PackedSequence,
-    ends: tuple[Tensor, Tensor],
-    inputs: Tensor,
-    state: tuple[Tensor, Tensor],
-    lengths: Tensor,
-) -> tuple[Tensor, ControllerState]:
-    """Outputs and last state; what the one step of a sequence of 0 steps did is put back."""
-    output, _ = pad_packed_sequence(packed, total_length=inputs.shape[0])
-    active = (lengths > 0).to(output.device).unsqueeze(-1)
-    last = (torch.where(active, end[0], begin) for end, begin in zip(ends, state, strict=True))
-    return torch.where(active, output, 0), tuple(last)

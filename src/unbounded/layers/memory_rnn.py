@@ -250,7 +250,7 @@ class MemoryRNN(MemoryLayer):
         width = input_width(self.controller, self.input_size, self.memory.reading_size)
         call = new_call(x, lengths, width, self.batch_first)
         if state is not None:
-            check_axes(state, call.unbatched)
+            check_axes(state, call.unbatched, call.x.shape[1])
             state = batched(state) if call.unbatched else state
         output, state, traces = self._run(call, state, with_traces)
         cast = autocast_dtype(call.x.device)

@@ -34,12 +34,12 @@ def make_controller(
                 "bias: expected True beside a controller of your own; give it there, for example "
                 "functools.partial(ElmanController, bias=False)."
             )
-        module = isinstance(controller, nn.Module)
-        made = None if module else controller(input_size, hidden_size, device=device, dtype=dtype)
+        makes = callable(controller) and not isinstance(controller, nn.Module)
+        made = controller(input_size, hidden_size, device=device, dtype=dtype) if makes else None
         if not isinstance(made, Controller):
             raise DTypeError(
                 f"controller: expected a callable that makes an unbounded.layers.Controller, got "
-                f"a {type(controller if module else made).__name__}. "
+                f"a {type(made if makes else controller).__name__}. "
                 f"By name: {', '.join(CONTROLLERS)}."
             )
         return made

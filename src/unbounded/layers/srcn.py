@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from unbounded.checks import check_bool, check_positive
+from unbounded.checks import check_bool, check_number, check_positive
 from unbounded.errors import ChoiceError, ConfigError, ShapeError
 from unbounded.layers.plain_layer import PlainLayer
 from unbounded.memories.backend import check_backend
@@ -99,6 +99,7 @@ class SRCN(PlainLayer[SRCNState]):
             ("context_size", context_size),
         ):
             check_positive(name, size)
+        check_number("alpha", alpha)
         if not 0 <= alpha < 1:
             raise ConfigError(
                 [f"alpha: expected a number of at least 0 and below 1, got {alpha!r}"]
@@ -116,16 +117,23 @@ class SRCN(PlainLayer[SRCNState]):
         self.weight_sh = matrix(hidden_size, context_size)
         #: R.
         self.weight_hh = matrix(hidden_size, hidden_size)
-        for parameter in self.parameters():
-            nn.init.xavier_uniform_(parameter)
         self.bias = (
-            nn.Parameter(torch.zeros(hidden_size, device=device, dtype=dtype)) if bias else None
+            nn.Parameter(torch.empty(hidden_size, device=device, dtype=dtype)) if bias else None
         )
         self.initial = (
-            nn.Parameter(torch.zeros(self.output_size, device=device, dtype=dtype))
+            nn.Parameter(torch.empty(self.output_size, device=device, dtype=dtype))
             if learn_initial_state
             else None
         )
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the matrices from Glorot's uniform distribution; bias and first state are 0."""
+        for matrix in (self.weight_ih, self.weight_sh, self.weight_hh):
+            nn.init.xavier_uniform_(matrix)
+        for vector in (self.bias, self.initial):
+            if vector is not None:
+                nn.init.zeros_(vector)
 
     @property
     def output_size(self) -> int:

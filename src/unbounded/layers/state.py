@@ -144,17 +144,26 @@ def check_batched(state: MemoryRNNState) -> None:
         )
 
 
-def check_axes(state: MemoryRNNState, is_unbatched: bool) -> None:
-    """Raise unless a state has a batch where its call has one.
+def check_axes(state: MemoryRNNState, is_unbatched: bool, batch_size: int) -> None:
+    """Raise unless a state has a batch where its call has one, of as many sequences.
 
+    Args:
+        batch_size: B of the call; 1 without a batch.
     Raises:
-        ShapeError: it has none, or one where the call has none.
+        ShapeError: it has none, another, or one where the call has none.
     """
     is_whole = isinstance(state, tuple) and len(state) == len(MemoryRNNState._fields)
     hidden = state[0] if is_whole else None
-    if not isinstance(hidden, Tensor) or hidden.dim() != (3 if is_unbatched else 2):
+    if not isinstance(hidden, Tensor):
         return  # `parted` says what is wrong with anything else
     shape = list(hidden.shape)
+    if hidden.dim() == 3 and not is_unbatched and hidden.shape[1] != batch_size:
+        raise ShapeError(
+            f"state: expected hidden [L, B, H] with B = {batch_size}, as x has it, got {shape}. "
+            "ub.index_state picks sequences out of a state."
+        )
+    if hidden.dim() != (3 if is_unbatched else 2):
+        return
     if is_unbatched:
         raise ShapeError(
             f"state: expected hidden [L, H], because x [T, I] has no batch, got {shape} of a call "

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from unbounded import kernels
-from unbounded.checks import check_shape, check_tensor
-from unbounded.errors import ChoiceError, DTypeError, ShapeError
+from unbounded.checks import check_dtype, check_shape, check_tensor
+from unbounded.errors import ChoiceError, ShapeError
 from unbounded.memories.autocast import without_autocast
 from unbounded.memories.backend import check_backend, choose_backend, kernel_of, negative_field
 from unbounded.memories.beginnings import Beginning, Constant, Device, DType, Learned
@@ -108,8 +108,7 @@ class Memory(ABC, Generic[StateT, InstructionT]):
             ChoiceError: no learned field has such a name. ConfigError: a declaration has faults.
             DTypeError: the dtype is not a floating one.
         """
-        if dtype is not None and not dtype.is_floating_point:
-            raise DTypeError(f"dtype: expected a floating-point dtype, got {dtype}.")
+        check_dtype(dtype)
         fields = self.state_fields
         names = tuple(field.name for field in fields)
         if names != getattr(self.State, "_fields", None) or READING in names:

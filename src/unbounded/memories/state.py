@@ -13,7 +13,8 @@ import torch
 import torch.utils._pytree
 from torch import Tensor
 
-from unbounded.errors import DTypeError
+from unbounded.checks import check_dtype
+from unbounded.errors import DTypeError, ShapeError
 
 StateT = TypeVar("StateT", bound=tuple[Any, ...])
 TupleT = TypeVar("TupleT", bound=tuple[Any, ...])
@@ -75,8 +76,7 @@ def move_state(
     Raises:
         DTypeError: the dtype is not a floating one.
     """
-    if dtype is not None and not dtype.is_floating_point:
-        raise DTypeError(f"dtype: expected a floating-point dtype, got {dtype}.")
+    check_dtype(dtype)
 
     def moved(tensor: Tensor) -> Tensor:
         return tensor.to(device, dtype if tensor.is_floating_point() else None)
@@ -94,7 +94,8 @@ def index_state(state: StateT, rows: Tensor | slice | list[int]) -> StateT:
     Returns:
         the state of the picked sequences, every tensor [B', ...] or [L, B', H].
     Raises:
-        DTypeError: `rows` is something else, as a single number, which would take the axis away.
+        DTypeError, ShapeError: `rows` is something else, as a single number, which would take the
+            axis away.
     """
     check_rows(rows)
     return map_state(lambda tensor: tensor[rows], state)
@@ -104,7 +105,12 @@ def check_rows(rows: object) -> None:
     """Raise unless `rows` picks sequences and keeps their axis.
 
     Raises:
-        DTypeError: it is no list, slice, or tensor or array with an axis.
+        DTypeError: it is no list, slice, or tensor or array with an axis, or a tensor of numbers
+            that are none of rows. ShapeError: it has more axes than one.
     """
     if not isinstance(rows, list | slice) and getattr(rows, "ndim", 0) == 0:
         raise DTypeError(f"rows: expected a list, a slice or a tensor [B'], got {rows!r}.")
+    if isinstance(rows, Tensor) and (rows.is_floating_point() or rows.is_complex()):
+        raise DTypeError(f"rows: expected integers or bools [B'], got {rows.dtype}.")
+    if getattr(rows, "ndim", 1) > 1:
+        raise ShapeError(f"rows: expected one axis, [B'], got {list(getattr(rows, 'shape', ()))}.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from unbounded.errors import ChoiceError
+from unbounded.errors import ChoiceError, ConfigError
 from unbounded.memories.head import ACTIVATIONS
 
 
@@ -67,7 +67,12 @@ def chosen_activations(variant: str, changes: Mapping[str, str]) -> dict[str, st
 
     Raises:
         ChoiceError: no kind of head or no activation has such a name.
+        ConfigError: it is no mapping.
     """
+    if not isinstance(changes, Mapping):
+        raise ConfigError(
+            [f"activations: expected a mapping such as {{'key': 'tanh'}}, got {changes!r}"]
+        )
     activations = dict(VARIANTS[variant].activations)
     for kind, name in changes.items():
         if kind not in activations:

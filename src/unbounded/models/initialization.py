@@ -17,6 +17,7 @@ from unbounded.layers.controllers import (
 )
 from unbounded.layers.heads import Heads
 from unbounded.layers.initial_memory import InitialMemory
+from unbounded.layers.lstm_layer import LSTMLayer
 from unbounded.layers.symbols import input_weight
 from unbounded.models.sequence_model import SequenceModel, TiedLinear
 
@@ -89,7 +90,7 @@ def _symbols_of(model: SequenceModel) -> Tensor:
 
 
 def _has_gates(layer: nn.Module) -> bool:
-    gated = nn.LSTM | LSTMController | GRUController
+    gated = LSTMLayer | LSTMController | GRUController
     return any(isinstance(part, gated) for part in layer.modules())
 
 
@@ -103,7 +104,7 @@ def draw_as_torch(module: nn.Module) -> None:
         module: whose parts are drawn, in their order, from torch's generator.
     """
     for part in module.modules():
-        if isinstance(part, WeightedController | nn.LSTM):
+        if isinstance(part, WeightedController | LSTMLayer):
             bound = 1 / math.sqrt(part.hidden_size)
             for parameter in part.parameters():
                 if parameter.requires_grad:

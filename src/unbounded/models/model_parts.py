@@ -13,6 +13,7 @@ from typing import Any, Final
 import torch
 from torch import nn
 
+from unbounded.checks import check_positive
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.layers import CONTROLLERS, SRCN, Controller, ControllerRNN, DeepLSTM, MemoryRNN
 from unbounded.layers.named_controller import ControllerFactory
@@ -140,6 +141,7 @@ def make_layer(
     Raises:
         ChoiceError, ConfigError, ShapeError: a name or an option is wrong.
     """
+    check_positive("hidden_size", hidden_size)
     name, options = split_part(controller)
     without = split_part(memory)[0] == NO_MEMORY
     faults = controller_faults(controller, split_part(memory)[0])
