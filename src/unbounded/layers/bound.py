@@ -21,6 +21,7 @@ from unbounded.layers.fused import (
     why_not_fused,
 )
 from unbounded.layers.in_place import InPlace, set_gradients
+from unbounded.layers.lstm_layer import LSTMLayer
 from unbounded.layers.memory_rnn import MemoryRNN
 from unbounded.layers.plain_layer import PlainLayer
 from unbounded.layers.recurrence import LoopState
@@ -73,15 +74,16 @@ def bound_layer(layer: nn.Module, batch_size: int) -> BoundLayer | None:
     if isinstance(layer, PlainLayer) and layer.backend == "reference":
         return None
     if type(layer) is DeepLSTM and layer.initial is None:
-        if any(type(each) is not nn.LSTM for each in layer.layers):
+        if any(type(each) is not LSTMLayer for each in layer.layers):
             return None
-        weights = [_weights_of(each, "_l0") for each in layer.layers]
+        weights = [each.weights() for each in layer.all_layers()]
         return _bound_controllers("lstm", weights, layer.skip_input, batch_size)
     if type(layer) is ControllerRNN and layer.initial is None:
         controller = layer.controller
-        name = getattr(controller, "kernel_name", None)
-        if type(controller) in CONTROLLERS.values() and name is not None:
-            return _bound_controllers(name, [_weights_of(controller)], None, batch_size)
+        is_known = type(controller) in CONTROLLERS.values()
+        if is_known and isinstance(controller, WeightedController) and controller.kernel_name:
+            name = controller.kernel_name
+            return _bound_controllers(name, [controller.weights], None, batch_size)
     return None
 
 
@@ -239,11 +241,6 @@ def why_not_bound(layer: MemoryRNN, batch_size: int) -> str | None:
 def _numbers(field: StateField) -> int:
     rows = field.rows if field.most_rows is None else field.most_rows
     return math.prod(rows if isinstance(axis, str) else axis for axis in field.shape)
-
-
-def _weights_of(module: nn.Module, suffix: str = "") -> kernels.ControllerWeights:
-    names = kernels.ControllerWeights._fields
-    return kernels.ControllerWeights(*(getattr(module, name + suffix) for name in names))
 
 
 def _bound_controllers(
