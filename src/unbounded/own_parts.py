@@ -8,8 +8,11 @@ else may have written. The command line imports what is named on it, and nothing
 from __future__ import annotations
 
 import inspect
+import math
 import sys
+import typing
 from collections.abc import Callable, Mapping
+from types import NoneType, UnionType
 from typing import Any, Final, TypeVar
 
 from unbounded.errors import ChoiceError, ConfigError, did_you_mean
@@ -18,6 +21,13 @@ T = TypeVar("T")
 
 #: The name of the model without a memory.
 NO_MEMORY: Final = "none"
+_WORDS: dict[Any, str] = {
+    int: "an integer",
+    float: "a finite number",
+    bool: "true or false",
+    str: "a text",
+    NoneType: "null",
+}
 
 
 def part_of(value: Any) -> dict[str, Any]:
@@ -108,3 +118,35 @@ def unknown_options(what: str, options: Mapping[str, Any], known: Mapping[str, A
         for name in options
         if name not in known
     ]
+
+
+def mistyped_options(
+    factory: Callable[..., Any], options: Mapping[str, Any], known: Mapping[str, Any]
+) -> list[str]:
+    """A line for each option that is not of the plain type that the factory's signature has.
+
+    Args:
+        factory, options, known: as of `unknown_options`.
+    """
+    # mypy warns that a subclass may take other arguments; this is the very class that is called.
+    annotated = factory.__init__ if isinstance(factory, type) else factory  # type: ignore[misc]
+    hints = typing.get_type_hints(annotated)
+    return [
+        f"{name}: expected {_words(hints[name])}, got {value!r}"
+        for name, value in options.items()
+        if name in known and name in hints and not _fits(value, hints[name])
+    ]
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether a plain value is of a plain type; types of other kinds are left to the part."""
+    if isinstance(kind, UnionType) or typing.get_origin(kind) is typing.Union:
+        return any(_fits(value, each) for each in typing.get_args(kind))
+    if kind is float:
+        return type(value) in (int, float) and math.isfinite(value)
+    return kind not in _WORDS or type(value) is kind
+
+
+def _words(kind: Any) -> str:
+    kinds = typing.get_args(kind) or (kind,)
+    return " or ".join(_WORDS.get(each, str(each)) for each in kinds)

@@ -95,3 +95,8 @@ def test_the_names_that_are_listed_are_those_there_are() -> None:
     assert NAMES["papers"] == PAPERS, hint
     assert list(NAMES["optimizers"]) == list(OPTIMIZERS), hint
     assert list(NAMES["schedules"]) == list(SCHEDULES), hint
+
+
+def test_what_is_of_ones_own_is_not_listed(capsys: Capture) -> None:
+    assert main(["list", "mypackage.Ring"]) == 2
+    assert "its options are the arguments of its class" in capsys.readouterr().err

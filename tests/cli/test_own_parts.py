@@ -125,3 +125,16 @@ def test_a_group_of_ones_own(folder: Path) -> None:
         done = unbounded(folder, "train", "answer_copy", group, path)
         assert done.returncode == 2
         assert message in done.stderr, done.stderr
+
+
+def test_a_package_of_this_folder_is_found_by_pythonpath(tmp_path: Path) -> None:
+    (tmp_path / "beside").mkdir()
+    (tmp_path / "beside" / "__init__.py").touch()
+    done = unbounded(tmp_path, "sample", "beside.Task")  # python -m finds what lies there
+    assert "expected a subclass of" in done.stderr
+    script = Path(sys.executable).with_name("unbounded")
+    told = subprocess.run(
+        [script, "sample", "beside.Task"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert told.returncode == 2
+    assert "beside is in this folder: PYTHONPATH=. before the command" in told.stderr

@@ -7,7 +7,7 @@ from safetensors.torch import save_file
 
 import unbounded as ub
 from unbounded.errors import CheckpointError, ConfigError
-from unbounded.figures.traces import read_sequence
+from unbounded.figures.traces import has_strengths, read_sequence
 
 
 def test_figure_1a_to_the_last_digit(figure1a_trace):
@@ -77,3 +77,10 @@ def test_rows_that_were_there_before_the_first_step(tmp_path):
     ub.save_trace(path, ub.Trace("NeuralStack", arrays, torch.tensor([2])))
     with pytest.raises(CheckpointError, match="5 rows for 2 steps"):
         read_sequence(path)
+
+
+def test_strengths_alone_are_no_rows_that_are_read(layer_trace):
+    trace = ub.load_trace(layer_trace(ub.NeuralStack(width=4), [3]))
+    assert has_strengths(trace)
+    arrays = {name: array for name, array in trace.arrays.items() if name != "read_weights"}
+    assert not has_strengths(trace._replace(arrays=arrays))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -10,7 +11,17 @@ import torch
 from torch.nn.utils.rnn import pack_sequence
 
 import unbounded as ub
-from unbounded.errors import ChoiceError, ConfigError, DTypeError, ShapeError, StorageError
+from unbounded.errors import (
+    BackendWarning,
+    ChoiceError,
+    ConfigError,
+    DTypeError,
+    ShapeError,
+    StorageError,
+    say_once,
+)
+from unbounded.layers import Controller
+from unbounded.memories import Head, Memory, StateField
 from unbounded.models import MemoryModel, SequenceModel
 
 PACKED = pack_sequence([torch.zeros(4, 3), torch.zeros(2, 3)])
@@ -123,7 +134,60 @@ def test_dtypes(dtype):
             build(dtype=dtype)
 
 
+class Narrow(Controller):
+    """A controller that is made in another way than a layer makes one."""
+
+    state_size = 1
+
+    def __init__(self, input_size, hidden_size):
+        super().__init__()
+
+    def forward(self, inputs, state):
+        return state
+
+
+class Kept(NamedTuple):
+    kept: torch.Tensor
+
+
+class Put(NamedTuple):
+    value: torch.Tensor
+
+
+class Ring(Memory):
+    """One vector that is read whole, or as `wrong` has it."""
+
+    State, Instruction = Kept, Put
+    reading_size = 3
+    heads = (Head("value", (3,), "identity"),)
+    state_fields = (StateField("kept", (3,)),)
+    wrong = ""
+
+    def step(self, state, instruction):
+        kept = state.kept + instruction.value
+        grown = torch.cat([kept, kept], dim=-1)
+        read = kept[:, :2] if self.wrong == "reading" else kept
+        return read, Kept(grown if self.wrong == "state" else kept)
+
+
+def test_what_a_step_of_ones_own_gives_is_checked():
+    ring = Ring()
+    assert ring.unroll(Put(torch.ones(2, 4, 3)))[0].shape == (2, 4, 3)
+    for wrong, message in (
+        ("reading", r"Ring.step: what is read: expected shape \[2, 3\], got \[2, 2\]"),
+        ("state", r"kept: expected shape \[2, 3\], got \[2, 6\]"),
+    ):
+        ring.wrong = wrong
+        with pytest.raises(ShapeError, match=message):
+            ring.unroll(Put(torch.ones(2, 4, 3)))
+        say_once.cache_clear()
+        with pytest.warns(BackendWarning), pytest.raises(ShapeError, match=message):
+            ub.MemoryRNN(3, 5, ring)(torch.zeros(4, 2, 3))
+
+
 def test_parts_of_another_kind():
+    with pytest.raises(DTypeError, match=r"size, hidden_size, device=, dtype=\), got Narrow\("):
+        ub.MemoryRNN(3, 5, ub.NeuralStack(4), controller=Narrow)
     with pytest.raises(DTypeError, match=r"controller: expected a callable .* got a NoneType"):
         ub.MemoryRNN(3, 5, ub.NeuralStack(4), controller=None)
     with pytest.raises(ConfigError, match=r"activations: expected a mapping .* got 'relu'"):

@@ -140,3 +140,33 @@ def test_data_that_is_no_path(name, data):
     fault, unknown = sorted(caught.value.faults)
     assert fault == f"data: expected the path of a file or folder, got {data!r}"
     assert "symbols" in unknown
+
+
+def test_a_mark_of_the_byte_order_is_no_symbol(tmp_path, lines):
+    path = pair_file(tmp_path, lines)
+    plain = make_task("pairs", data=str(path))
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    marked = make_task("pairs", data=str(path))
+    assert marked.input_vocabulary == plain.input_vocabulary
+    assert marked.data_digest == plain.data_digest
+    for name in ("train", "valid", "test"):
+        (tmp_path / f"{name}.txt").write_bytes(b"\xef\xbb\xbfa b\n")
+    assert make_task("text", data=str(tmp_path)).input_vocabulary == ("a", "b", "<eos>")
+
+
+def test_an_unknown_word_is_a_symbol_also_where_training_has_none(tmp_path):
+    for name, words in (("train", "a b\na b\n"), ("valid", "a b\n"), ("test", "a z\n")):
+        (tmp_path / f"{name}.txt").write_text(words)
+    task = make_task("text", data=str(tmp_path), unknown="replace")
+    assert task.input_vocabulary == ("a", "b", "<eos>", "<unk>")
+    assert task.examples(1, "test", 0, 1)[0].source == ("a", "<unk>")
+
+
+def test_the_digest_is_of_what_was_read(tmp_path, lines):
+    path = pair_file(tmp_path, lines)
+    digest = make_task("pairs", data=str(path)).data_digest
+    path.write_text("\r\n".join(lines))
+    assert make_task("pairs", data=str(path)).data_digest == digest
+    path.write_text("\n".join(lines[1:]))
+    assert make_task("pairs", data=str(path)).data_digest != digest
+    assert make_task("copy").data_digest is None

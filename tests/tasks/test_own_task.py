@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+import re
+
 import pytest
+import torch
 
 from unbounded.errors import ConfigError
-from unbounded.tasks import make_task
+from unbounded.experiments.config.check import examine
+from unbounded.experiments.config.schema import RunConfig
+from unbounded.tasks import Batch, Example, LengthRange, Task, make_task
 from unbounded.tasks.transduction import TransductionTask
 
 
@@ -18,3 +23,71 @@ class Backwards(TransductionTask):
 def test_a_layout_that_there_is_not_is_named() -> None:
     with pytest.raises(ConfigError, match=r"unknown layout 'pair'\. Did you mean 'pairs'"):
         make_task(f"{__name__}.Backwards")
+
+
+class Bare(Task):
+    """What the table of docs/own_parts.md asks for, and no name."""
+
+    layout = "pairs"
+    scoring = "sequences"
+    input_vocabulary = output_vocabulary = ("a", "b")
+    train_lengths = test_lengths = LengthRange(1, 2)
+
+    def __init__(self, symbols: int = 2) -> None:
+        if symbols > 9:
+            raise ValueError("too many")
+
+    def batch(self, seed, split, start, size, lengths=None):
+        tokens = torch.zeros(size, 2, dtype=torch.int64)
+        return Batch(tokens, tokens, tokens == 0, tokens[:, 0] + 2)
+
+    def examples(self, seed, split, start, size, lengths=None):
+        return [Example(("a",), ("a",))] * size
+
+
+class Unscored(Bare):
+    scoring = property()  # as if it had none
+    objective = "mse"
+
+
+class Wrong(Bare):
+    """Its first batch is what `wrong` makes of one."""
+
+    def batch(self, *arguments, **options):
+        return type(self).wrong(super().batch(*arguments, **options))
+
+
+def test_a_task_without_a_name_is_called_by_its_path() -> None:
+    assert make_task(f"{__name__}.Bare").name == f"{__name__}.Bare"
+
+
+def test_what_a_task_lacks_is_said_before_training() -> None:
+    with pytest.raises(ConfigError) as caught:
+        make_task(f"{__name__}.Unscored")
+    lacks, objective = caught.value.faults
+    assert lacks.endswith("Unscored' has no scoring: a Task must")
+    assert "unknown objective 'mse'. Valid: binary, bits, cross_entropy" in objective
+
+
+def test_options_of_a_task_are_checked_against_its_signature() -> None:
+    with pytest.raises(ConfigError, match="symbols: expected an integer, got 'two'"):
+        make_task(f"{__name__}.Bare", symbols="two")
+    with pytest.raises(ConfigError, match="ValueError: too many"):
+        make_task(f"{__name__}.Bare", symbols=10)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda batch: tuple(batch), "expected a Batch, got tuple"),
+        (lambda batch: batch._replace(inputs=batch.inputs[:, :0]), r"one step, got \[2, 0\]"),
+        (lambda batch: batch._replace(targets=batch.targets.float()), r"targets \[2, 2\] of torch"),
+        (lambda batch: batch._replace(mask=batch.mask[:, :1]), r"expected mask \[2, 2\] of torch"),
+        (lambda batch: batch._replace(mask=~batch.mask), "no step counts; mask is False"),
+        (lambda batch: batch._replace(targets=batch.targets + 2), r"targets in 0..1, got 2 to 2"),
+    ],
+)
+def test_the_first_batch_of_a_task_is_looked_at(monkeypatch, wrong, message) -> None:
+    monkeypatch.setattr(Wrong, "wrong", staticmethod(wrong), raising=False)
+    _, found = examine(RunConfig(task=f"{__name__}.Wrong"))
+    assert any(re.search(f"the first batch: .*{message}", fault) for fault in found), found

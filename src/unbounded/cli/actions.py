@@ -85,7 +85,7 @@ def run(arguments: Sequence[str]) -> int:
         if there:
             raise RunExistsError(f"{there[0]} exists; --overwrite replaces it")
     from unbounded.evaluation import action_rows, action_table, read_symbols
-    from unbounded.experiments.config.check import build_task
+    from unbounded.experiments.run.data_check import task_of_run
     from unbounded.experiments.run.folder import find_run
     from unbounded.experiments.run.loading import load_config, load_model
     from unbounded.models.discrete import discretized, superposition_layer
@@ -95,7 +95,7 @@ def run(arguments: Sequence[str]) -> int:
     config = load_config(run_folder)
     if given.data is not None:
         config.machine.data = given.data
-    task = build_task(config)
+    task = task_of_run(run_folder, config)
     model, _ = load_model(run_folder, given.rounded)
     if task.layout == "labels":
         _judge(given, run_folder, folder, model, task)

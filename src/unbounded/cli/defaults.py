@@ -165,7 +165,10 @@ def import_modules(modules: Sequence[str]) -> None:
         try:
             importlib.import_module(module)
         except ImportError as error:
-            faults.append(f"the package of {module} cannot be imported: {error}")
+            first = module.partition(".")[0]
+            here = Path(first).is_dir() or Path(f"{first}.py").is_file()
+            hint = f". {first} is in this folder: PYTHONPATH=. before the command" if here else ""
+            faults.append(f"the package of {module} cannot be imported: {error}{hint}")
     if faults:
         raise ConfigError(faults)
 

@@ -13,6 +13,7 @@ from typing import Any
 from unbounded.cli.names import NAMES
 from unbounded.cli.parsing import Parser, parse
 from unbounded.errors import ChoiceError, ConfigError
+from unbounded.own_parts import is_path
 
 _DESCRIPTION = """Show what can be chosen by name, or the options of one task, memory or controller.
 
@@ -72,9 +73,13 @@ def options(name: str) -> dict[str, dict[str, Any]]:
     """The options of what has that name, with their defaults, by where they are set.
 
     Raises:
-        ChoiceError: nothing that has options is called so.
+        ChoiceError: nothing that has options is called so. ConfigError: it is of the user's own.
     """
     kinds = [kind for kind in _SET if name in NAMES[kind]]
+    if not kinds and is_path(name):
+        raise ConfigError(
+            [f"{name} is of your own: its options are the arguments of its class, and not listed"]
+        )
     if not kinds:
         raise ChoiceError("name", name, [each for kind in NAMES for each in NAMES[kind]])
     return {_SET[kind]: _defaults(kind, name) for kind in kinds}

@@ -73,8 +73,8 @@ def typed_steps(task: Task, symbols: Sequence[str]) -> TypedSteps:
         raise ConfigError(
             [
                 f"task {task.name!r}: expected one that predicts what it reads, a stream, a text "
-                f"or pairs, got the layout {task.layout}. Any memory at work, step by step: "
-                "unbounded explore RUN"
+                f"or pairs, got the layout {task.layout}. Memories of the library at work, "
+                "step by step: unbounded explore RUN"
             ]
         )
     _check_known(task, symbols)

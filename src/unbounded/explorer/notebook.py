@@ -76,7 +76,7 @@ def explore(source: str | Path | RunResult | MemoryModel, task: Task | None = No
         ConfigError: the page cannot run the model, or it is too large to stand in a notebook.
     """
     # Only here: `from unbounded import *` loads neither matplotlib nor accelerate.
-    from unbounded.experiments.config.check import build_task
+    from unbounded.experiments.run.data_check import task_of_run
     from unbounded.experiments.run.folder import find_run
     from unbounded.experiments.run.loading import load_config, load_model
     from unbounded.experiments.run.plan import plan
@@ -90,7 +90,7 @@ def explore(source: str | Path | RunResult | MemoryModel, task: Task | None = No
     folder = source.folder if isinstance(source, RunResult) else find_run(source)
     run = run_of_folder(folder)
     config = load_config(folder)
-    planned = plan(config, build_task(config))
+    planned = plan(config, task_of_run(folder, config))
     example = planned.task.short_example(config.seed, planned.train_lengths)
     model, _ = load_model(folder)
     return Page((run,), still_picture(model, planned.task, example, run["title"]))

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from unbounded.errors import CheckpointError, ConfigError
-from unbounded.experiments.config.check import build_task
 from unbounded.experiments.config.identity import model_name
+from unbounded.experiments.run.data_check import task_of_run
 from unbounded.experiments.run.folder import read_report
 from unbounded.experiments.run.loading import (
     kept_checkpoints,
@@ -97,7 +97,7 @@ def run_of_folder(
     config = load_config(folder)
     if data is not None:
         config.machine.data = data
-    planned = plan(config, build_task(config))
+    planned = plan(config, task_of_run(folder, config))
     curves, damage = _curves(folder)
     model, source = load_model(folder, rounded)
     made = run_data(
@@ -158,7 +158,7 @@ def course_of_folder(
     config = load_config(folder)
     if data is not None:
         config.machine.data = data
-    planned = plan(config, build_task(config))
+    planned = plan(config, task_of_run(folder, config))
     curves, damage = _curves(folder)
     runs = [
         run_data(

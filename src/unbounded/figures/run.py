@@ -14,6 +14,7 @@ from unbounded.figures.curves import read_curves
 from unbounded.figures.keys import draw_keys
 from unbounded.figures.memory import draw_memory
 from unbounded.figures.tape import draw_tape
+from unbounded.figures.traces import has_strengths
 from unbounded.layers import load_trace
 
 
@@ -47,7 +48,7 @@ def draw_run(run_folder: Path) -> list[Path]:
             paths += draw_actions(rows, figures, trace_file.stem, title=run_folder.name)
         elif "read_key" in trace.arrays:
             paths += draw_keys(trace_file, figures, trace_file.stem, title=run_folder.name)
-        elif "strengths" in trace.arrays:
+        elif has_strengths(trace):
             paths += draw_memory(trace_file, figures, trace_file.stem)
         elif "write_weights" in trace.arrays:
             paths += draw_tape(trace_file, figures, trace_file.stem, title=run_folder.name)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +14,7 @@ from unbounded.errors import CheckpointError, ConfigError
 from unbounded.layers.trace import Trace, load_trace
 
 Array = NDArray[np.float64]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ def read_sequence(path: Path, example: int = 0) -> SequenceTrace:
         for name, array in trace.arrays.items()
     }
     read_weights = _named(arrays, "read_weights")
-    if "strengths" not in arrays or not read_weights:
+    if not has_strengths(trace):
         raise CheckpointError(
             f"{path} is a trace of {trace.memory} without strengths and read weights"
         )
@@ -67,6 +70,11 @@ def read_sequence(path: Path, example: int = 0) -> SequenceTrace:
         read_weights={end: weights[:, there] for end, weights in read_weights.items()},
         row_steps=row_steps[there],
     )
+
+
+def has_strengths(trace: Trace) -> bool:
+    """Whether a trace is of rows with strengths that are read by weights."""
+    return "strengths" in trace.arrays and bool(_named(trace.arrays, "read_weights"))
 
 
 def steps_and_symbols(path: Path, trace: Trace, example: int) -> tuple[int, tuple[str, ...]]:
@@ -84,7 +92,7 @@ def steps_and_symbols(path: Path, trace: Trace, example: int) -> tuple[int, tupl
     return steps, tuple(trace.symbols[example][:steps])
 
 
-def _named(arrays: dict[str, Array], prefix: str) -> dict[str, Array]:
+def _named(arrays: Mapping[str, T], prefix: str) -> dict[str, T]:
     """The arrays "prefix" and "prefix.NAME", under "" and NAME."""
     return {
         name.removeprefix(prefix).removeprefix("."): array

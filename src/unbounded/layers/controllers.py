@@ -41,7 +41,8 @@ def initialize_cell(module: nn.Module, hidden_size: int) -> None:
 class Controller(nn.Module, ABC):
     """A recurrent cell with its weights.
 
-    A controller of your own needs `hidden_size`, `state_size` (tensors in its state, the first of
+    A controller of your own is made with (input_size, hidden_size, device=, dtype=), where
+    input_size is I + R, and needs `hidden_size`, `state_size` (tensors in its state, the first of
     which is the output h) and `forward(inputs, state) -> state`; it runs on the reference path.
     """
 

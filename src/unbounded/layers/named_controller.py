@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 
 import torch
@@ -12,6 +13,22 @@ from unbounded.layers.controllers import CONTROLLERS, Controller
 
 #: (input_size, hidden_size, device=, dtype=) -> Controller.
 ControllerFactory = Callable[..., Controller]
+
+
+def _check_signature(controller: ControllerFactory) -> None:
+    """Raise DTypeError unless a callable takes what a layer makes its controller with."""
+    try:
+        signature = inspect.signature(controller)
+    except ValueError:  # of a class that is not written in Python
+        return
+    try:
+        signature.bind(1, 1, device=None, dtype=None)
+    except TypeError as error:
+        name = getattr(controller, "__name__", type(controller).__name__)
+        raise DTypeError(
+            f"controller: expected a callable (input_size, hidden_size, device=, dtype=), got "
+            f"{name}{signature}: {error}."
+        ) from None
 
 
 def make_controller(
@@ -35,6 +52,8 @@ def make_controller(
                 "functools.partial(ElmanController, bias=False)."
             )
         makes = callable(controller) and not isinstance(controller, nn.Module)
+        if makes:
+            _check_signature(controller)
         made = controller(input_size, hidden_size, device=device, dtype=dtype) if makes else None
         if not isinstance(made, Controller):
             raise DTypeError(

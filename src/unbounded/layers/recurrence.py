@@ -108,7 +108,10 @@ def run_recurrence(
         instruction = memory.Instruction(*heads(hidden))
         told = instruction if active is None else memory.idle(active, instruction)
         with without_autocast(x.device):
-            new_reading, new_memory_state = memory.step(memory_state, told)
+            made = memory.step(memory_state, told)
+        if t == 0:
+            memory.check_made(made, told[0])
+        new_reading, new_memory_state = made
         outputs.append(_where(active, hidden, torch.zeros_like(hidden)))
         readings.append(_where(active, new_reading, torch.zeros_like(new_reading)))
         reading = _where(active, new_reading, reading)

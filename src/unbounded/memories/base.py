@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from unbounded import kernels
-from unbounded.checks import check_dtype, check_shape, check_tensor
+from unbounded.checks import check_dtype, check_like, check_shape, check_tensor
 from unbounded.errors import ChoiceError, ShapeError
 from unbounded.memories.autocast import without_autocast
 from unbounded.memories.backend import check_backend, choose_backend, kernel_of, negative_field
@@ -226,7 +226,10 @@ class Memory(ABC, Generic[StateT, InstructionT]):
         with without_autocast(instructions[0].device):
             for t in range(instructions[0].shape[1]):
                 instruction = self.Instruction(*(field[:, t] for field in instructions))
-                reading, state = self.step(state, instruction)
+                made = self.step(state, instruction)
+                if t == 0:
+                    self.check_made(made, instruction[0])
+                reading, state = made
                 readings.append(reading)
         return torch.stack(readings, dim=1), state
 
@@ -294,6 +297,23 @@ class Memory(ABC, Generic[StateT, InstructionT]):
         """Check that a state is this memory's, of this batch size, and like the instruction."""
         self._check_state_type(state)
         check_fields(self.state_fields, state, batch_size, self.heads[0].name, like, self)
+
+    def check_made(self, made: tuple[Tensor, StateT], like: Tensor) -> None:
+        """Check what a first step gave of a memory of your own; of the library's tests do.
+
+        Args:
+            made: as `step` returns it.
+            like: a field of the instruction, [B, ...].
+        Raises:
+            ShapeError, DTypeError, DeviceError: it is not what the memory declares.
+        """
+        if type(self).__module__.partition(".")[0] == __name__.partition(".")[0]:
+            return
+        reading, state = made
+        name = f"{type(self).__name__}.step: what is read"
+        check_shape(name, reading, (like.shape[0], self.reading_size))
+        check_like(name, reading, "the instruction", like)
+        self.check_state(state, like.shape[0], like)
 
     def _check_state_type(self, state: object) -> None:
         if not isinstance(state, self.State):

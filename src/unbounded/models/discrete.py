@@ -61,8 +61,8 @@ def superposition_layer(model: nn.Module) -> tuple[MemoryRNN, SuperpositionMemor
         [
             "model: expected one with superposition stacks or lists, such as that of "
             "--model.memory superposition_stack, got "
-            f"{', '.join(memories) or 'one without a memory'}. Any memory at work, step by step: "
-            "unbounded explore RUN"
+            f"{', '.join(memories) or 'one without a memory'}. Memories of the library at work, "
+            "step by step: unbounded explore RUN"
         ]
     )
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import math
-import typing
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from types import NoneType, UnionType
 from typing import Any, Final
 
 import torch
@@ -18,7 +15,14 @@ from unbounded.errors import ChoiceError, ConfigError
 from unbounded.layers import CONTROLLERS, SRCN, Controller, ControllerRNN, DeepLSTM, MemoryRNN
 from unbounded.layers.named_controller import ControllerFactory
 from unbounded.memories import MEMORIES, Memory
-from unbounded.own_parts import NO_MEMORY, find_part, options_of, part_of, unknown_options
+from unbounded.own_parts import (
+    NO_MEMORY,
+    find_part,
+    mistyped_options,
+    options_of,
+    part_of,
+    unknown_options,
+)
 
 #: A part as data: {"name": "queue", "width": 256}.
 Part = Mapping[str, Any]
@@ -38,13 +42,6 @@ OF_LAYER: Final = (
     "learn_initial_state",
     "backend",
 )
-_WORDS: dict[Any, str] = {
-    int: "an integer",
-    float: "a finite number",
-    bool: "true or false",
-    str: "a text",
-    NoneType: "null",
-}
 
 
 def split_part(value: str | Part) -> tuple[Any, dict[str, Any]]:
@@ -201,27 +198,7 @@ def _option_faults(
         for name, default in known.items()
         if default is inspect.Parameter.empty and name not in options and name not in filled
     ]
-    # mypy warns that a subclass may take other arguments; this is the very class that is called.
-    annotated = factory.__init__ if isinstance(factory, type) else factory  # type: ignore[misc]
-    hints = typing.get_type_hints(annotated)
-    for name, value in options.items():
-        if name in known and name in hints and not _fits(value, hints[name]):
-            faults.append(f"{name}: expected {_words(hints[name])}, got {value!r}")
-    return faults
-
-
-def _fits(value: Any, kind: Any) -> bool:
-    """Whether a plain value is of a plain type; types of other kinds are left to the part."""
-    if isinstance(kind, UnionType) or typing.get_origin(kind) is typing.Union:
-        return any(_fits(value, each) for each in typing.get_args(kind))
-    if kind is float:
-        return type(value) in (int, float) and math.isfinite(value)
-    return kind not in _WORDS or type(value) is kind
-
-
-def _words(kind: Any) -> str:
-    kinds = typing.get_args(kind) or (kind,)
-    return " or ".join(_WORDS.get(each, str(each)) for each in kinds)
+    return faults + mistyped_options(factory, options, known)
 
 
 def _texts(error: Exception) -> list[str]:

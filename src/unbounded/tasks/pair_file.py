@@ -40,6 +40,8 @@ class FilePairs(PairSource):
     def __init__(self, path: str | Path, characters: bool = False) -> None:
         self.path = Path(path)
         lines = _read(self.path, characters)
+        #: Of the lines as they are understood, in their order.
+        self.data_digest = hashlib.sha256(repr(lines).encode()).hexdigest()
         splits: dict[str, list[Line]] = {"train": [], **{name: [] for name in HELD_OUT}}
         for line in lines:
             splits[_split_of(line)].append(line)
@@ -127,7 +129,8 @@ def _read(path: Path, characters: bool) -> list[Line]:
     faults: list[str] = []
     for number, raw in enumerate(content.removesuffix(b"\n").split(b"\n"), start=1):
         try:
-            sides = raw.decode("utf-8").rstrip("\r").split("\t")
+            text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+            sides = text.rstrip("\r").split("\t")
         except UnicodeDecodeError as error:
             faults.append(f"{path}, line {number}: not UTF-8: byte {error.start} of the line")
             continue

@@ -7,14 +7,14 @@ from os import PathLike
 from typing import Any, Final, TypeVar
 
 from unbounded.errors import ChoiceError, ConfigError
-from unbounded.own_parts import find_part, options_of, unknown_options
+from unbounded.own_parts import find_part, mistyped_options, options_of, unknown_options
 from unbounded.tasks import algorithmic, answers, bit_tasks, brackets
 from unbounded.tasks.derivation import GrammarPairs
 from unbounded.tasks.grammars import GENDER, SVO_SOV
 from unbounded.tasks.pair_file import FilePairs
 from unbounded.tasks.penn_treebank import PUBLISHED, read_penn_treebank
 from unbounded.tasks.symbols import RandomSymbols
-from unbounded.tasks.task import LAYOUTS, Task
+from unbounded.tasks.task import LAYOUTS, OBJECTIVES, Task
 from unbounded.tasks.text import TextTask, read_text
 from unbounded.tasks.transduction import TransductionTask
 from unbounded.tasks.transduction_parts import Lengths, transduction
@@ -226,17 +226,33 @@ def make_task(name: str, **options: Any) -> Task:
         faults = []
     other = {key: value for key, value in options.items() if key != "data"}
     faults += unknown_options(f"task {name!r}", other, known)
+    is_own = name not in TASKS
+    if is_own and (mistyped := mistyped_options(factory, other, known)):
+        raise ConfigError([*faults, *mistyped])
     try:
         task: Task = factory(**{key: value for key, value in options.items() if key in known})
     except ConfigError as error:
         raise ConfigError([*faults, *error.faults]) from None
     except (TypeError, ValueError) as error:
-        if faults:
-            raise ConfigError([*faults, str(error)]) from error
+        if faults or is_own:
+            raise ConfigError([*faults, f"{type(error).__name__}: {error}"]) from error
         raise
-    layout = getattr(task, "layout", None)
-    if layout not in LAYOUTS:
-        faults.append(f"task {name!r}: {ChoiceError('layout', layout, LAYOUTS)}")
+    faults += _own_faults(name, task) if is_own else []
     if faults:
         raise ConfigError(faults)
     return task
+
+
+def _own_faults(name: str, task: Task) -> list[str]:
+    """What a task of the user's own lacks; one that gives itself no name is called by its path."""
+    if not hasattr(task, "name"):
+        task.name = name
+    needed = ["scoring", "input_vocabulary", "output_vocabulary"]
+    needed += ["train_lengths", "test_lengths"] if task.has_lengths else []
+    missing = [each for each in needed if not hasattr(task, each)]
+    faults = [f"task {name!r} has no {', '.join(missing)}: a Task must"] if missing else []
+    for what, valid in (("layout", LAYOUTS), ("objective", OBJECTIVES)):
+        given = getattr(task, what, None)
+        if given not in valid:
+            faults.append(f"task {name!r}: {ChoiceError(what, given, valid)}")
+    return faults

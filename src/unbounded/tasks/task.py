@@ -18,6 +18,8 @@ from unbounded.tasks.randomness import SPLITS
 #: only one symbol while answering. stream: sequences without an end, cut for truncated BPTT.
 #: labels: a label at each prefix. text: one long text.
 LAYOUTS: Final = ("pairs", "answer", "stream", "labels", "text")
+#: What training may minimise (`Task.objective`).
+OBJECTIVES: Final = ("cross_entropy", "binary", "bits")
 # A picture of more symbols than these cannot be read.
 _READABLE = 16
 
@@ -37,15 +39,18 @@ class Task(ABC):
 
     Attributes:
         layout: one of LAYOUTS.
-        objective: what training minimises: "cross_entropy" over the output vocabulary, "binary" for
-            targets 0 and 1, or "bits" for targets that are numbers, each of whose bits is said.
+        objective: one of OBJECTIVES, what training minimises: "cross_entropy" over the output
+            vocabulary, "binary" for targets 0 and 1, or "bits" for targets that are numbers, each
+            of whose bits is said.
         scoring: name of the scoring that says how well it is done, or the import path of your own.
         has_lengths: whether examples are drawn from ranges of lengths.
         has_path: whether `heights` says how many symbols are to be kept at each step.
         answer_token: the one input that is fed while answering and never before; None where a task
             has no such input.
         end_token: the output that ends an answer; None where nothing ends one.
-        name: the name it is listed under.
+        data_digest: SHA-256 in hexadecimal digits of data that it was read from, by which a run
+            knows its own again; None where it reads none.
+        name: the name it is listed under; the import path, where a task of your own has none.
         input_vocabulary: symbols that `Batch.inputs` indexes. A name may stand in it twice, once
             for each side of a transduction: the place counts, not the name.
         output_vocabulary: symbols that `Batch.targets` indexes; of a binary task the one that is
@@ -61,6 +66,7 @@ class Task(ABC):
     has_path: ClassVar[bool] = False
     answer_token: int | None = None
     end_token: int | None = None
+    data_digest: str | None = None
     name: str
     input_vocabulary: tuple[str, ...]
     output_vocabulary: tuple[str, ...]

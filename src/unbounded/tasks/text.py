@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -43,13 +44,20 @@ class TextTask(Task):
 
     def __init__(self, name: str, words: Mapping[str, Sequence[str]]) -> None:
         self.name = name
-        vocabulary = tuple(dict.fromkeys(words["train"]))
+        known = dict.fromkeys(words["train"])
+        if any(UNKNOWN in text for text in words.values()):
+            known.setdefault(UNKNOWN)  # where training has none it is a symbol, and never learned
+        vocabulary = tuple(known)
         places = {word: place for place, word in enumerate(vocabulary)}
         self.input_vocabulary = self.output_vocabulary = vocabulary
         self.end_token = places[END_OF_SENTENCE]
         self._tokens: dict[str, Integers] = {
             split: np.array([places[word] for word in text]) for split, text in words.items()
         }
+        digest = hashlib.sha256(repr(vocabulary).encode())
+        for split in sorted(self._tokens):
+            digest.update(split.encode() + self._tokens[split].tobytes())
+        self.data_digest = digest.hexdigest()
         whole = LengthRange(1, max(map(len, words.values())))
         self.train_lengths = self.test_lengths = whole
 
@@ -205,7 +213,7 @@ def read_words(path: Path, files: Iterable[str]) -> list[str]:
     """
     try:
         content = path.read_bytes()
-        text = content.decode("utf-8")
+        text = content.decode("utf-8-sig")  # a mark of the byte order is no word
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ConfigError(

@@ -49,10 +49,12 @@ class PairSource(ABC):
     Attributes:
         source_vocabulary: the source symbols, without <s> and |||.
         target_vocabulary: the target symbols, without </s>.
+        data_digest: as of a Task.
     """
 
     source_vocabulary: tuple[str, ...]
     target_vocabulary: tuple[str, ...]
+    data_digest: str | None = None
 
     @abstractmethod
     def draw(self, stream: Stream, start: int, size: int, lengths: LengthRange) -> Pairs:
@@ -155,7 +157,7 @@ class TransductionTask(Task):
         if layout not in _LAYOUTS:
             raise ChoiceError("layout", layout, _LAYOUTS)
         self.name, self.layout = name, layout
-        self.pairs = pairs
+        self.pairs, self.data_digest = pairs, pairs.data_digest
         self.train_lengths = train_lengths
         self.test_lengths = test_lengths
         source, target = pairs.source_vocabulary, pairs.target_vocabulary

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import torch
 
@@ -32,7 +33,7 @@ from unbounded.models.memory_model import initialization_faults, map_faults
 from unbounded.models.model_parts import can_read_only, controller_faults, memory_faults
 from unbounded.models.sequence_model import dropout_faults, tie_faults
 from unbounded.own_parts import NO_MEMORY
-from unbounded.tasks import LengthRange, Task, make_task
+from unbounded.tasks import TASKS, Batch, LengthRange, Task, make_task
 from unbounded.training.objective import CLIPPED
 
 DEVICES = ("auto", "cpu", "cuda")
@@ -191,9 +192,47 @@ def ranges(texts: Iterable[str]) -> tuple[LengthRange, ...]:
     return tuple(parsed)
 
 
+def _own_batch_faults(config: RunConfig, task: Task) -> list[str]:
+    """What is wrong with the first batch of a task of the user's own, a line or none."""
+    what = f"task {config.task!r}: the first batch"
+    try:
+        batch: Any = task.batch(config.seed, "train", 0, 2)  # which may be anything
+    except (ConfigError, ChoiceError) as error:
+        return [f"{what}: {error}"]
+    if not isinstance(batch, Batch):
+        return [f"{what}: expected a Batch, got {type(batch).__name__}"]
+    axes = tuple(batch.inputs.shape)
+    if len(axes) != 2 or not all(axes):
+        return [f"{what}: expected inputs [B, T] of at least one step, got {list(axes)}"]
+    for name, field, dtype, shape in (
+        ("inputs", batch.inputs, torch.int64, axes),
+        ("targets", batch.targets, torch.int64, axes),
+        ("mask", batch.mask, torch.bool, axes),
+        ("lengths", batch.lengths, torch.int64, axes[:1]),
+    ):
+        if field.dtype != dtype or tuple(field.shape) != shape:
+            return [
+                f"{what}: expected {name} {list(shape)} of {dtype}, got {list(field.shape)} of "
+                f"{field.dtype}"
+            ]
+    if not bool(batch.mask.any()):
+        return [f"{what}: no step counts; mask is False everywhere"]
+    most = 2 ** len(task.output_vocabulary) if task.objective == "bits" else 2
+    if task.objective == "cross_entropy":
+        most = len(task.output_vocabulary)
+    said = batch.targets[batch.mask]
+    if int(said.min()) < 0 or int(said.max()) >= most:
+        return [
+            f"{what}: expected targets in 0..{most - 1}, got {int(said.min())} to {int(said.max())}"
+        ]
+    return []
+
+
 def _task_faults(config: RunConfig, task: Task) -> list[str]:
     """What does not go with the task and its scoring."""
-    found: list[str] = []
+    found = [] if config.task in TASKS else _own_batch_faults(config, task)
+    if found:
+        return found
     training = config.training
     try:
         scoring = scoring_of(task.scoring)

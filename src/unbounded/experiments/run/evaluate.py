@@ -13,8 +13,9 @@ from unbounded.errors import ConfigError
 from unbounded.evaluation import make_report
 from unbounded.evaluation.memory_room import warn_of_room
 from unbounded.evaluation.scorings import Place
-from unbounded.experiments.config.check import build_task, scoring_faults
+from unbounded.experiments.config.check import scoring_faults
 from unbounded.experiments.config.identity import model_name
+from unbounded.experiments.run.data_check import task_of_run
 from unbounded.experiments.run.denormals import denormals_are_zero
 from unbounded.experiments.run.loading import batches_before, load_config, load_model
 from unbounded.experiments.run.other_memory import with_memory
@@ -73,7 +74,7 @@ def evaluate_run(
         setattr(config.evaluation, name, value)
     if data is not None:
         config.machine.data = data
-    planned = plan(config, build_task(config))
+    planned = plan(config, task_of_run(folder, config))
     # What does not fit the run's task is named as in a config.
     found = scoring_faults(config, planned.scoring, given)
     if found:

@@ -83,13 +83,19 @@ def _runs_in(folder: Path) -> list[Path]:
 
 
 def begin(
-    folder: Path, config: RunConfig, say: Callable[[str], None], warn: Callable[[str], None]
+    folder: Path,
+    config: RunConfig,
+    data: Mapping[str, str],
+    say: Callable[[str], None],
+    warn: Callable[[str], None],
 ) -> None:
     """Write config.yaml where it is not there; say what runs, and what differs from before.
 
     One that no longer says what is trained, because it is damaged or was edited, is told, and
     `renew_config` writes it again when that is trained.
 
+    Args:
+        data: what is kept of the run's data (`data_check.data_used`).
     Raises:
         CheckpointError: there is a config.yaml that is no run's. StorageError: the disk refused.
     """
@@ -100,7 +106,7 @@ def begin(
         f"kernels: {here['kernels']}, threads: {here['threads']}"
     )
     if before is None:
-        write_config(folder, to_dict(config), here)
+        write_config(folder, to_dict(config), {**here, **data})
         return
     if not _is_config_of(before, config):
         warn(
@@ -124,13 +130,13 @@ def _is_config_of(data: dict[str, Any], config: RunConfig) -> bool:
         return False
 
 
-def keep_config(folder: Path, config: RunConfig) -> None:
+def keep_config(folder: Path, config: RunConfig, data: Mapping[str, str]) -> None:
     """Write config.yaml again where it was deleted meanwhile: without it the run is no run."""
     if not (folder / "config.yaml").is_file():
-        write_config(folder, to_dict(config), _here(config))
+        write_config(folder, to_dict(config), {**_here(config), **data})
 
 
-def renew_config(folder: Path, config: RunConfig) -> None:
+def renew_config(folder: Path, config: RunConfig, data: Mapping[str, str]) -> None:
     """Write config.yaml again where it is not what was trained.
 
     A run is known by its options, whose hash its name has. Not before: a training that is refused,
@@ -141,7 +147,7 @@ def renew_config(folder: Path, config: RunConfig) -> None:
     except CheckpointError:
         before = {}
     if not _is_config_of(before, config):
-        write_config(folder, to_dict(config), _used(before) or _here(config))
+        write_config(folder, to_dict(config), _used(before) or {**_here(config), **data})
 
 
 def device_of(machine: MachineConfig) -> torch.device:
@@ -163,6 +169,21 @@ def _used(data: Mapping[str, Any]) -> dict[str, Any]:
     """What a config.yaml says that the run began with; empty where it does not."""
     used = data.get("used")
     return dict(used) if isinstance(used, dict) else {}
+
+
+def data_of(folder: Path) -> dict[str, str]:
+    """What a run's config.yaml says of its data: where it was, and what is kept of it.
+
+    Empty where it says nothing: of a run without data, or of before it was kept.
+    """
+    try:
+        before = read_config(folder) or {}
+    except CheckpointError:
+        return {}
+    machine, used = before.get("machine"), _used(before)
+    kept: dict[str, str] = {name: str(used[name]) for name in ("symbols", "data") if name in used}
+    where = machine.get("data") if isinstance(machine, dict) else None
+    return {**kept, "path": str(where)} if kept else {}
 
 
 def write_config(folder: Path, config: dict[str, Any], used: dict[str, Any]) -> None:

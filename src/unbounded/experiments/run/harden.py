@@ -15,6 +15,7 @@ from unbounded.experiments.config.check import checked
 from unbounded.experiments.config.harden import with_hardening
 from unbounded.experiments.config.schema import RoundingConfig
 from unbounded.experiments.run.build import build_run, make_accelerator
+from unbounded.experiments.run.data_check import check_data
 from unbounded.experiments.run.denormals import denormals_are_zero
 from unbounded.experiments.run.folder import read_report
 from unbounded.experiments.run.loading import load_config, load_model
@@ -83,6 +84,7 @@ def harden_run(
             replace(trained, rounding=RoundingConfig(**own), machine=place), said=own.keys()
         )
     planned = plan(config, checked(config))
+    check_data(folder, config, planned.task)
     where = folder / "rounding"
     with lock(folder):
         accelerator = make_accelerator(config)

@@ -22,6 +22,7 @@ from unbounded.experiments.config.schema import RunConfig, to_dict
 from unbounded.experiments.run.answer import write_answers
 from unbounded.experiments.run.beginning import Beginning, beginning_of
 from unbounded.experiments.run.build import Built, build_run, make_accelerator, make_place
+from unbounded.experiments.run.data_check import check_data, data_used
 from unbounded.experiments.run.denormals import denormals_are_zero
 from unbounded.experiments.run.folder import (
     begin,
@@ -132,6 +133,8 @@ def train_run(
             ]
         )
     replaced = folder.with_name(f".replaced-{folder.name}").exists()
+    if resume and not overwrite:
+        check_data(folder, config, planned.task)
     if resume and not replaced and (report := read_report(folder)) is not None:
         # Nothing else is written, so that the disk may be one to read only.
         if main and not (folder / "config.yaml").is_file():
@@ -212,7 +215,8 @@ class Run:
         """Train, and save the model; its report. The options are those of `run_phase`."""
         planned, config, trained = self._plan, self._plan.config, self._built.trained
         if self._accelerator.is_main_process:
-            begin(self._folder, config, shown.say, shown.warn)
+            kept = data_used(config, planned.task)
+            begin(self._folder, config, kept, shown.say, shown.warn)
         exam = planned.exam(self._model, make_place(self._accelerator, request))
         training = config.training
         plateau = None
@@ -252,7 +256,7 @@ class Run:
         report = self._report(state, exam, shown)
         if self._accelerator.is_main_process:
             self._keep(self._model, "model", "example", shown)
-            renew_config(self._folder, config)
+            renew_config(self._folder, config, data_used(config, planned.task))
         return report
 
     def round(self, request: StopRequest, shown: Progress, batches: int) -> dict[str, Any]:
@@ -284,7 +288,8 @@ class Run:
         """Draw, and write the report."""
         if self._accelerator.is_main_process:
             draw_finished(self._folder, self._plan, report)
-            keep_config(self._folder, self._plan.config)
+            kept = data_used(self._plan.config, self._plan.task)
+            keep_config(self._folder, self._plan.config, kept)
             # Last of all: a run that has its report is finished.
             write_text(self._folder / "report.json", json_text(report, indent=2) + "\n")
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from unbounded.errors import CheckpointError, ConfigError
 from unbounded.evaluation.provenance import provenance
-from unbounded.experiments.config.check import build_task
 from unbounded.experiments.config.identity import model_name
 from unbounded.experiments.config.schema import RunConfig
+from unbounded.experiments.run.data_check import task_of_run
 from unbounded.experiments.run.folder import load_report, weights_digest
 from unbounded.experiments.run.loading import load_config, load_model
 from unbounded.experiments.run.plan import plan
@@ -50,7 +50,7 @@ def finished_run(
     if rounded is None:
         rounded = (folder / "model-rounded").is_dir()
     model, source = load_model(folder, rounded)
-    return config, build_task(config), model.eval(), source
+    return config, task_of_run(folder, config), model.eval(), source
 
 
 def verification_of(folder: Path) -> dict[str, Any] | None:

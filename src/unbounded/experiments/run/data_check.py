@@ -1,0 +1,67 @@
+"""What data a run was trained with: kept in its config.yaml, and compared with what is given now.
+
+A run is named by its options, of which the place of its data is none: two files are not told apart
+by name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+from unbounded.errors import CheckpointError
+from unbounded.experiments.config.check import build_task
+from unbounded.experiments.config.schema import RunConfig
+from unbounded.experiments.run.folder import data_of
+from unbounded.tasks import Task
+
+#: Hexadecimal digits that are kept of a SHA-256.
+_DIGITS = 16
+
+
+def data_used(config: RunConfig, task: Task) -> dict[str, str]:
+    """What is kept of a run's data: of all of it, where the task says so, and of its symbols.
+
+    Empty where a run has no data of a user's.
+    """
+    if config.machine.data is None:
+        return {}
+    symbols = json.dumps([task.input_vocabulary, task.output_vocabulary])
+    kept = {"symbols": hashlib.sha256(symbols.encode()).hexdigest()[:_DIGITS]}
+    if task.data_digest is not None:
+        kept["data"] = task.data_digest[:_DIGITS]
+    return kept
+
+
+def check_data(folder: Path, config: RunConfig, task: Task) -> None:
+    """Check that a run that goes on, or is finished, has the data that it began with.
+
+    Raises:
+        CheckpointError: it has other data; the message says where its own was.
+    """
+    before, here = data_of(folder), data_used(config, task)
+    if any(before.get(name, value) != value for name, value in here.items()):
+        raise CheckpointError(
+            f"{folder} was trained with other data than {config.machine.data}: with what was in "
+            f"{before['path']}. Give that, or another folder of runs (--runs); --overwrite trains "
+            "the run anew"
+        )
+
+
+def task_of_run(folder: Path, config: RunConfig) -> Task:
+    """The task of a run that is looked at, maybe on other data whose symbols are the same.
+
+    Raises:
+        CheckpointError: the data has other symbols, or the same in another order: the model would
+            take one for another. ConfigError: the data cannot be read.
+    """
+    task = build_task(config)
+    before, symbols = data_of(folder), data_used(config, task).get("symbols")
+    if symbols is not None and before.get("symbols", symbols) != symbols:
+        raise CheckpointError(
+            f"the symbols of {config.machine.data} are not those that the model of {folder} has "
+            f"learned, or stand in another order: it would take one for another. It was trained "
+            f"with what was in {before['path']}"
+        )
+    return task

@@ -1,0 +1,76 @@
+"""A run goes on with the data that it began with, and is scored on symbols that it has learned."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.experiments.tiny import tiny
+from unbounded.errors import CheckpointError
+from unbounded.experiments.config.schema import RunConfig
+from unbounded.experiments.run.evaluate import evaluate_run
+from unbounded.experiments.run.folder import read_config
+from unbounded.experiments.run.harden import harden_run
+from unbounded.experiments.run.run import train_run
+
+
+def write(path: Path, symbols: str, *, backwards: bool = False) -> Path:
+    words = [f"{a} {b} {c}" for a in symbols for b in symbols for c in symbols]
+    lines = [f"{word}\t{word[::-1] if backwards else word}\n" for word in words]
+    path.write_text("".join(lines))
+    return path
+
+
+def config(data: Path) -> RunConfig:
+    plain = tiny(batches=10, checkpoint_every=5, accuracy_every=0)
+    machine = dataclasses.replace(plain.machine, data=str(data))
+    return dataclasses.replace(plain, task="pairs", task_options={}, machine=machine)
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    return write(tmp_path / "own.tsv", "abcd")
+
+
+@pytest.mark.parametrize("is_finished", [True, False])
+def test_a_run_does_not_go_on_with_other_data(tmp_path: Path, own: Path, is_finished: bool) -> None:
+    folder = train_run(config(own), root=tmp_path, quiet=True).folder
+    if not is_finished:
+        (folder / "report.json").unlink()
+    before = (folder / "config.yaml").read_bytes()
+    for symbols, backwards in (("abcd", True), ("wxyz", False)):
+        other = config(write(tmp_path / "other.tsv", symbols, backwards=backwards))
+        with pytest.raises(CheckpointError, match=r"other data than .*other.tsv: .*own.tsv"):
+            train_run(other, root=tmp_path, resume=True, quiet=True)
+    assert (folder / "config.yaml").read_bytes() == before
+    moved = config(shutil.copy(own, tmp_path / "moved.tsv"))
+    assert train_run(moved, root=tmp_path, resume=True, quiet=True).fresh is not is_finished
+    anew = train_run(other, root=tmp_path, overwrite=True, quiet=True)
+    assert anew.folder == folder
+    assert read_config(folder)["machine"]["data"] == other.machine.data
+    with pytest.raises(CheckpointError, match="other data"):
+        train_run(config(own), root=tmp_path, resume=True, quiet=True)
+
+
+def test_a_run_is_scored_on_its_own_symbols(tmp_path: Path, own: Path) -> None:
+    folder = train_run(config(own), root=tmp_path, quiet=True).folder
+    for symbols in ("wxyz", "bcde"):
+        other = write(tmp_path / "other.tsv", symbols)
+        with pytest.raises(CheckpointError, match=r"symbols of .*other.tsv are not those"):
+            evaluate_run(folder, data=str(other))
+        with pytest.raises(CheckpointError, match="other data"):
+            harden_run(folder, data=str(other))
+    new = write(tmp_path / "new.tsv", "abcd", backwards=True)
+    assert evaluate_run(folder, data=str(new))["rows"]
+
+
+def test_runs_of_before_the_data_was_kept_go_on(tmp_path: Path, own: Path) -> None:
+    folder = train_run(config(own), root=tmp_path, quiet=True).folder
+    path = folder / "config.yaml"
+    text = path.read_text()
+    path.write_text(text[: text.index("  symbols:")])
+    other = config(write(tmp_path / "other.tsv", "abcd", backwards=True))
+    assert not train_run(other, root=tmp_path, resume=True, quiet=True).fresh
