@@ -12,9 +12,13 @@ from tests.experiments.tiny import tiny
 from unbounded.errors import CheckpointError
 from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.run.evaluate import evaluate_run
-from unbounded.experiments.run.folder import read_config
+from unbounded.experiments.run.folder import data_of, read_config
 from unbounded.experiments.run.harden import harden_run
 from unbounded.experiments.run.run import train_run
+from unbounded.experiments.trials.restarts import train_restarts
+from unbounded.tasks import make_task
+from unbounded.tasks.registry import pairs
+from unbounded.tasks.transduction import TransductionTask
 
 
 def write(path: Path, symbols: str, *, backwards: bool = False) -> Path:
@@ -53,6 +57,47 @@ def test_a_run_does_not_go_on_with_other_data(tmp_path: Path, own: Path, is_fini
     assert read_config(folder)["machine"]["data"] == other.machine.data
     with pytest.raises(CheckpointError, match="other data"):
         train_run(config(own), root=tmp_path, resume=True, quiet=True)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_restarts_do_not_go_on_with_other_data(tmp_path: Path, own: Path, jobs: int) -> None:
+    train_restarts(config(own), 2, root=tmp_path, quiet=True)
+    other = config(write(tmp_path / "other.tsv", "abcd", backwards=True))
+    with pytest.raises(CheckpointError, match="other data"):
+        train_restarts(other, 2, root=tmp_path, resume=True, jobs=jobs, quiet=True)
+
+
+def test_the_report_knows_the_data_too(tmp_path: Path, own: Path) -> None:
+    folder = train_run(config(own), root=tmp_path, quiet=True).folder
+    (folder / "config.yaml").unlink()
+    other = config(write(tmp_path / "other.tsv", "abcd", backwards=True))
+    with pytest.raises(CheckpointError, match="other data"):
+        train_run(other, root=tmp_path, resume=True, quiet=True)
+    assert not (folder / "config.yaml").exists()
+    assert not train_run(config(own), root=tmp_path, resume=True, quiet=True).fresh
+    with pytest.raises(CheckpointError, match="other data"):
+        train_run(other, root=tmp_path, resume=True, quiet=True)
+    (folder / "config.yaml").write_text("no: [config")
+    with pytest.raises(CheckpointError, match="other data"):
+        train_run(other, root=tmp_path, resume=True, quiet=True)
+
+
+class Maybe(TransductionTask):
+    """A task that reads data where it is given, and has pairs of its own otherwise."""
+
+    def __init__(self, data: str | None = None) -> None:
+        vars(self).update(vars(make_task("copy", symbols=2) if data is None else pairs(data)))
+
+
+def test_a_run_with_data_does_not_go_on_without(tmp_path: Path, own: Path) -> None:
+    given = dataclasses.replace(config(own), task=f"{__name__}.Maybe")
+    train_run(given, root=tmp_path / "with", quiet=True)
+    without = dataclasses.replace(given, machine=tiny().machine)
+    with pytest.raises(CheckpointError, match=r"other data than none: with what was in .*own.tsv"):
+        train_run(without, root=tmp_path / "with", resume=True, quiet=True)
+    train_run(without, root=tmp_path / "without", quiet=True)
+    with pytest.raises(CheckpointError, match=r"other data than .*own.tsv: with none"):
+        train_run(given, root=tmp_path / "without", resume=True, quiet=True)
 
 
 def test_a_run_is_scored_on_its_own_symbols(tmp_path: Path, own: Path) -> None:

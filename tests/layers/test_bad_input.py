@@ -119,6 +119,11 @@ def test_what_is_done_with_states():
         ub.index_state(state, torch.tensor([[0, 1]]))
     with pytest.raises(DTypeError, match=r"rows: expected integers or bools .* got torch.float32"):
         ub.index_state(state, torch.tensor([0.0]))
+    for wrong in ([[0, 1]], [0.0], np.array([0.0]), [torch.tensor(0)]):
+        with pytest.raises(DTypeError, match=r"rows: expected integers or bools"):
+            ub.index_state(state, wrong)
+    for right in (np.array([1, 0]), [np.int64(1), 0], [True, True], slice(2)):
+        assert ub.index_state(state, right).reading.shape == state.reading.shape
     with pytest.raises(ChoiceError, match=r"unknown learned field 'x'. There is none."):
         ub.NeuralStack(3).initial_state(2, learned={"x": torch.zeros(1)})
 
@@ -167,13 +172,15 @@ class Ring(Memory):
         kept = state.kept + instruction.value
         grown = torch.cat([kept, kept], dim=-1)
         read = kept[:, :2] if self.wrong == "reading" else kept
-        return read, Kept(grown if self.wrong == "state" else kept)
+        after = Kept(grown if self.wrong == "state" else kept)
+        return after if self.wrong == "pair" else (read, after)
 
 
 def test_what_a_step_of_ones_own_gives_is_checked():
     ring = Ring()
     assert ring.unroll(Put(torch.ones(2, 4, 3)))[0].shape == (2, 4, 3)
     for wrong, message in (
+        ("pair", r"Ring.step: expected a pair of what is read and the next Kept, got Kept"),
         ("reading", r"Ring.step: what is read: expected shape \[2, 3\], got \[2, 2\]"),
         ("state", r"kept: expected shape \[2, 3\], got \[2, 6\]"),
     ):
@@ -199,6 +206,14 @@ def test_parts_of_another_kind():
     for token in (1.5, True, "a", 3):
         with pytest.raises(ShapeError, match=f"read_only_token: .* of 0..2, got {token!r}"):
             MemoryModel(inputs=3, outputs=3, hidden_size=4, read_only_token=token)
+    MemoryModel(inputs=3, outputs=3, hidden_size=4, read_only_token=np.int64(1))
+
+
+def test_lengths_in_an_order_are_taken_from_anything():
+    x, model = torch.randn(4, 2, 3), layer()
+    want, _ = model(x, lengths=[4, 1])
+    for lengths in ({"a": 4, "b": 1}.values(), (n for n in (4, 1)), np.array([4, 1]), (4, 1)):
+        assert torch.equal(model(x, lengths=lengths)[0], want)
 
 
 @pytest.mark.parametrize(

@@ -200,6 +200,16 @@ def test_a_second_bias_that_is_zero_stays_zero(second_bias):
     assert torch.equal(copy.deepcopy(made)(x)[0], made(x)[0])
 
 
+def test_a_layer_may_be_any_lstm_of_torch():
+    layer, x = ub.DeepLSTM(3, 4, 2), torch.randn(5, 2, 3)
+    want, _ = layer(x)
+    for k, own in enumerate(layer.layers):
+        other = torch.nn.LSTM(own.input_size, 4)
+        other.load_state_dict(own.state_dict())
+        layer.layers[k] = other
+        assert torch.equal(layer(x)[0], want)
+
+
 @pytest.mark.parametrize("layer", [ub.ControllerRNN, ub.SRCN])
 def test_other_plain_layers_are_drawn_anew(layer):
     torch.manual_seed(0)

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import dataclasses
 import re
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
@@ -10,6 +12,9 @@ from unbounded.experiments.config.check import examine
 from unbounded.experiments.config.schema import RunConfig
 from unbounded.tasks import Batch, Example, LengthRange, Task, make_task
 from unbounded.tasks.transduction import TransductionTask
+
+if TYPE_CHECKING:
+    from decimal import Decimal
 
 
 class Backwards(TransductionTask):
@@ -45,6 +50,16 @@ class Bare(Task):
         return [Example(("a",), ("a",))] * size
 
 
+class Hinted(Bare):
+    def __init__(self, symbols: Decimal | None = None) -> None:
+        self.symbols = symbols
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen(Bare):
+    symbols: int = 2
+
+
 class Unscored(Bare):
     scoring = property()  # as if it had none
     objective = "mse"
@@ -59,6 +74,15 @@ class Wrong(Bare):
 
 def test_a_task_without_a_name_is_called_by_its_path() -> None:
     assert make_task(f"{__name__}.Bare").name == f"{__name__}.Bare"
+
+
+def test_a_task_that_cannot_be_named_must_have_a_name() -> None:
+    with pytest.raises(ConfigError, match="Frozen' has no name: a Task must"):
+        make_task(f"{__name__}.Frozen")
+
+
+def test_hints_that_only_a_type_checker_knows_are_left_alone() -> None:
+    assert make_task(f"{__name__}.Hinted", symbols="what it likes").layout == "pairs"
 
 
 def test_what_a_task_lacks_is_said_before_training() -> None:
@@ -83,6 +107,9 @@ def test_options_of_a_task_are_checked_against_its_signature() -> None:
         (lambda batch: batch._replace(inputs=batch.inputs[:, :0]), r"one step, got \[2, 0\]"),
         (lambda batch: batch._replace(targets=batch.targets.float()), r"targets \[2, 2\] of torch"),
         (lambda batch: batch._replace(mask=batch.mask[:, :1]), r"expected mask \[2, 2\] of torch"),
+        (lambda batch: batch._replace(lengths=[2, 2]), "expected a tensor for lengths, got list"),
+        (lambda batch: batch._replace(lengths=batch.lengths + 7), r"lengths in 1..2, got 9 to 9"),
+        (lambda batch: batch._replace(inputs=batch.inputs + 5), r"inputs in 0..1, got 5 to 5"),
         (lambda batch: batch._replace(mask=~batch.mask), "no step counts; mask is False"),
         (lambda batch: batch._replace(targets=batch.targets + 2), r"targets in 0..1, got 2 to 2"),
     ],

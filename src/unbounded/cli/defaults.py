@@ -167,8 +167,9 @@ def import_modules(modules: Sequence[str]) -> None:
         except ImportError as error:
             first = module.partition(".")[0]
             here = Path(first).is_dir() or Path(f"{first}.py").is_file()
-            hint = f". {first} is in this folder: PYTHONPATH=. before the command" if here else ""
-            faults.append(f"the package of {module} cannot be imported: {error}{hint}")
+            is_missing = here and error.name == first  # and not what it imports itself
+            hint = f". {first} is in this folder: PYTHONPATH=. before the command"
+            faults.append(f"the package of {module} cannot be imported: {error}{hint * is_missing}")
     if faults:
         raise ConfigError(faults)
 

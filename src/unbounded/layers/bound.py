@@ -21,7 +21,7 @@ from unbounded.layers.fused import (
     why_not_fused,
 )
 from unbounded.layers.in_place import InPlace, set_gradients
-from unbounded.layers.lstm_layer import LSTMLayer
+from unbounded.layers.lstm_layer import LSTMLayer, lstm_weights
 from unbounded.layers.memory_rnn import MemoryRNN
 from unbounded.layers.plain_layer import PlainLayer
 from unbounded.layers.recurrence import LoopState
@@ -76,7 +76,7 @@ def bound_layer(layer: nn.Module, batch_size: int) -> BoundLayer | None:
     if type(layer) is DeepLSTM and layer.initial is None:
         if any(type(each) is not LSTMLayer for each in layer.layers):
             return None
-        weights = [each.weights() for each in layer.all_layers()]
+        weights = [kernels.ControllerWeights(*lstm_weights(each)) for each in layer.layers]
         return _bound_controllers("lstm", weights, layer.skip_input, batch_size)
     if type(layer) is ControllerRNN and layer.initial is None:
         controller = layer.controller

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from operator import index
 from typing import overload
@@ -46,7 +46,7 @@ def as_lengths(lengths: Lengths, device: torch.device) -> Tensor | None:
         return None if lengths is None else lengths.to(device)
     if not isinstance(lengths, Tensor):
         given: object = lengths
-        in_order = isinstance(given, Sequence) or hasattr(given, "__array__")
+        in_order = not isinstance(given, Set | Mapping)
         try:  # of a set it is not known which length is whose
             numbers = [None if isinstance(n, bool) or not in_order else index(n) for n in lengths]
         except TypeError:  # no sequence, or not of integers

@@ -14,7 +14,7 @@ from unbounded.kernels import ControllerWeights
 from unbounded.layers.alone import run_alone, run_steps, why_not_alone
 from unbounded.layers.cells import ControllerState, lstm_cell
 from unbounded.layers.fused import runs_hooks
-from unbounded.layers.lstm_layer import LSTMLayer, run_module, run_torch
+from unbounded.layers.lstm_layer import LSTMLayer, lstm_weights, run_module, run_torch
 from unbounded.layers.plain_layer import PlainLayer, is_transformed
 from unbounded.memories.backend import check_backend
 
@@ -88,13 +88,10 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
 
     def reset_parameters(self) -> None:
         """Draw all parameters anew, as tools do that make a module on the meta device first."""
-        for layer in self.all_layers():
-            layer.reset_parameters()
+        for layer in self.layers:
+            if isinstance(layer, nn.LSTM):
+                layer.reset_parameters()
         self._reset_initial_state()
-
-    def all_layers(self) -> list[LSTMLayer]:
-        """The layers from the lowest on; torch has no type for what is in a ModuleList."""
-        return [layer for layer in self.layers if isinstance(layer, LSTMLayer)]
 
     def _reset_initial_state(self) -> None:
         if self.initial is not None:
@@ -103,7 +100,7 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
 
     def weight(self) -> Tensor:
         """The first layer's, for its input."""
-        return self.all_layers()[0].weights().weight_ih
+        return lstm_weights(self.layers[0])[0]
 
     def inputs_seen(self) -> int:
         """I; of a Symbols layer's weights, what they take in its place."""
@@ -140,7 +137,7 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
         hidden, final = x, []
         if x.shape[1] == 0:
             lengths = None  # torch packs no batch of nothing
-        for k, (layer, pair) in enumerate(zip(self.all_layers(), state, strict=True)):
+        for k, (layer, pair) in enumerate(zip(self.layers, state, strict=True)):
             if k and self.skip_input:
                 hidden = torch.cat([x, hidden], dim=-1)
             hidden, last = self._run_layer(layer, hidden, pair, lengths)
@@ -156,13 +153,13 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
         )
 
     def _run_layer(
-        self, layer: LSTMLayer, x: Tensor, state: tuple[Tensor, Tensor], lengths: Tensor | None
+        self, layer: nn.Module, x: Tensor, state: tuple[Tensor, Tensor], lengths: Tensor | None
     ) -> tuple[Tensor, ControllerState]:
         """By calling it where hooks run then, or by its weights alone."""
         if runs_hooks(layer) and _has_rules(x):
             self.takes_kernels("hooks on a layer run when it is called")
             return run_module(layer, x, state, lengths)
-        return self._run_weights(layer.weights(), x, state, lengths)
+        return self._run_weights(ControllerWeights(*lstm_weights(layer)), x, state, lengths)
 
     def _run_weights(
         self,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
@@ -49,13 +51,14 @@ class LSTMLayer(nn.LSTM):
         initialize_cell(self, self.hidden_size)
         forget = slice(self.hidden_size, 2 * self.hidden_size)
         is_fixed = _WEIGHTS[-1] in self._buffers
-        first, second = (getattr(self, name).detach() for name in _WEIGHTS[2:])
+        *_, first, second = (each.detach() for each in lstm_weights(self))
         first[forget] = 1.0
         second[slice(None) if is_fixed else forget] = 0.0
 
-    def weights(self) -> ControllerWeights:
-        """What the equations take."""
-        return ControllerWeights(*(getattr(self, name) for name in _WEIGHTS))
+
+def lstm_weights(layer: nn.Module) -> list[Tensor]:
+    """The weights of a torch.nn.LSTM of one layer, in the order of ControllerWeights."""
+    return [getattr(layer, name) for name in _WEIGHTS]
 
 
 def run_torch(
@@ -81,7 +84,7 @@ def run_torch(
 
 
 def run_module(
-    layer: LSTMLayer, inputs: Tensor, state: tuple[Tensor, Tensor], lengths: Tensor | None
+    layer: Any, inputs: Tensor, state: tuple[Tensor, Tensor], lengths: Tensor | None
 ) -> tuple[Tensor, ControllerState]:
     """One layer by calling it, so that its hooks run, such as those of torch.nn.utils.prune."""
     h, c = (tensor.unsqueeze(0).contiguous() for tensor in state)

@@ -309,8 +309,14 @@ class Memory(ABC, Generic[StateT, InstructionT]):
         """
         if type(self).__module__.partition(".")[0] == __name__.partition(".")[0]:
             return
+        step = f"{type(self).__name__}.step"
+        if not isinstance(made, tuple) or len(made) != 2 or hasattr(made, "_fields"):
+            raise ShapeError(
+                f"{step}: expected a pair of what is read and the next {self.State.__name__}, got "
+                f"{type(made).__name__}."
+            )
         reading, state = made
-        name = f"{type(self).__name__}.step: what is read"
+        name = f"{step}: what is read"
         check_shape(name, reading, (like.shape[0], self.reading_size))
         check_like(name, reading, "the instruction", like)
         self.check_state(state, like.shape[0], like)

@@ -108,9 +108,16 @@ def check_rows(rows: object) -> None:
         DTypeError: it is no list, slice, or tensor or array with an axis, or a tensor of numbers
             that are none of rows. ShapeError: it has more axes than one.
     """
-    if not isinstance(rows, list | slice) and getattr(rows, "ndim", 0) == 0:
+    if isinstance(rows, slice):
+        return
+    if isinstance(rows, list):
+        if not all(hasattr(row, "__index__") and not isinstance(row, Tensor) for row in rows):
+            raise DTypeError(f"rows: expected integers or bools [B'], got {str(rows)[:60]}.")
+        return
+    if getattr(rows, "ndim", 0) == 0:
         raise DTypeError(f"rows: expected a list, a slice or a tensor [B'], got {rows!r}.")
-    if isinstance(rows, Tensor) and (rows.is_floating_point() or rows.is_complex()):
-        raise DTypeError(f"rows: expected integers or bools [B'], got {rows.dtype}.")
+    kind = str(getattr(rows, "dtype", ""))
+    if not ("int" in kind or "bool" in kind):
+        raise DTypeError(f"rows: expected integers or bools [B'], got {kind}.")
     if getattr(rows, "ndim", 1) > 1:
         raise ShapeError(f"rows: expected one axis, [B'], got {list(getattr(rows, 'shape', ()))}.")

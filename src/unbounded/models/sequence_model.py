@@ -74,7 +74,8 @@ class SequenceModel(nn.Module):
             raise ShapeError("layer: expected a layer made with batch_first=True.")
         if read_only_token is not None:
             check_read_only(layer)
-            is_symbol = isinstance(read_only_token, int) and not isinstance(read_only_token, bool)
+            is_symbol = hasattr(read_only_token, "__index__") and read_only_token is not True
+            is_symbol = is_symbol and read_only_token is not False
             if not is_symbol or not 0 <= read_only_token < input_vocabulary:
                 raise ShapeError(
                     f"read_only_token: expected a symbol of 0..{input_vocabulary - 1}, got "

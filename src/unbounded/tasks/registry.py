@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from os import PathLike
 from typing import Any, Final, TypeVar
 
@@ -246,8 +247,9 @@ def make_task(name: str, **options: Any) -> Task:
 def _own_faults(name: str, task: Task) -> list[str]:
     """What a task of the user's own lacks; one that gives itself no name is called by its path."""
     if not hasattr(task, "name"):
-        task.name = name
-    needed = ["scoring", "input_vocabulary", "output_vocabulary"]
+        with suppress(AttributeError):  # one that cannot be changed must have it
+            task.name = name
+    needed = ["name", "scoring", "input_vocabulary", "output_vocabulary"]
     needed += ["train_lengths", "test_lengths"] if task.has_lengths else []
     missing = [each for each in needed if not hasattr(task, each)]
     faults = [f"task {name!r} has no {', '.join(missing)}: a Task must"] if missing else []

@@ -201,6 +201,9 @@ def _own_batch_faults(config: RunConfig, task: Task) -> list[str]:
         return [f"{what}: {error}"]
     if not isinstance(batch, Batch):
         return [f"{what}: expected a Batch, got {type(batch).__name__}"]
+    for name, field in batch._asdict().items():
+        if not isinstance(field, torch.Tensor):
+            return [f"{what}: expected a tensor for {name}, got {type(field).__name__}"]
     axes = tuple(batch.inputs.shape)
     if len(axes) != 2 or not all(axes):
         return [f"{what}: expected inputs [B, T] of at least one step, got {list(axes)}"]
@@ -220,11 +223,14 @@ def _own_batch_faults(config: RunConfig, task: Task) -> list[str]:
     most = 2 ** len(task.output_vocabulary) if task.objective == "bits" else 2
     if task.objective == "cross_entropy":
         most = len(task.output_vocabulary)
-    said = batch.targets[batch.mask]
-    if int(said.min()) < 0 or int(said.max()) >= most:
-        return [
-            f"{what}: expected targets in 0..{most - 1}, got {int(said.min())} to {int(said.max())}"
-        ]
+    for name, values, least, end in (
+        ("inputs", batch.inputs, 0, len(task.input_vocabulary)),
+        ("targets", batch.targets[batch.mask], 0, most),
+        ("lengths", batch.lengths, 1, axes[1] + 1),
+    ):
+        low, high = int(values.min()), int(values.max())
+        if low < least or high >= end:
+            return [f"{what}: expected {name} in {least}..{end - 1}, got {low} to {high}"]
     return []
 
 

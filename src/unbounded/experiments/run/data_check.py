@@ -41,12 +41,16 @@ def check_data(folder: Path, config: RunConfig, task: Task) -> None:
         CheckpointError: it has other data; the message says where its own was.
     """
     before, here = data_of(folder), data_used(config, task)
-    if any(before.get(name, value) != value for name, value in here.items()):
-        raise CheckpointError(
-            f"{folder} was trained with other data than {config.machine.data}: with what was in "
-            f"{before['path']}. Give that, or another folder of runs (--runs); --overwrite trains "
-            "the run anew"
-        )
+    if not before or (
+        (before["path"] is None) == (not here)
+        and all(before.get(name, value) == value for name, value in here.items())
+    ):
+        return
+    was = "none" if before["path"] is None else f"what was in {before['path']}"
+    raise CheckpointError(
+        f"{folder} was trained with other data than {config.machine.data or 'none'}: with {was}. "
+        "Give that (--data), or another folder of runs (--runs); --overwrite trains the run anew"
+    )
 
 
 def task_of_run(folder: Path, config: RunConfig) -> Task:

@@ -21,6 +21,7 @@ from unbounded.experiments.config.upgrade import upgraded_report
 from unbounded.experiments.run.report_check import REMADE, check_report
 from unbounded.files import file_digest, storage_faults, write_text
 from unbounded.models.memory_model import MemoryModel
+from unbounded.training.checkpoint import checkpoint_folders
 
 _SHOWN = 10
 #: What to do about a damaged config.yaml of a run that is there.
@@ -106,6 +107,11 @@ def begin(
         f"kernels: {here['kernels']}, threads: {here['threads']}"
     )
     if before is None:
+        if data and checkpoint_folders(folder / "checkpoints"):
+            warn(
+                f"warning: {folder / 'config.yaml'} was gone, so that it is not known whether the "
+                "run began with this data"
+            )
         write_config(folder, to_dict(config), {**here, **data})
         return
     if not _is_config_of(before, config):
@@ -171,19 +177,27 @@ def _used(data: Mapping[str, Any]) -> dict[str, Any]:
     return dict(used) if isinstance(used, dict) else {}
 
 
-def data_of(folder: Path) -> dict[str, str]:
-    """What a run's config.yaml says of its data: where it was, and what is kept of it.
+def data_of(folder: Path) -> dict[str, Any]:
+    """What is known of a run's data: "path", None where it had none, and what is kept of it.
 
-    Empty where it says nothing: of a run without data, or of before it was kept.
+    From config.yaml, or where that is gone or damaged from the report. Empty where none says it.
     """
     try:
-        before = read_config(folder) or {}
+        before = read_config(folder)
     except CheckpointError:
+        before = None
+    used = _used(before or {})
+    if before is None:
+        try:
+            report = read_report(folder) or {}
+        except CheckpointError:
+            report = {}
+        before, used = report.get("config", {}), report.get("data", {})
+    machine = before.get("machine")
+    if not isinstance(machine, dict):
         return {}
-    machine, used = before.get("machine"), _used(before)
-    kept: dict[str, str] = {name: str(used[name]) for name in ("symbols", "data") if name in used}
-    where = machine.get("data") if isinstance(machine, dict) else None
-    return {**kept, "path": str(where)} if kept else {}
+    kept: dict[str, Any] = {name: used[name] for name in ("symbols", "data") if name in used}
+    return {"path": machine.get("data"), **kept}
 
 
 def write_config(folder: Path, config: dict[str, Any], used: dict[str, Any]) -> None:

@@ -138,7 +138,8 @@ def train_run(
     if resume and not replaced and (report := read_report(folder)) is not None:
         # Nothing else is written, so that the disk may be one to read only.
         if main and not (folder / "config.yaml").is_file():
-            write_config(folder, to_dict(config), {})  # what it was trained with is not known
+            # With which threads and kernels it was trained is not known.
+            write_config(folder, to_dict(config), report.get("data", {}))
         return RunResult(folder, report, fresh=False, first=main)
     with lock(folder) if main else nullcontext():
         if main:
@@ -319,6 +320,8 @@ class Run:
         config, scoring = self._plan.config, self._plan.task.scoring
         self._model.eval()
         origin: dict[str, Any] = {} if state.began_as is None else {"began_as": state.began_as}
+        if kept := data_used(config, self._plan.task):
+            origin["data"] = kept
         report = make_report(
             task=config.task,
             scoring=scoring,

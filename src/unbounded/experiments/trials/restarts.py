@@ -11,6 +11,7 @@ from unbounded.errors import ConfigError, UnboundedError
 from unbounded.experiments.config.check import checked
 from unbounded.experiments.config.identity import model_name
 from unbounded.experiments.config.schema import RunConfig
+from unbounded.experiments.run.data_check import check_data
 from unbounded.experiments.run.folder import folder_of, read_report
 from unbounded.experiments.run.run import train_run
 from unbounded.experiments.run.run_lock import admit, check_begun, is_begun, lock
@@ -76,6 +77,9 @@ def train_restarts(
     folders = [folder_of(root, own) for own in configs]
     if resume and not anew and not any(map(is_begun, folders)):
         check_begun(folders[0])
+    if resume and not overwrite:
+        for folder, own in zip(folders, configs, strict=True):
+            check_data(folder, own, task)
     if jobs == 1:
         reports = []
         for own in configs:
