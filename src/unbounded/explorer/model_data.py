@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from unbounded.errors import ConfigError
 from unbounded.layers import ControllerRNN, DeepLSTM, ElmanController, MemoryRNN
 from unbounded.layers.controllers import Controller, GRUController, LSTMController
+from unbounded.layers.lstm_layer import lstm_weights
 from unbounded.memories.as_data import memory_data
 from unbounded.models.memory_model import MemoryModel
 
@@ -51,8 +52,8 @@ def model_tensors(model: MemoryModel) -> dict[str, Tensor]:
         tensors["embedding"] = sequence.embedding.weight
     if isinstance(layer, DeepLSTM):
         for k, part in enumerate(layer.layers):
-            for name in _OF_LSTM:
-                tensors[f"controller.{k}.{name}"] = part.get_parameter(f"{name}_l0")
+            for name, weight in zip(_OF_LSTM, lstm_weights(part), strict=True):
+                tensors[f"controller.{k}.{name}"] = weight
         pairs = layer.initial_state(1)
         begin = (pairs[-1][0], *(tensor for pair in pairs for tensor in pair))
     elif isinstance(layer, MemoryRNN | ControllerRNN):
