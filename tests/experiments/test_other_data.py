@@ -12,7 +12,7 @@ from tests.experiments.tiny import tiny
 from unbounded.errors import CheckpointError
 from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.run.evaluate import evaluate_run
-from unbounded.experiments.run.folder import data_of, read_config
+from unbounded.experiments.run.folder import read_config
 from unbounded.experiments.run.harden import harden_run
 from unbounded.experiments.run.run import train_run
 from unbounded.experiments.trials.restarts import train_restarts
