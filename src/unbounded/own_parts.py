@@ -128,12 +128,11 @@ def mistyped_options(
     Args:
         factory, options, known: as of `unknown_options`.
     """
-    # mypy warns that a subclass may take other arguments; this is the very class that is called.
-    annotated = factory.__init__ if isinstance(factory, type) else factory  # type: ignore[misc]
     try:
-        hints = typing.get_type_hints(annotated)
+        parameters = inspect.signature(factory, eval_str=True).parameters
     except (NameError, TypeError, AttributeError):  # what is imported for a type checker alone
         return []
+    hints = {name: each.annotation for name, each in parameters.items()}
     return [
         f"{name}: expected {_words(hints[name])}, got {value!r}"
         for name, value in options.items()
