@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.func import functional_call
 from torch.nn import functional as F
 
 import unbounded as ub
 from tests.machines import stream_model
 from tests.tolerances import assert_close
 from unbounded.errors import ConfigError, ShapeError
-from unbounded.layers.symbols import run_symbols
+from unbounded.layers.symbols import input_weight_name, run_symbols
 from unbounded.memories.state import state_tensors
 from unbounded.models import SequenceModel
 
@@ -73,6 +74,24 @@ def test_a_look_up_is_the_product_with_one_hot_symbols(options, backend, lengths
     assert names == {name for name, _ in make(**options).named_parameters()}
     assert model.sequence.layer is layer
     assert layer.input_size == VOCABULARY
+
+
+@pytest.mark.parametrize("options", [{"memory": "none", "controller": "lstm"}, {}])
+def test_the_gradient_of_columns_is_that_of_an_embedding_to_the_bit(options):
+    model = make(**options).float()
+    layer, name = model.sequence.layer, input_weight_name(model.sequence.layer)
+    weight = layer.get_parameter(name)
+    assert VOCABULARY > tokens().unique().numel() > 1
+    run_symbols(layer, tokens())[0].sum().backward()
+    found = weight.grad
+    assert found.is_contiguous()
+
+    columns, rest = weight.detach().split([VOCABULARY, weight.shape[1] - VOCABULARY], dim=1)
+    table, rest = columns.t().clone().requires_grad_(), rest.clone().requires_grad_()
+    narrow = {name: torch.cat([torch.eye(len(weight)), rest], dim=1)}
+    functional_call(layer, narrow, (F.embedding(tokens(), table),))[0].sum().backward()
+    others = torch.zeros_like(rest) if rest.grad is None else rest.grad
+    assert torch.equal(found, torch.cat([table.grad.t(), others], dim=1))
 
 
 def test_few_symbols_stay_one_hot():

@@ -64,12 +64,28 @@ def run_symbols(
     if name is None or not isinstance(layer, MemoryRNN | ControllerRNN | SRCN | DeepLSTM):
         raise ConfigError([f"layer: cannot look up symbols for {type(layer).__name__}"])
     weight = layer.get_parameter(name)
-    # One node of the graph: its gradient is put together once, not added up.
-    columns, rest = weight.split([layer.input_size, weight.shape[1] - layer.input_size], dim=1)
+    inputs, rest = _columns(weight, layer.input_size, symbols)
     identity = torch.eye(len(weight), dtype=weight.dtype, device=weight.device)
     narrow = {name: torch.cat([identity, rest], dim=1)}
-    inputs = F.embedding(symbols, columns.t())
     result: tuple[Tensor, Any] = functional_call(
         layer, narrow, (inputs, state, lengths), tie_weights=False
     )
     return result
+
+
+def _columns(weight: Tensor, size: int, symbols: Tensor) -> tuple[Tensor, Tensor]:
+    """The columns [B, T, rows] that symbols stand for, and those behind the first `size`.
+
+    One node of the graph: the gradient of the matrix is put together once, not added up.
+    """
+    rest = weight.shape[1] - size
+    if weight.is_cuda:
+        # What index_select does backwards adds in no fixed order there, what embedding does in one.
+        columns, others = weight.split([size, rest], dim=1)
+        return F.embedding(symbols, columns.t()), others
+    # Of an embedding of columns the gradient is laid out the other way around, and to turn that of
+    # ten thousand words around takes longer than all else that a step does.
+    behind = torch.arange(size, weight.shape[1], device=weight.device)
+    chosen = weight.index_select(1, torch.cat([symbols.flatten(), behind]))
+    columns, others = chosen.split([symbols.numel(), rest], dim=1)
+    return columns.t().reshape(*symbols.shape, len(weight)), others

@@ -260,8 +260,10 @@ class BatchTrainer:
             # Squares overflow long before elements do, and cut they are as good as any.
             whole = [each.double() for each in gradients]
             norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(whole)))
-        torch._foreach_clamp_min_(gradients, -self._clip)
-        torch._foreach_clamp_max_(gradients, self._clip)
+        # No element is larger than the norm, which is rounded.
+        if not norm < 0.999 * self._clip:
+            torch._foreach_clamp_min_(gradients, -self._clip)
+            torch._foreach_clamp_max_(gradients, self._clip)
         return norm
 
     def _share(self, batch: Batch) -> Batch:
