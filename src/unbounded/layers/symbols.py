@@ -47,7 +47,12 @@ def input_weight(layer: nn.Module) -> Tensor | None:
 
 
 def run_symbols(
-    layer: nn.Module, symbols: Tensor, state: Any = None, lengths: Tensor | None = None
+    layer: nn.Module,
+    symbols: Tensor,
+    state: Any = None,
+    lengths: Tensor | None = None,
+    *,
+    columns: Tensor | None = None,
 ) -> tuple[Tensor, Any]:
     """What a layer gives for one-hot symbols.
 
@@ -55,6 +60,8 @@ def run_symbols(
         layer: MemoryRNN, ControllerRNN, SRCN or DeepLSTM, with `batch_first`.
         symbols: int64 [B, T] in 0..I-1.
         state, lengths: as for the layer.
+        columns: in place of the layer's matrix [rows, I + R] those U of its columns that are in
+            use, and the R behind the symbols, [rows, U + R]; `symbols` count in 0..U-1 then.
     Returns:
         the layer's outputs [B, T, O] and its state.
     Raises:
@@ -64,7 +71,9 @@ def run_symbols(
     if name is None or not isinstance(layer, MemoryRNN | ControllerRNN | SRCN | DeepLSTM):
         raise ConfigError([f"layer: cannot look up symbols for {type(layer).__name__}"])
     weight = layer.get_parameter(name)
-    inputs, rest = _columns(weight, layer.input_size, symbols)
+    matrix = weight if columns is None else columns
+    size = matrix.shape[1] - (weight.shape[1] - layer.input_size)
+    inputs, rest = _columns(matrix, size, symbols)
     identity = torch.eye(len(weight), dtype=weight.dtype, device=weight.device)
     narrow = {name: torch.cat([identity, rest], dim=1)}
     result: tuple[Tensor, Any] = functional_call(

@@ -21,6 +21,7 @@ from unbounded.tasks import Batch, pieces
 from unbounded.training import finite
 from unbounded.training.bound_steps import bound_gradient
 from unbounded.training.carry import Carry
+from unbounded.training.looked_up import looked_up
 from unbounded.training.objective import training_loss
 from unbounded.training.optimizers import CLIPS
 from unbounded.training.options import PhaseOptions
@@ -149,6 +150,9 @@ class BatchTrainer:
         self._carry = carry or Carry()
         self._average = options.average
         self._bound = bound_gradient(model, accelerator, options, objective)
+        self._looked_up = None
+        if self._plain and options.clip_by == "value":
+            self._looked_up = looked_up(model, accelerator, self._optimizer)
 
     def train(self, whole: Batch, number: int) -> Iterator[StepResult]:
         """Train a batch, the same one on all processes, from where it was left.
@@ -221,6 +225,8 @@ class BatchTrainer:
         else:
             self._optimizer.step()
             self._has_stepped = True
+        if self._looked_up is not None:
+            self._looked_up.step()
         for parameter in self._parameters:
             parameter.grad = None
         if self._piece_steps is not None:
@@ -233,7 +239,11 @@ class BatchTrainer:
         """Loss, what is minimised, logits and state after a piece; and the gradients, by torch."""
         # Models are causal: padding behind a sequence changes nothing that the mask counts, and
         # whoever knows where it begins can leave it out.
-        result = self._call(share, self._carry.state, is_ragged=is_ragged)
+        if self._looked_up is None:
+            result = self._call(share, self._carry.state, is_ragged=is_ragged)
+        else:
+            lengths = share.lengths if is_ragged else None
+            result = self._looked_up.run(share, self._carry.state, lengths)
         logits = result[0]
         counted = (logits, share.targets, share.mask)
         if self._smoothed is None:
@@ -254,6 +264,8 @@ class BatchTrainer:
             return torch.as_tensor(self._accelerator.clip_grad_norm_(parameters, self._clip))
         self._accelerator.unscale_gradients()
         gradients = [each.grad for each in parameters if each.grad is not None]
+        if self._looked_up is not None and self._looked_up.grad is not None:
+            gradients.append(self._looked_up.grad)
         # What torch.nn.utils does for tensors on one device, without looking for others.
         norm: Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
         if not math.isfinite(norm):

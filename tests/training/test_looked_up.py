@@ -1,0 +1,166 @@
+"""Columns that are looked up and stepped alone: the weights are those of the whole gradient."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+import pytest
+import torch
+from accelerate import Accelerator
+from torch import Tensor, nn
+
+from unbounded.errors import NonFiniteError
+from unbounded.layers.symbols import input_weight
+from unbounded.models import MemoryModel
+from unbounded.tasks import Batch, LengthRange
+from unbounded.training.looked_up import looked_up
+from unbounded.training.options import PhaseOptions
+from unbounded.training.steps import BatchTrainer, StepResult
+
+WORDS = 60
+STACK = {"name": "superposition_stack", "count": 3, "capacity": 9, "overflow": "drop_bottom"}
+ELMAN = {"name": "elman", "activation": "sigmoid", "recurrent": True, "bias": False}
+MODELS: dict[str, dict[str, Any]] = {
+    "stack-rnn": {"memory": STACK, "controller": ELMAN},
+    "rnn": {"memory": "none", "controller": ELMAN},
+    "lstm": {"memory": "none", "controller": {"name": "lstm", "skip_input": False}},
+    "lstm, two layers": {
+        "memory": "none",
+        "controller": {"name": "lstm", "num_layers": 2, "skip_input": False},
+    },
+    "srcn": {"memory": "none", "controller": {"name": "srcn", "context_size": 4}},
+}
+
+
+def model_of(name: str, **options: Any) -> MemoryModel:
+    torch.manual_seed(0)
+    options = {"hidden_size": 6, **MODELS[name], "embedding_size": None, **options}
+    return MemoryModel(inputs=WORDS, outputs=WORDS, **options)
+
+
+def options_of(clip: float = 0.05, **others: Any) -> PhaseOptions:
+    return PhaseOptions(
+        seed=0, lengths=LengthRange(1, 2), batch_size=2, batches=1, clip=clip,
+        **{"clip_by": "value", "piece_steps": 7, "average": False, **others},
+    )  # fmt: skip
+
+
+def batch_of(lengths: list[int] | None = None) -> Batch:
+    draw = torch.Generator().manual_seed(1)
+    lengths = lengths or [31, 31]
+    steps = max(lengths)
+    is_there = torch.arange(steps) < torch.tensor(lengths).unsqueeze(1)
+    return Batch(
+        torch.randint(WORDS, (len(lengths), steps), generator=draw),
+        torch.randint(WORDS, (len(lengths), steps), generator=draw),
+        is_there & (torch.rand(len(lengths), steps, generator=draw) < 0.7),
+        torch.tensor(lengths),
+    )
+
+
+def trainer_of(model: nn.Module, options: PhaseOptions, **optimizer: Any) -> BatchTrainer:
+    sgd = torch.optim.SGD(model.parameters(), **{"lr": 0.1, **optimizer})
+    return BatchTrainer(model, sgd, Accelerator(cpu=True), total_of, options)
+
+
+def total_of(nats: Tensor) -> tuple[float, int]:
+    return float(nats.detach()), 0
+
+
+def trained(
+    model: MemoryModel, batch: Batch, options: PhaseOptions, *, whole: bool
+) -> list[StepResult]:
+    trainer = trainer_of(model, options)
+    assert trainer._looked_up is not None
+    if whole:
+        trainer._looked_up = None
+    return list(trainer.train(batch, 0)) + list(trainer.train(batch, 1))
+
+
+@pytest.mark.parametrize("clip", [0.05, 1e3], ids=["cut", "not cut"])
+@pytest.mark.parametrize("lengths", [None, [31, 12]], ids=["even", "ragged"])
+@pytest.mark.parametrize("name", MODELS)
+def test_the_weights_are_those_of_the_whole_gradient_to_the_bit(
+    name: str, lengths: list[int] | None, clip: float
+) -> None:
+    batch, options = batch_of(lengths), options_of(clip)
+    model = model_of(name)
+    other, begun = copy.deepcopy(model), copy.deepcopy(model)
+    results = trained(model, batch, options, whole=False)
+    wanted = trained(other, batch, options, whole=True)
+    assert len(wanted) > 2
+    for found, want in zip(results, wanted, strict=True):
+        assert found._replace(gradient_norm=None) == want._replace(gradient_norm=None)
+        if want.gradient_norm is not None:
+            assert found.gradient_norm == pytest.approx(want.gradient_norm, rel=1e-5)
+    for key, weight in model.named_parameters():
+        assert torch.equal(weight, other.get_parameter(key)), key
+        assert weight.grad is None
+    matrix, before = input_weight(model.sequence.layer), input_weight(begun.sequence.layer)
+    assert matrix is not None
+    assert before is not None
+    is_moved = (matrix != before).any(dim=0)[:WORDS]
+    assert 0 < is_moved.sum() < WORDS
+
+
+def is_looked_up(model: nn.Module, **options: Any) -> bool:
+    sgd = torch.optim.SGD(model.parameters(), lr=0.1)
+    return looked_up(model, Accelerator(cpu=True), sgd) is not None
+
+
+def test_other_steps_have_the_whole_gradient() -> None:
+    model = model_of("rnn")
+    assert trainer_of(model, options_of())._looked_up is not None
+    assert trainer_of(model, options_of(clip_by="norm"))._looked_up is None
+    assert trainer_of(model, options_of(), momentum=0.9)._looked_up is None
+
+
+@pytest.mark.parametrize(
+    "options", [{"hidden_size": 60}, {"embedding_size": 3}, {"dropout": 0.5}], ids=str
+)
+def test_other_models_have_the_whole_gradient(options: dict[str, Any]) -> None:
+    assert not is_looked_up(model_of("rnn", **options))
+
+
+def test_what_hooks_see_is_the_whole_gradient() -> None:
+    model = model_of("lstm")
+    assert is_looked_up(model)
+    matrix = input_weight(model.sequence.layer)
+    assert matrix is not None
+    hooks = [
+        lambda: matrix.register_hook(lambda grad: grad),
+        lambda: matrix.register_post_accumulate_grad_hook(lambda weight: None),
+        lambda: model.register_forward_hook(lambda *_: None),
+        lambda: model.sequence.layer.register_full_backward_hook(lambda *_: None),
+    ]
+    for hook in hooks:
+        handle = hook()
+        assert not is_looked_up(model)
+        handle.remove()
+        assert is_looked_up(model)
+
+
+def test_a_matrix_that_is_not_trained_stays() -> None:
+    model = model_of("rnn")
+    matrix = input_weight(model.sequence.layer)
+    assert matrix is not None
+    others = [each for each in model.parameters() if each is not matrix]
+    assert looked_up(model, Accelerator(cpu=True), torch.optim.SGD(others, lr=0.1)) is None
+    matrix.requires_grad_(False)
+    assert not is_looked_up(model)
+
+
+def test_a_bad_column_ends_training_before_it_is_stepped() -> None:
+    model = model_of("rnn")
+    matrix = input_weight(model.sequence.layer)
+    assert matrix is not None
+    with torch.no_grad():
+        matrix[0, 3] = math.nan
+    before = matrix.detach().clone()
+    batch = batch_of([7, 7])
+    batch.inputs[0, 2] = 3
+    with pytest.raises(NonFiniteError, match=r"parameter sequence\.layer\.controller\.weight_ih"):
+        next(trainer_of(model, options_of()).train(batch, 0))
+    assert torch.equal(matrix.nan_to_num(), before.nan_to_num())
