@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
 
-from unbounded.errors import NonFiniteError
+from unbounded.errors import NonFiniteError, ShapeError
 from unbounded.layers.symbols import input_weight
 from unbounded.models import MemoryModel
 from unbounded.tasks import Batch, LengthRange
@@ -124,22 +125,85 @@ def test_other_models_have_the_whole_gradient(options: dict[str, Any]) -> None:
     assert not is_looked_up(model_of("rnn", **options))
 
 
-def test_what_hooks_see_is_the_whole_gradient() -> None:
-    model = model_of("lstm")
-    assert is_looked_up(model)
+def hooks_of(model: MemoryModel) -> list[Callable[[], Any]]:
     matrix = input_weight(model.sequence.layer)
     assert matrix is not None
-    hooks = [
-        lambda: matrix.register_hook(lambda grad: grad),
+    return [
+        lambda: matrix.register_hook(lambda grad: grad / 2),
         lambda: matrix.register_post_accumulate_grad_hook(lambda weight: None),
         lambda: model.register_forward_hook(lambda *_: None),
         lambda: model.sequence.layer.register_full_backward_hook(lambda *_: None),
     ]
-    for hook in hooks:
-        handle = hook()
-        assert not is_looked_up(model)
-        handle.remove()
-        assert is_looked_up(model)
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_what_hooks_see_is_the_whole_gradient(number: int) -> None:
+    model = model_of("lstm")
+    found = looked_up(model, Accelerator(cpu=True), torch.optim.SGD(model.parameters(), lr=0.1))
+    assert found is not None
+    assert found.fits()
+    handle = hooks_of(model)[number]()
+    assert not is_looked_up(model)
+    assert not found.fits()
+    handle.remove()
+    assert is_looked_up(model)
+    assert found.fits()
+
+
+def halve(trainer: BatchTrainer, model: MemoryModel) -> None:
+    hooks_of(model)[0]()
+
+
+def freeze(trainer: BatchTrainer, model: MemoryModel) -> None:
+    matrix = input_weight(model.sequence.layer)
+    assert matrix is not None
+    matrix.requires_grad_(False)
+
+
+def load(trainer: BatchTrainer, model: MemoryModel) -> None:
+    kept = trainer._optimizer.state_dict()
+    kept["param_groups"][0]["lr"] = 0.01
+    trainer._optimizer.load_state_dict(kept)
+
+
+def double(trainer: BatchTrainer, model: MemoryModel) -> None:
+    def each(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        for parameter in optimizer.param_groups[0]["params"]:
+            if parameter.grad is not None:
+                parameter.grad.mul_(2)
+
+    trainer._optimizer.register_step_pre_hook(each)
+
+
+@pytest.mark.parametrize("change", [halve, freeze, load, double])
+def test_what_changes_while_training_is_obeyed(
+    change: Callable[[BatchTrainer, MemoryModel], None],
+) -> None:
+    results = []
+    for whole in (False, True):
+        model = model_of("stack-rnn")
+        trainer = trainer_of(model, options_of())
+        if whole:
+            trainer._looked_up = None
+        list(trainer.train(batch_of(), 0))
+        change(trainer, model)
+        list(trainer.train(batch_of(), 1))
+        results.append(list(model.parameters()))
+    assert all(map(torch.equal, *results))
+
+
+def test_half_precision_has_the_whole_gradient() -> None:
+    assert not is_looked_up(model_of("rnn").bfloat16())
+    assert is_looked_up(model_of("rnn").double())
+
+
+@pytest.mark.parametrize("symbol", [-1, WORDS, WORDS + 3, WORDS + 100])
+def test_a_symbol_that_is_not_there_is_a_fault(symbol: int) -> None:
+    batch = batch_of()
+    batch.inputs[0, 2] = symbol
+    trainer = trainer_of(model_of("stack-rnn"), options_of())
+    with pytest.raises(ShapeError, match=rf"0\.\.{WORDS - 1}"):
+        list(trainer.train(batch, 0))
 
 
 def test_a_matrix_that_is_not_trained_stays() -> None:

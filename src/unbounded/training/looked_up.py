@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from unbounded.layers.fused import runs_hooks
 from unbounded.layers.symbols import input_weight, run_symbols
 from unbounded.models import MemoryModel
+from unbounded.models.inputs import check_tokens
 from unbounded.models.sequence_model import SequenceModel
 from unbounded.tasks import Batch
 
@@ -24,37 +25,49 @@ class LookedUp:
     """A model's call whose input matrix is the columns that are used, and their step of plain SGD.
 
     Args:
-        sequence: one for which `looked_up` returns this.
+        model: one for which `looked_up` returns this.
         weight: its input matrix [rows, I + R], the first I columns its symbols.
-        group: of the optimizer, with its learning rate.
+        optimizer: its plain SGD, of which other parameters are stepped as ever.
+        group: number of the optimizer's group in which `weight` is.
     """
 
-    def __init__(self, sequence: SequenceModel, weight: Tensor, group: dict[str, Any]) -> None:
-        self._sequence, self._weight, self._group = sequence, weight, group
-        self._behind = torch.arange(sequence.input_vocabulary, weight.shape[1])
+    def __init__(
+        self, model: MemoryModel, weight: Tensor, optimizer: torch.optim.Optimizer, group: int
+    ) -> None:
+        self._model, self._weight, self._optimizer, self._group = model, weight, optimizer, group
+        self._behind = torch.arange(model.sequence.input_vocabulary, weight.shape[1])
         self._used = self._behind
         self._columns = weight.detach()[:, :0]
 
     @property
     def grad(self) -> Tensor | None:
-        """The gradient of the columns that the last call used, [rows, U + R]."""
+        """The gradient of the columns that the last call used, [rows, U + R]; None after a step."""
         return self._columns.grad
 
+    def fits(self) -> bool:
+        """Whether this still is what the model gives: nothing was frozen or hooked into since."""
+        return _is_looked_up(self._model, self._weight)
+
     def run(self, piece: Batch, state: Any, lengths: Tensor | None) -> tuple[Tensor, Any]:
-        """As the model: logits [B, T, V] and the state; gradients go to the columns in use."""
-        used, places = torch.unique(piece.inputs, return_inverse=True)
+        """As the model: logits [B, T, V] and the state; gradients go to the columns in use.
+
+        Raises:
+            DTypeError, ShapeError: the inputs are no tokens of the vocabulary.
+        """
+        sequence = self._model.sequence
+        inputs = check_tokens(piece.inputs, sequence.input_vocabulary)
+        used, places = torch.unique(inputs, return_inverse=True)
         self._used = torch.cat([used, self._behind])
         self._columns = self._weight.detach().index_select(1, self._used).requires_grad_()
-        hidden, state = run_symbols(
-            self._sequence.layer, places, state, lengths, columns=self._columns
-        )
-        return self._sequence.output(hidden), state
+        hidden, state = run_symbols(sequence.layer, places, state, lengths, columns=self._columns)
+        return sequence.output(hidden), state
 
     @torch.no_grad()
     def step(self) -> None:
         """Take the gradient times the rate from the columns that the last call used."""
         if self.grad is not None:
-            self._columns.add_(self.grad, alpha=-self._group["lr"])
+            rate = self._optimizer.param_groups[self._group]["lr"]
+            self._columns.add_(self.grad, alpha=-rate)
             self._weight.index_copy_(1, self._used, self._columns)
             self._columns.grad = None
 
@@ -77,21 +90,30 @@ def looked_up(
         or type(model.sequence) is not SequenceModel
     ):
         return None
-    sequence = model.sequence
-    weight = input_weight(sequence.layer)
-    if (
-        weight is None
-        or not sequence._looks_up
-        or sequence.dropout
-        or sequence.read_only_token is not None
-        or not weight.requires_grad
-        or weight._backward_hooks
-        or getattr(weight, "_post_accumulate_grad_hooks", None)
-        or any(runs_hooks(module) for module in model.modules())
-        or sum(each is weight for _, each in model.named_parameters(remove_duplicate=False)) > 1
-    ):
+    weight = input_weight(model.sequence.layer)
+    if weight is None or not _is_looked_up(model, weight):
         return None
-    for group in optimizer.param_groups:
+    for number, group in enumerate(optimizer.param_groups):
         if any(each is weight for each in group["params"]):
-            return LookedUp(sequence, weight, group)
+            return LookedUp(model, weight, optimizer, number)
     return None
+
+
+def _is_looked_up(model: MemoryModel, weight: Tensor) -> bool:
+    """Whether a model does nothing with its input matrix but to look up columns, and to learn them.
+
+    Of numbers of half precision a step of some columns is rounded otherwise than that of all.
+    """
+    sequence = model.sequence
+    names = model.named_parameters(remove_duplicate=False)
+    return (
+        weight.dtype in (torch.float32, torch.float64)
+        and weight.requires_grad
+        and not weight._backward_hooks
+        and not getattr(weight, "_post_accumulate_grad_hooks", None)
+        and sequence._looks_up
+        and not sequence.dropout
+        and sequence.read_only_token is None
+        and sum(each is weight for _, each in names) == 1
+        and not any(runs_hooks(module) for module in model.modules())
+    )

@@ -239,11 +239,13 @@ class BatchTrainer:
         """Loss, what is minimised, logits and state after a piece; and the gradients, by torch."""
         # Models are causal: padding behind a sequence changes nothing that the mask counts, and
         # whoever knows where it begins can leave it out.
-        if self._looked_up is None:
+        columns = self._looked_up
+        # Hooks of the optimizer see the whole gradient.
+        if columns is None or _runs_step_hooks(self._optimizer) or not columns.fits():
             result = self._call(share, self._carry.state, is_ragged=is_ragged)
         else:
             lengths = share.lengths if is_ragged else None
-            result = self._looked_up.run(share, self._carry.state, lengths)
+            result = columns.run(share, self._carry.state, lengths)
         logits = result[0]
         counted = (logits, share.targets, share.mask)
         if self._smoothed is None:
@@ -257,6 +259,9 @@ class BatchTrainer:
         state = None if self._piece_steps is None else detach_state(result[1])
         return nats, minimised, logits, state
 
+    def _column_gradient(self) -> Tensor | None:
+        return None if self._looked_up is None else self._looked_up.grad
+
     def _clip_gradient(self) -> Tensor:
         """Clip; the norm before."""
         parameters = self._parameters
@@ -264,8 +269,8 @@ class BatchTrainer:
             return torch.as_tensor(self._accelerator.clip_grad_norm_(parameters, self._clip))
         self._accelerator.unscale_gradients()
         gradients = [each.grad for each in parameters if each.grad is not None]
-        if self._looked_up is not None and self._looked_up.grad is not None:
-            gradients.append(self._looked_up.grad)
+        if (columns := self._column_gradient()) is not None:
+            gradients.append(columns)
         # What torch.nn.utils does for tensors on one device, without looking for others.
         norm: Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
         if not math.isfinite(norm):
@@ -292,6 +297,7 @@ class BatchTrainer:
             or finite.first_bad_output(self._model, share.inputs)
             or finite.first_bad([("logits", logits), ("loss", loss)])
             or finite.first_bad(finite.gradients(self._model))
+            or finite.first_bad([("gradient of the columns looked up", self._column_gradient())])
             or self._of_no_tensor()
         )
         raise NonFiniteError(
