@@ -362,6 +362,16 @@ ANSWER_FAULTS = [
     ("training.plateau_patience", 0, "training.plateau_patience: expected a number at least 1"),
     ("training.plateau_window", -1, "training.plateau_window: expected a number at least 0"),
     (
+        "training.plateau_threshold",
+        0.6,
+        "training.plateau_threshold: expected a number at most 0.5",
+    ),
+    (
+        "training.plateau_threshold",
+        -0.1,
+        "training.plateau_threshold: expected a number at least 0",
+    ),
+    (
         "training.curriculum_first",
         3,
         "training.curriculum_first: has no effect with curriculum one_",

@@ -210,6 +210,48 @@ def test_the_rate_is_halved_and_the_backup_restored(tmp_path: Path) -> None:
     assert "validation 3.0000 nats/token, the best so far, learning rate 0.1" in describe(lines[0])
 
 
+def rates_after(
+    folder: Path, measured: list[float], **options: Any
+) -> tuple[list[float], StreamRun]:
+    """Learning rate after each look, from 0.1 on, and the run."""
+    task = make_task("anbn", sequences=3)
+    assert isinstance(task, StreamTask)
+    run = StreamRun(
+        *(folder, task, stack_rnn(2)),
+        validate=iter(measured).__next__,
+        batches=len(measured),
+        plateau=options,
+    )
+    run.train()
+    lines = [line for line in read_metrics(run.metrics) if line["kind"] == "plateau"]
+    return [line["learning_rate"] for line in lines], run
+
+
+def test_what_is_hardly_better_halves_the_rate_and_is_kept(tmp_path: Path) -> None:
+    # 3.98 lies 0.5 % below 4 and so not below by a hundredth, 3.5 by more; 3.49 again by less.
+    measured = [4.0, 3.98, 3.5, 3.49]
+    rates, run = rates_after(tmp_path / "asked", measured, threshold=0.01)
+    assert rates == pytest.approx([0.1, 0.05, 0.05, 0.025])
+    lines = [line for line in read_metrics(run.metrics) if line["kind"] == "plateau"]
+    assert all(line["better"] for line in lines)
+    assert run.plateau.tensors()["best_nats"] == pytest.approx(3.49)
+    last = weights(run.model)
+    run.plateau.restore()
+    assert torch.equal(weights(run.model), last)  # those of the last look, which halved
+    rates, _ = rates_after(tmp_path / "not", measured)
+    assert rates == pytest.approx([0.1] * 4)
+
+
+def test_a_threshold_with_patience_and_with_a_window(tmp_path: Path) -> None:
+    measured = [4.0, 3.98, 3.97, 3.5]
+    rates, _ = rates_after(tmp_path / "patient", measured, threshold=0.01, patience=2)
+    assert rates == pytest.approx([0.1, 0.1, 0.05, 0.05])
+    # Of the two looks before the best is 4.0, then 3.9: 3.95 and 3.88 are not 1 % better, 3.5 is.
+    measured = [4.0, 3.9, 3.95, 3.88, 3.5]
+    rates, _ = rates_after(tmp_path / "window", measured, threshold=0.01, window=2)
+    assert rates == pytest.approx([0.1, 0.1, 0.05, 0.025, 0.025])
+
+
 def test_early_batches_are_not_held_against_it(tmp_path: Path) -> None:
     task = make_task("anbn", sequences=3)
     assert isinstance(task, StreamTask)

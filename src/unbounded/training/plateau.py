@@ -22,12 +22,12 @@ _NAMES = {"loss": "validation_nats_per_token", "errors": "validation_errors"}
 class HalveOnPlateau:
     """A stop rule that keeps a backup of the best weights and lowers the learning rate.
 
-    At each look: if validation is better than ever, the weights become the backup. If it was not so
-    for `patience` looks, and the first `hold` batches are over, the learning rate is halved and the
-    weights go back to the backup; what the optimizer remembers beside them stays. With a window the
-    rate is halved when a look is worse than the best of so many looks before it. The run is over
-    when the learning rate is below `smallest`. `restore` puts the backup back at the end, for the
-    test.
+    At each look: if validation is better than ever, the weights become the backup. If it was not
+    better than ever by more than `threshold` for `patience` looks, and the first `hold` batches are
+    over, the learning rate is halved and the weights go back to the backup; what the optimizer
+    remembers beside them stays. With a window a look is compared with the best of so many looks
+    before it, and the rate is halved when it is worse. The run is over when the learning rate is
+    below `smallest`. `restore` puts the backup back at the end, for the test.
 
     Args:
         model: whose weights are kept; the one that `optimizer` trains.
@@ -40,10 +40,13 @@ class HalveOnPlateau:
         smallest: rate below which the run is over.
         patience: looks without a better one after which the rate falls, at least 1.
         window: 0, or the looks before with whose best one is compared: 1 for the look before.
+        threshold: share of the best value so far (of the window's, with one) by which a look must
+            lie below it for the rate to stay, from 0 to 0.5; `threshold` of PyTorch's
+            ReduceLROnPlateau. Weights that are better by less are kept all the same.
         restoring: whether the weights go back when the rate falls.
         measure: what `validate` gives: one of MEASURES.
     Source: Joulin & Mikolov 2015, section 4, and the authors' program; patience and windows, Yang
-        2016, arXiv:1602.08671.
+        2016, arXiv:1602.08671; a threshold of 0.003, the rnnlm toolkit of Mikolov et al. 2011.
     """
 
     def __init__(
@@ -59,6 +62,7 @@ class HalveOnPlateau:
         smallest: float = 1e-5,
         patience: int = 1,
         window: int = 0,
+        threshold: float = 0.0,
         restoring: bool = True,
         measure: str = "loss",
     ) -> None:
@@ -71,6 +75,7 @@ class HalveOnPlateau:
         self._factor = factor
         self._smallest = smallest
         self._patience, self._restoring = patience, restoring
+        self._asked = 1 - threshold
         self._name = _NAMES[measure]
         self._best = math.inf
         self._looked, self._nats, self._better = 0, math.inf, False
@@ -108,16 +113,16 @@ class HalveOnPlateau:
         finally:
             self._model.train(training)
         self._looked, self._nats, self._better = batch, nats, nats < self._best
-        self._waited = 0 if self._better else self._waited + 1
+        self._waited = 0 if nats < self._asked * self._best else self._waited + 1
         worse = self._waited >= self._patience
         if self._before:
             seen = math.inf if math.isnan(nats) else nats
-            worse = seen > min(self._before)
+            worse = seen > self._asked * min(self._before)
             self._before = [*self._before[1:], seen]
         if self._better:
             self._best = nats
             self._backup.keep()
-        elif worse and batch > self._hold:
+        if worse and batch > self._hold:
             self._waited = 0
             scale_rate(self._optimizer, self._schedule, self._factor)
             if self._restoring:

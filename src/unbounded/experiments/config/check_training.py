@@ -68,6 +68,7 @@ def training_faults(training: TrainingConfig) -> list[str]:
     factor = training.plateau_factor
     check_number(found, "training.plateau_factor", factor, 0, 1, above=True)
     check_number(found, "training.plateau_least", training.plateau_least, 0)
+    check_number(found, "training.plateau_threshold", training.plateau_threshold, 0, 0.5)
     for name in ("piece_steps", "symbols"):
         if getattr(training, name) is not None:
             check_number(found, f"training.{name}", getattr(training, name), 1)

@@ -129,6 +129,8 @@ class TrainingConfig:
         plateau_patience: looks without a better one after which it falls.
         plateau_window: 0, or with the best of how many looks before one is compared; the rate
             falls when it is worse.
+        plateau_threshold: share of the best value by which a look must be better for the rate to
+            stay, from 0 to 0.5; weights that are better by less are kept all the same.
         plateau_restore: whether the best weights come back when the rate falls; they do at the end.
         plateau_measure: loss, or errors for the share of validation symbols that are wrong.
     """
@@ -178,6 +180,7 @@ class TrainingConfig:
     plateau_least: float = 1e-5
     plateau_patience: int = 1
     plateau_window: int = 0
+    plateau_threshold: float = 0.0
     plateau_restore: bool = True
     plateau_measure: str = "loss"
 

@@ -233,6 +233,7 @@ class Run:
                 smallest=training.plateau_least,
                 patience=training.plateau_patience,
                 window=training.plateau_window,
+                threshold=training.plateau_threshold,
                 restoring=training.plateau_restore,
                 measure=training.plateau_measure,
             )
