@@ -228,3 +228,35 @@ def test_a_bad_column_ends_training_before_it_is_stepped() -> None:
     with pytest.raises(NonFiniteError, match=r"parameter sequence\.layer\.controller\.weight_ih"):
         next(trainer_of(model, options_of()).train(batch, 0))
     assert torch.equal(matrix.nan_to_num(), before.nan_to_num())
+
+
+@pytest.mark.parametrize("goes_on_as", ["looked_up", "whole"])
+def test_a_step_that_an_error_ended_leaves_no_gradient(goes_on_as: str) -> None:
+    class CutError(Exception):
+        """What ends the step after its gradient is there."""
+
+    broken = [True]
+
+    def total(nats: Tensor) -> tuple[float, int]:
+        if broken[0]:
+            raise CutError
+        return total_of(nats)
+
+    model = model_of("stack-rnn")
+    other = model_of("stack-rnn")
+    other.load_state_dict(model.state_dict())
+    sgd = torch.optim.SGD(model.parameters(), lr=0.1)
+    trainer = BatchTrainer(model, sgd, Accelerator(cpu=True), total, options_of())
+    with pytest.raises(CutError):
+        list(trainer.train(batch_of(), 0))
+    broken[0] = False
+    if goes_on_as == "whole":
+        for each in (model, other):
+            each.sequence.output.register_forward_hook(lambda *_: None)
+    # Another batch, whose symbols are others.
+    batch = batch_of()
+    batch.inputs[:] = batch.inputs.flip(0) % 3
+    list(trainer.train(batch, 1))
+    list(trainer_of(other, options_of()).train(batch, 1))
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, other.state_dict()[name]), name

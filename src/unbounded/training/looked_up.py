@@ -41,7 +41,7 @@ class LookedUp:
 
     @property
     def grad(self) -> Tensor | None:
-        """The gradient of the columns that the last call used, [rows, U + R]; None after a step."""
+        """The gradient of the columns that the last call used, [rows, U + R], or None."""
         return self._columns.grad
 
     def fits(self) -> bool:
@@ -69,7 +69,10 @@ class LookedUp:
             rate = self._optimizer.param_groups[self._group]["lr"]
             self._columns.add_(self.grad, alpha=-rate)
             self._weight.index_copy_(1, self._used, self._columns)
-            self._columns.grad = None
+
+    def forget(self) -> None:
+        """Forget the gradient of the last call."""
+        self._columns.grad = None
 
 
 def looked_up(

@@ -166,6 +166,8 @@ class BatchTrainer:
             NonFiniteError: a loss or gradient went bad.
         """
         carry = self._carry
+        # Those of a step that an error ended; the caller may have gone on.
+        self._forget_gradients()
         if self._piece_steps is None:
             yield self._step(whole, number)._replace(done=1.0)
             return
@@ -227,8 +229,7 @@ class BatchTrainer:
             self._has_stepped = True
         if self._looked_up is not None:
             self._looked_up.step()
-        for parameter in self._parameters:
-            parameter.grad = None
+        self._forget_gradients()
         if self._piece_steps is not None:
             carry.move(carry.piece + 1, state)
         return StepResult(nats_of_all, tokens, symbols, norm, stop, 0.0)
@@ -258,6 +259,12 @@ class BatchTrainer:
         self._accelerator.backward(minimised * scale)
         state = None if self._piece_steps is None else detach_state(result[1])
         return nats, minimised, logits, state
+
+    def _forget_gradients(self) -> None:
+        for parameter in self._parameters:
+            parameter.grad = None
+        if self._looked_up is not None:
+            self._looked_up.forget()
 
     def _column_gradient(self) -> Tensor | None:
         return None if self._looked_up is None else self._looked_up.grad
