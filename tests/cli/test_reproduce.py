@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,8 @@ from unbounded.experiments.run.verification import FORMAT, VERSION
 from unbounded.experiments.tables import reproduce as work
 from unbounded.experiments.trials import tiers
 from unbounded.training.signals import Interrupted
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -64,6 +68,17 @@ def test_table_only_works_from_reports(tiny, tmp_path, capsys):
     assert "## Every run" in (out / "table.md").read_text()
     assert (out / "figures" / "convergence_copy.svg").is_file()
     assert not (tmp_path / "runs").exists()
+
+
+def test_table_only_needs_no_corpus(tmp_path):
+    # Without --data no run of this tier can be trained, and its reports are a table all the same.
+    with pytest.raises(ConfigError, match="give --data DIR"):
+        reproduce.run(["joulin2015", "--tier", "halving", "--dry-run"])
+    out = tmp_path / "out"
+    shutil.copytree(ROOT / "results" / "joulin2015-halving" / "reports", out / "reports")
+    asked = ["joulin2015", "--tier", "halving", "--table-only", "--out", str(out)]
+    assert reproduce.run(asked) == 0
+    assert "of 4 runs are finished" in (out / "table.md").read_text()
 
 
 def test_table_only_needs_reports_and_takes_no_part(tiny, tmp_path, capsys):

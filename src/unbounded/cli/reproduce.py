@@ -64,7 +64,8 @@ def reproduce(
     from unbounded.experiments.trials.tiers import load_tier
 
     chosen_tier = load_tier(paper, tier, data)
-    trials = select(chosen_tier, only, where)
+    # A table needs no corpus.
+    trials = () if table_only else select(chosen_tier, only, where)
     faults = [f"jobs: expected at least 1, got {jobs}"] if jobs < 1 else []
     if dry_run and table_only:
         faults.append("dry_run and table_only exclude each other; give one of them")
