@@ -140,5 +140,5 @@ def test_a_part_of_a_tier_is_chosen_by_fields_of_its_configs():
     for broken in ("seed=[1", "seed=@", "seed='1"):
         with pytest.raises(ConfigError, match="is no value"):
             select(tier, None, [broken])
-    with pytest.raises(ConfigError, match="data: what is asked for needs the folder of its corpus"):
+    with pytest.raises(ConfigError, match="data: penn_treebank needs the folder of its corpus"):
         select(tier, None, ["task=penn_treebank"])

@@ -122,7 +122,7 @@ def parser(arguments: Sequence[str]) -> Parser:
         type=str,
         default="laptop",
         help="How much of it: laptop, or paper for all of it; of grefenstette2015 also small "
-        "and long, of joulin2015 parts, lists and addition.",
+        "and long, of joulin2015 parts, lists and halving.",
     )
     made.add_argument("--jobs", type=int, default=1, help="Runs at once, one thread each.")
     made.add_argument(

@@ -41,12 +41,14 @@ class HalveOnPlateau:
         patience: looks without a better one after which the rate falls, at least 1.
         window: 0, or the looks before with whose best one is compared: 1 for the look before.
         threshold: share of the best value so far (of the window's, with one) by which a look must
-            lie below it for the rate to stay, from 0 to 0.5; `threshold` of PyTorch's
-            ReduceLROnPlateau. Weights that are better by less are kept all the same.
+            lie below it for the rate to stay, from 0 to 0.5. Weights that are better by less are
+            kept all the same, and are the best from then on (in PyTorch's ReduceLROnPlateau, whose
+            `threshold` this is otherwise, small gains add up).
         restoring: whether the weights go back when the rate falls.
         measure: what `validate` gives: one of MEASURES.
     Source: Joulin & Mikolov 2015, section 4, and the authors' program; patience and windows, Yang
-        2016, arXiv:1602.08671; a threshold of 0.003, the rnnlm toolkit of Mikolov et al. 2011.
+        2016, arXiv:1602.08671; the share 0.003, rnnlm of Mikolov et al. 2011, which
+        compares with the epoch before and halves after each epoch from then on.
     """
 
     def __init__(

@@ -45,7 +45,7 @@ def select(tier: Tier, only: str | None, where: str | Sequence[str] = ()) -> tup
         trials = _fitting(tier, trials, condition)
     ready = tuple(trial for trial in trials if not trial.lacks_data)
     if not ready:
-        what = only if only is not None else "what is asked for"
+        what = ", ".join(sorted({trial.task for trial in trials}))
         raise ConfigError([f"data: {what} needs the folder of its corpus; give --data DIR"])
     return ready
 
