@@ -29,6 +29,7 @@ struct UnboundedCall {
   int64_t threads;          // at most so many
   int64_t block;            // steps between checkpoints
   int64_t checkpoint_size;  // values of a checkpoint of one batch entry; 0 without checkpoints
+  int64_t precision;        // of products in float32: one of tiles.h
   UnboundedSwitches switches;
   int64_t options[most_options];
   UnboundedHead heads[most_heads];

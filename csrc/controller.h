@@ -5,6 +5,7 @@
 #pragma once
 
 #include "split.h"
+#include "tiles.h"
 #include "workspace.h"
 
 
@@ -17,7 +18,8 @@ class ControllerForward {
   virtual void take_scratch(Workspace& space, int64_t threads) = 0;
   virtual void pack(Share groups) = 0;
   // The x part of some steps, into the gates buffer.
-  virtual void project(int64_t first_step, int64_t steps, Share groups, Share entries) = 0;
+  virtual void project(int64_t first_step, int64_t steps, Share groups, Share entries,
+                       int64_t thread) = 0;
   virtual void step(int64_t t, Share groups, Share entries, int64_t thread) = 0;
   virtual void keep_state(int64_t b) = 0;
 };
@@ -32,7 +34,7 @@ class ControllerBackward {
   // From the gradients of the instructions to those of the gates, for groups of units.
   virtual void step(int64_t t, Share groups, Share entries, int64_t thread) = 0;
   // From there to r_{t-1} and h_{t-1}, for groups of columns: the reading's come first.
-  virtual void before(int64_t t, Share groups, Share entries) = 0;
+  virtual void before(int64_t t, Share groups, Share entries, int64_t thread) = 0;
   virtual void end(int64_t b) = 0;
   virtual T* grad_reading(int64_t b) = 0;
 };
@@ -40,6 +42,9 @@ class ControllerBackward {
 // Batch entries whose products are made before their cells: many, so that weights are read seldom,
 // and few, so that the products are still near.
 constexpr int64_t rows_at_once = 5 * UNBOUNDED_MAX_ROWS;
+
+// Rows whose x part is made at once in tiles.
+constexpr int64_t rows_in_tiles = 10 * tile_height;
 
 // Steps whose x part is made at once: enough rows for the weights to be worth reading, few enough
 // for the sums to be near when their step comes.
@@ -54,6 +59,12 @@ inline void for_chunks(Share entries, Body body) {
     const Share chunk = share_of(entries.count(), i, chunks);
     body(Share{entries.begin + chunk.begin, entries.begin + chunk.end});
   }
+}
+
+// The same where rows have to be rounded in room for so many, and all at once elsewhere.
+template <class T, class Body>
+inline void for_chunks_in_tiles(const Frame<T>& f, Share entries, Body body) {
+  f.in_tiles() ? for_chunks(entries, body) : body(entries);
 }
 
 }  // namespace unbounded

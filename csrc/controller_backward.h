@@ -17,9 +17,10 @@ class ControllerBackwardOf final : public ControllerBackward<T> {
 
   void take_scratch(Workspace& space, int64_t threads) override {
     const int64_t units = f.unit_groups(), columns = f.reading_groups();
-    space.take(head_panels_, units * f.head_rows * panel);
-    space.take(before_panels_, (columns + units) * f.inner() * panel);
+    space.take(head_panels_, units * f.panel_of(f.head_rows));
+    space.take(before_panels_, (columns + units) * before_panel());
     space.take(products_, threads * std::min(f.c.batch, rows_at_once) * hidden_stride());
+    space.take(left_, threads * left_room());
     space.take(grad_reading_, f.c.batch * columns * panel);
     space.take(grad_hidden_, f.c.batch * units * panel);
     space.take(carry_, f.c.batch * units * panel);
@@ -28,17 +29,21 @@ class ControllerBackwardOf final : public ControllerBackward<T> {
   void pack(Share units, Share columns) override {
     const UnboundedCall& c = f.c;
     for (int64_t g = units.begin; g < units.end; ++g)
-      pack_straight(head_panels_ + g * f.head_rows * panel, as<T>(c.head_weight) + g * panel,
-                    c.hidden, f.head_rows, c.hidden - g * panel);
+      pack_straight(f.precision, head_panels_ + g * f.panel_of(f.head_rows),
+                    as<T>(c.head_weight) + g * panel, c.hidden, f.head_rows, c.hidden - g * panel);
     for (int64_t g = columns.begin; g < columns.end; ++g) {
-      T* to = before_panels_ + g * f.inner() * panel;
+      T* to = before_panels_ + g * before_panel();
       const int64_t first = (g - f.reading_groups()) * panel;
       if (g < f.reading_groups())
-        pack_straight(to, as<T>(c.weight_ih) + c.inputs + g * panel, f.input_columns(),
+        pack_straight(f.precision, to, as<T>(c.weight_ih) + c.inputs + g * panel, f.input_columns(),
                       Controller::reading_lanes.count * c.hidden, f.c.reading - g * panel);
       else if (c.weight_hh)
-        pack_straight(to, as<T>(c.weight_hh) + first, c.hidden, hidden_inner(0) + hidden_inner(1),
-                      c.hidden - first);
+        for (int range = 0; range < 2; ++range) {
+          pack_straight(f.precision, to,
+                        as<T>(c.weight_hh) + first + range * hidden_inner(0) * c.hidden, c.hidden,
+                        hidden_inner(range), c.hidden - first);
+          to += f.panel_of(hidden_inner(range));
+        }
     }
   }
 
@@ -61,11 +66,14 @@ class ControllerBackwardOf final : public ControllerBackward<T> {
                                {from, 0, 0},
                                f.c.hidden,
                                head_panels_,
-                               K * panel,
+                               f.panel_of(K),
                                nullptr,
                                0,
                                products,
-                               hidden_stride()};
+                               hidden_stride(),
+                               nullptr,
+                               f.precision,
+                               left_ + thread * left_room()};
       multiply(product, chunk.count(), groups, t);
       for (int64_t b = chunk.begin; b < chunk.end; ++b)
         cells(t, b, groups, products + (b - chunk.begin) * hidden_stride());
@@ -73,17 +81,10 @@ class ControllerBackwardOf final : public ControllerBackward<T> {
     for (int64_t b = going.end; b < entries.end; ++b) cells(t, b, groups, products);
   }
 
-  void before(int64_t t, Share groups, Share entries) override {
-    const int64_t readings = f.reading_groups();
-    const Share of_reading{std::min(groups.begin, readings), std::min(groups.end, readings)};
-    const Share of_hidden{std::max(groups.begin, readings), std::max(groups.end, readings)};
-    auto first_panel = [&](Share share) {
-      return share.count() == 0 ? nullptr
-                                : before_panels_ + first_in_zigzag(share, t) * f.inner() * panel;
-    };
-    if (t % 2 == 0) before_reading(t, of_reading, entries, first_panel(of_hidden));
-    before_hidden(t, of_hidden, entries, t % 2 == 0 ? nullptr : first_panel(of_reading));
-    if (t % 2 != 0) before_reading(t, of_reading, entries, nullptr);
+  void before(int64_t t, Share groups, Share entries, int64_t thread) override {
+    for_chunks_in_tiles(f, entries, [&](Share chunk) {
+      before(t, groups, chunk, left_ + thread * left_room());
+    });
   }
 
   void end(int64_t b) override {
@@ -100,6 +101,7 @@ class ControllerBackwardOf final : public ControllerBackward<T> {
   const Frame<T>& f;
   T* head_panels_ = nullptr;    // [unit group][heads][panel]
   T* before_panels_ = nullptr;  // [reading groups, unit groups][lanes][panel]
+  T* left_ = nullptr;           // [thread]: gradients in tiles
   T* products_ = nullptr;       // [thread][row][padded hidden]
   T* grad_reading_ = nullptr;   // [B][padded reading]
   T* grad_hidden_ = nullptr;    // [B][padded hidden]
@@ -130,7 +132,20 @@ class ControllerBackwardOf final : public ControllerBackward<T> {
         f.tanh_cells_at(t) + at, f.hidden_at(t) + at, carry_ + own, to, width});
   }
 
-  void before_reading(int64_t t, Share groups, Share entries, const T* after) {
+  void before(int64_t t, Share groups, Share entries, T* room) {
+    const int64_t readings = f.reading_groups();
+    const Share of_reading{std::min(groups.begin, readings), std::min(groups.end, readings)};
+    const Share of_hidden{std::max(groups.begin, readings), std::max(groups.end, readings)};
+    auto first_panel = [&](Share share) {
+      return share.count() == 0 ? nullptr
+                                : before_panels_ + first_in_zigzag(share, t) * before_panel();
+    };
+    if (t % 2 == 0) before_reading(t, of_reading, entries, first_panel(of_hidden), room);
+    before_hidden(t, of_hidden, entries, t % 2 == 0 ? nullptr : first_panel(of_reading), room);
+    if (t % 2 != 0) before_reading(t, of_reading, entries, nullptr, room);
+  }
+
+  void before_reading(int64_t t, Share groups, Share entries, const T* after, T* room) {
     const int64_t H = f.c.hidden, inner = f.inner(), stride = f.reading_groups() * panel;
     constexpr LaneRange lanes_of = Controller::reading_lanes;
     const T* from = f.grad_gates_at(t) + entries.begin * inner + lanes_of.first * H;
@@ -138,32 +153,45 @@ class ControllerBackwardOf final : public ControllerBackward<T> {
                              {from, inner, 0},
                              f.c.reading,
                              before_panels_,
-                             inner * panel,
+                             before_panel(),
                              nullptr,
                              0,
                              grad_reading_ + entries.begin * stride,
                              stride,
-                             after};
+                             after,
+                             f.precision,
+                             room};
     multiply(product, entries.count(), groups, t);
   }
 
-  void before_hidden(int64_t t, Share groups, Share entries, const T* after) {
+  void before_hidden(int64_t t, Share groups, Share entries, const T* after, T* room) {
     const int64_t H = f.c.hidden, inner = f.inner(), readings = f.reading_groups();
     constexpr LaneRange one = Controller::hidden_lanes[0], two = Controller::hidden_lanes[1];
     const T* from = f.grad_gates_at(t) + entries.begin * inner;
     const Product<T> product{{from + one.first * H, inner, hidden_inner(0)},
                              {from + two.first * H, inner, hidden_inner(1)},
                              H,
-                             before_panels_ + readings * inner * panel,
-                             inner * panel,
+                             before_panels_ + readings * before_panel(),
+                             before_panel(),
                              nullptr,
                              0,
                              grad_hidden_ + entries.begin * hidden_stride(),
                              hidden_stride(),
-                             after};
+                             after,
+                             f.precision,
+                             room};
     multiply(product, entries.count(), {groups.begin - readings, groups.end - readings}, t);
   }
 
+  int64_t before_panel() const {
+    return std::max(f.panel_of(f.inner()),
+                    f.panel_of(hidden_inner(0)) + f.panel_of(hidden_inner(1)));
+  }
+  int64_t left_room() const {
+    return std::min(f.c.batch, rows_at_once) *
+           std::max({f.left_of(f.head_rows), f.left_of(f.inner()),
+                     f.left_of(hidden_inner(0), hidden_inner(1))});
+  }
   int64_t hidden_stride() const { return f.unit_groups() * panel; }
   int64_t hidden_inner(int range) const {
     return f.c.weight_hh ? Controller::hidden_lanes[range].count * f.c.hidden : 0;

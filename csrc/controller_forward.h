@@ -23,6 +23,7 @@ class ControllerForwardOf final : public ControllerForward<T> {
     space.take(x_panels_, f.unit_groups() * Controller::reading_lanes.count * x_panel());
     space.take(starts_, f.unit_groups() * Controller::lane_count * panel);
     space.take(products_, threads * std::min(f.c.batch, rows_at_once) * row_stride());
+    space.take(left_, threads * left_room());
   }
 
   void pack(Share groups) override {
@@ -38,22 +39,34 @@ class ControllerForwardOf final : public ControllerForward<T> {
         if (of_reading >= 0) {
           const int64_t first = of_reading * c.hidden + g * panel;
           if (c.bias_ih) add_bias(start, as<T>(c.bias_ih) + first, columns);
-          pack_transposed(x_panel_of(g, of_reading),
+          pack_transposed(f.precision, x_panel_of(g, of_reading),
                           as<T>(c.weight_ih) + first * f.input_columns(), f.input_columns(),
                           c.inputs, columns);
-          pack_transposed(to, as<T>(c.weight_ih) + first * f.input_columns() + c.inputs,
+          pack_transposed(f.precision, to,
+                          as<T>(c.weight_ih) + first * f.input_columns() + c.inputs,
                           f.input_columns(), c.reading, columns);
-          to += f.c.reading * panel;
+          to += f.panel_of(c.reading);
         }
         if (of_hidden < 0) continue;
         const int64_t first = of_hidden * c.hidden + g * panel;
         if (c.bias_hh) add_bias(start, as<T>(c.bias_hh) + first, columns);
         if (c.weight_hh)
-          pack_transposed(to, as<T>(c.weight_hh) + first * c.hidden, c.hidden, c.hidden, columns);
+          pack_transposed(f.precision, to, as<T>(c.weight_hh) + first * c.hidden, c.hidden,
+                          c.hidden, columns);
       }
   }
 
-  void project(int64_t first_step, int64_t steps, Share groups, Share entries) override {
+  void project(int64_t first_step, int64_t steps, Share groups, Share entries,
+               int64_t thread) override {
+    if (f.in_tiles()) {
+      T* room = left_ + thread * left_room();
+      // Here some rows that are over cost less than weights that are read for few.
+      if (entries.begin == 0 && 2 * entries.count() > f.c.batch)
+        return project_tiles(first_step * f.c.batch, steps * f.c.batch, groups, room);
+      for (int64_t t = first_step; t < first_step + steps; ++t)
+        project_tiles(t * f.c.batch + entries.begin, entries.count(), groups, room);
+      return;
+    }
     for (int64_t g = groups.begin; g < groups.end; ++g)
       for (int block = 0; block < Controller::reading_lanes.count; ++block) {
         // All entries of all steps are one run of rows.
@@ -71,7 +84,9 @@ class ControllerForwardOf final : public ControllerForward<T> {
     T* products = products_ + thread * std::min(f.c.batch, rows_at_once) * row_stride();
     const Share going = going_on(f, t, entries);
     for_chunks(going, [&](Share chunk) {
-      if (chunk.count() <= few_rows)
+      if (f.in_tiles())
+        multiply_tiled(t, groups, chunk, products, left_ + thread * left_room());
+      else if (chunk.count() <= few_rows)
         for (int lane = 0; lane < Controller::lane_count; ++lane)
           multiply_lane(t, lane, groups, chunk, products, nullptr);
       else
@@ -103,6 +118,7 @@ class ControllerForwardOf final : public ControllerForward<T> {
   T* x_panels_ = nullptr;  // [unit group][lane with an x part][I][panel]
   T* starts_ = nullptr;    // [unit group][lane][panel]: the biases
   T* products_ = nullptr;  // [thread][row][lane][padded hidden], rows a little apart
+  T* left_ = nullptr;      // [thread]: x, or r and h, in tiles
 
   // A lane of a group of units of rows [T * B].
   void project(int64_t first, int64_t count, int64_t group, int block) {
@@ -125,13 +141,62 @@ class ControllerForwardOf final : public ControllerForward<T> {
     });
   }
 
+  // All lanes of some groups of units of rows [T * B], in tiles.
+  void project_tiles(int64_t first, int64_t count, Share groups, T* room) {
+    if constexpr (sizeof(T) == sizeof(float)) {
+      const int64_t H = f.c.hidden, I = f.c.inputs;
+      for (const int64_t end = first + count; first < end; first += count) {
+        count = std::min(rows_in_tiles, end - first);
+        const Segment<T> x{as<T>(f.c.x) + first * I, I, I};
+        const Left left = round_rows(f.precision, x, {x.data, 0, 0}, count, room);
+        TileShapes shapes(int(std::min(count, tile_height)));
+        for (int64_t g = groups.begin; g < groups.end; ++g)
+          for (int block = 0; block < Controller::reading_lanes.count; ++block)
+            for_tile_blocks(count, [&](int64_t n, int rows) {
+              const int lane = Controller::reading_lanes.first + block;
+              T* to = as<T>(f.c.gates) + (first + n) * f.inner() + lane * H + g * panel;
+              T whole[tile_height * panel];
+              const bool fits = H - g * panel >= panel;
+              shapes.want(rows);
+              tile_product(f.precision, in_depths(I), left.at_row(n), x_panel_of(g, block), nullptr,
+                           0, fits ? to : whole, fits ? f.inner() : panel);
+              for (int r = 0; !fits && r < rows; ++r)
+                copy_values(to + r * f.inner(), whole + r * panel, H - g * panel);
+            });
+      }
+    }
+  }
+
+  // All lanes of some groups of units, of all rows, which are rounded once.
+  void multiply_tiled(int64_t t, Share groups, Share rows, T* products, T* room) {
+    if constexpr (sizeof(T) == sizeof(float)) {
+      const int64_t H = f.c.hidden, R = f.c.reading;
+      const Left left =
+          round_rows(f.precision, {f.reading_at(t - 1) + rows.begin * R, R, R},
+                     {f.hidden_at(t - 1) + rows.begin * H, H, f.c.weight_hh ? H : 0}, rows.count(),
+                     room);
+      TileShapes shapes(int(std::min(rows.count(), tile_height)));
+      // The panels of a group lie one after the other.
+      zigzag(groups, t, [&](int64_t g) {
+        for (int lane = 0; lane < Controller::lane_count; ++lane) {
+          const Product<T> product = product_of(t, lane, rows, products, nullptr);
+          const int64_t skipped = product.first.count == 0 ? in_depths(R) : 0;
+          multiply_tiles(product, left.from_depth(skipped), rows.count(), g, shapes);
+        }
+      });
+    }
+  }
+
   // One lane of some groups of units, of all rows.
   void multiply_lane(int64_t t, int lane, Share groups, Share rows, T* products,
                      const T* after) {
+    multiply(product_of(t, lane, rows, products, after), rows.count(), groups, t);
+  }
+  Product<T> product_of(int64_t t, int lane, Share rows, T* products, const T* after) const {
     const int64_t H = f.c.hidden, R = f.c.reading;
     const int64_t from_reading = reading_block<Controller>(lane) >= 0 ? R : 0;
     const int64_t from_hidden = hidden_block<Controller>(lane) >= 0 && f.c.weight_hh ? H : 0;
-    const Product<T> product{{f.reading_at(t - 1) + rows.begin * R, R, from_reading},
+    return {{f.reading_at(t - 1) + rows.begin * R, R, from_reading},
                              {f.hidden_at(t - 1) + rows.begin * H, H, from_hidden},
                              H,
                              panel_of(0, lane),
@@ -140,8 +205,8 @@ class ControllerForwardOf final : public ControllerForward<T> {
                              Controller::lane_count * panel,
                              products + lane * lane_stride(),
                              row_stride(),
-                             after};
-    multiply(product, rows.count(), groups, t);
+                             after,
+                             f.precision};
   }
 
   // The units of some groups, of one batch entry.
@@ -162,6 +227,10 @@ class ControllerForwardOf final : public ControllerForward<T> {
   }
 
   int64_t lane_stride() const { return f.unit_groups() * panel; }
+  int64_t left_room() const {
+    return std::max(std::min(f.c.batch, rows_at_once) * f.left_of(f.c.reading, f.c.hidden),
+                    rows_in_tiles * f.left_of(f.c.inputs));
+  }
   // Not a power of two, or all rows of a block would lie in the same places of the nearest cache.
   int64_t row_stride() const { return Controller::lane_count * lane_stride() + panel; }
   T* panel_of(int64_t group, int lane) const {
@@ -173,8 +242,8 @@ class ControllerForwardOf final : public ControllerForward<T> {
   T* x_panel_of(int64_t group, int block) const {
     return x_panels_ + (group * Controller::reading_lanes.count + block) * x_panel();
   }
-  int64_t x_panel() const { return f.c.inputs * panel; }
-  int64_t lane_panel() const { return (f.c.reading + f.c.hidden) * panel; }
+  int64_t x_panel() const { return f.panel_of(f.c.inputs); }
+  int64_t lane_panel() const { return f.panel_of(f.c.reading) + f.panel_of(f.c.hidden); }
 };
 
 }  // namespace unbounded

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "call.h"
-#include "panel.h"
+#include "tiles.h"
 
 namespace unbounded {
 
@@ -37,12 +37,13 @@ struct Frame {
   int64_t lane_count;                   // of the controller; 0 without one
   int64_t head_rows = 0;                // of the heads' linear map
   int64_t first_row[most_heads] = {};   // of each head among them
+  const Precision precision;            // of products: what weights were packed for
   // Backward, between its parts:
   T* grad_gates = nullptr;     // [T, B, lanes H]
   T* grad_products = nullptr;  // [T, B, K], before the activations
 
   Frame(const UnboundedCall& call, int64_t controller_lanes)
-      : c(call), lane_count(controller_lanes) {
+      : c(call), lane_count(controller_lanes), precision(precision_of<T>(call.precision)) {
     for (int i = 0; i < c.head_count; ++i) {
       first_row[i] = head_rows;
       head_rows += rows_of(i);
@@ -51,6 +52,13 @@ struct Frame {
 
   int64_t rows_of(int head) const { return c.heads[head].count * c.heads[head].size; }
   int64_t inner() const { return lane_count * c.hidden; }
+  // What a panel of weights takes.
+  int64_t panel_of(int64_t inner) const { return panel_size<T>(precision, inner); }
+  bool in_tiles() const { return precision != Precision::highest; }
+  // Of the rows of a product whose two parts have so many columns, to be rounded in.
+  int64_t left_of(int64_t first, int64_t second = 0) const {
+    return in_tiles() ? left_stride(in_depths(first) + in_depths(second)) : 0;
+  }
   int64_t input_columns() const { return c.inputs + c.reading; }
   int64_t unit_groups() const { return padded<T>(c.hidden) / panel; }
   int64_t head_groups() const { return padded<T>(head_rows) / panel; }

@@ -118,11 +118,14 @@ using namespace unbounded;
 
 #define UNBOUNDED_EXPORT extern "C" __attribute__((visibility("default")))
 
-UNBOUNDED_EXPORT int unbounded_interface_version() { return 13; }
+UNBOUNDED_EXPORT int unbounded_interface_version() { return 14; }
 UNBOUNDED_EXPORT int64_t unbounded_call_bytes() { return sizeof(UnboundedCall); }
 UNBOUNDED_EXPORT int64_t unbounded_output_bytes() { return sizeof(UnboundedOutput); }
 UNBOUNDED_EXPORT int64_t unbounded_vector_bytes() { return UNBOUNDED_VECTOR_BYTES; }
 UNBOUNDED_EXPORT const char* unbounded_instruction_set() { return UNBOUNDED_ISA_NAME; }
+
+// Whether this processor has tiles and this build uses them.
+UNBOUNDED_EXPORT int unbounded_has_tiles() { return has_tiles(); }
 
 // The best of the builds that this processor can run.
 UNBOUNDED_EXPORT const char* unbounded_best_instruction_set() {

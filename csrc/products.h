@@ -3,6 +3,7 @@
 
 #include "panel.h"
 #include "split.h"
+#include "tiles.h"
 
 namespace unbounded {
 
@@ -19,6 +20,8 @@ struct Product {
   T* out;
   int64_t out_stride;
   const T* after = nullptr;  // the panel that is read after these, as far as is known
+  Precision precision = Precision::highest;
+  T* room = nullptr;  // in tiles: for the rows to be rounded in
 
   Product at(int64_t row, int64_t group) const {
     Product from = *this;
@@ -77,9 +80,38 @@ void panels_rows(const Product<T>& p) {
     }
 }
 
+// A group in tiles, of rows that are rounded already.
+template <class T>
+void multiply_tiles(const Product<T>& product, const Left& left, int64_t rows, int64_t group,
+                    TileShapes& shapes) {
+  if constexpr (sizeof(T) == sizeof(float)) {
+    const int64_t depths = in_depths(product.first.count) + in_depths(product.second.count);
+    const T* start = product.starts ? product.starts + group * product.start_stride : nullptr;
+    for_tile_blocks(rows, [&](int64_t begin, int count) {
+      shapes.want(count);
+      tile_product(product.precision, depths, left.at_row(begin),
+                   product.panels + group * product.panel_stride, start, 0,
+                   product.out + begin * product.out_stride + group * panel_width<T>,
+                   product.out_stride);
+    });
+  }
+}
+
+template <class T>
+void multiply_tiles(const Product<T>& product, int64_t rows, Share groups, int64_t step) {
+  if constexpr (sizeof(T) == sizeof(float)) {
+    if (groups.count() <= 0) return;
+    const Left left =
+        round_rows(product.precision, product.first, product.second, rows, product.room);
+    TileShapes shapes(int(std::min(rows, tile_height)));
+    zigzag(groups, step, [&](int64_t g) { multiply_tiles(product, left, rows, g, shapes); });
+  }
+}
+
 template <class T>
 void multiply(const Product<T>& product, int64_t rows, Share groups, int64_t step) {
   if (rows <= 0) return;
+  if (product.precision != Precision::highest) return multiply_tiles(product, rows, groups, step);
   if (rows <= few_rows)
     for (; groups.count() >= panels_together; groups.begin += panels_together) {
       const Product<T> some = product.at(0, groups.begin);

@@ -91,6 +91,7 @@ class Recurrence final : public Session {
   T* head_panels_ = nullptr;  // [head group][hidden][panel]
   T* head_starts_ = nullptr;  // [head group][panel]: the biases
   T* products_ = nullptr;     // [B][padded head count]
+  T* left_ = nullptr;         // [thread]: h in tiles
 
   Recurrence(const UnboundedCall& call, int64_t lane_count) : f(call, lane_count) {}
 
@@ -106,17 +107,18 @@ class Recurrence final : public Session {
   void take_scratch() {
     controller_->take_scratch(space_, most_threads_);
     memory_->take_scratch(space_);
-    space_.take(head_panels_, f.head_groups() * f.c.hidden * panel);
+    space_.take(head_panels_, f.head_groups() * f.panel_of(f.c.hidden));
     space_.take(head_starts_, f.head_groups() * panel);
     space_.take(products_, f.c.batch * f.head_groups() * panel);
+    space_.take(left_, most_threads_ * left_room());
   }
 
   void pack_heads(Share groups) {
     const int64_t H = f.c.hidden;
     for (int64_t g = groups.begin; g < groups.end; ++g) {
       const int64_t columns = f.head_rows - g * panel;
-      pack_transposed(head_panels_ + g * H * panel, as<T>(f.c.head_weight) + g * panel * H, H, H,
-                      columns);
+      pack_transposed(f.precision, head_panels_ + g * f.panel_of(H),
+                      as<T>(f.c.head_weight) + g * panel * H, H, H, columns);
       clear_values(head_starts_ + g * panel, panel);
       if (f.c.head_bias)
         add_bias(head_starts_ + g * panel, as<T>(f.c.head_bias) + g * panel, columns);
@@ -150,10 +152,10 @@ class Recurrence final : public Session {
     const Share units = portion.of(f.unit_groups());
     const int64_t ahead = steps_at_once(portion.products);
     const Share going = going_on(f, t, portion.products);
-    if (t % ahead == 0) controller_->project(t, std::min(ahead, f.c.steps - t), units, going);
+    if (t % ahead == 0) controller_->project(t, std::min(ahead, f.c.steps - t), units, going, thread);
     controller_->step(t, units, portion.products, thread);
     if (!meet(team, thread, portion, f.c.batch)) return false;
-    multiply_heads(t, portion.of(f.head_groups()), going);
+    multiply_heads(t, portion.of(f.head_groups()), going, thread);
     if (!meet(team, thread, portion, f.c.batch)) return false;
     for (int64_t b = portion.entries.begin; b < portion.entries.end; ++b)
       step_memory(t, b);
@@ -177,19 +179,27 @@ class Recurrence final : public Session {
     if (t + 1 == f.length_of(b)) copy_values(reading_last(b), reading, R);
   }
 
-  void multiply_heads(int64_t t, Share groups, Share entries) {
+  int64_t left_room() const { return std::min(f.c.batch, rows_at_once) * f.left_of(f.c.hidden); }
+
+  void multiply_heads(int64_t t, Share groups, Share entries, int64_t thread) {
     const int64_t H = f.c.hidden, stride = f.head_groups() * panel;
-    const T* hidden = f.hidden_at(t) + entries.begin * H;
-    const Product<T> product{{hidden, H, H},
-                             {hidden, 0, 0},
-                             f.head_rows,
-                             head_panels_,
-                             H * panel,
-                             head_starts_,
-                             panel,
-                             products_ + entries.begin * stride,
-                             stride};
-    multiply(product, entries.count(), groups, t);
+    if (groups.count() == 0) return;
+    for_chunks_in_tiles(f, entries, [&](Share chunk) {
+      const T* hidden = f.hidden_at(t) + chunk.begin * H;
+      const Product<T> product{{hidden, H, H},
+                               {hidden, 0, 0},
+                               f.head_rows,
+                               head_panels_,
+                               f.panel_of(H),
+                               head_starts_,
+                               panel,
+                               products_ + chunk.begin * stride,
+                               stride,
+                               nullptr,
+                               f.precision,
+                               left_ + thread * left_room()};
+      multiply(product, chunk.count(), groups, t);
+    });
   }
 };
 
@@ -222,7 +232,7 @@ class RecurrenceBackward {
     controller_.take_scratch(space_, threads);
     memory_.take_scratch(space_);
     weights_.take_scratch(space_, threads);
-    input_.take_scratch(space_);
+    input_.take_scratch(space_, threads);
   }
 
   void run_steps(int64_t thread, Team& team) {
@@ -245,7 +255,7 @@ class RecurrenceBackward {
     }
     team.wait();
     weights_.run(thread, team);
-    if (team.keeps(thread)) input_.run();
+    if (team.keeps(thread)) input_.run(thread);
   }
 
   void begin(int64_t thread, int64_t threads) {
@@ -267,7 +277,7 @@ class RecurrenceBackward {
     controller_.step(t, portion.of(f.unit_groups()), portion.products, thread);
     if (!meet(team, thread, portion, f.c.batch)) return false;
     controller_.before(t, portion.of(f.unit_groups() + f.reading_groups()),
-                       going_on(f, t, portion.products));
+                       going_on(f, t, portion.products), thread);
     return meet(team, thread, portion, f.c.batch);
   }
 

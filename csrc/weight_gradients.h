@@ -108,8 +108,9 @@ class WeightGradients {
 
   void take_scratch(Workspace& space, int64_t threads) {
     const int64_t rows = std::min(count_, most_at_once);
-    for (int s = 0; s < 3; ++s) space.take(panels_[s], seen_[s].panels() * (rows + batch_) * panel);
-    space.take(blocks_, threads * blocks_at_once * rows * block_stride);
+    for (int s = 0; s < 3; ++s) space.take(panels_[s], seen_[s].panels() * panel_room(rows));
+    space.take(blocks_, threads * blocks_at_once * block_size(rows));
+    if (in_tiles()) space.take(unrounded_, threads * depths_of(rows) * tile_depth * block_stride);
     space.take(place_, count_ + last_);
   }
 
@@ -136,7 +137,7 @@ class WeightGradients {
       if (thread == 0) claimed_.store(0, std::memory_order_relaxed);
       team.wait();
       if (!team.keeps(thread)) return;
-      claim(rows, blocks_ + thread * blocks_at_once * rows.count() * block_stride);
+      claim(rows, thread);
     }
   }
 
@@ -154,6 +155,7 @@ class WeightGradients {
   int reached_count_ = 0;
   T* panels_[3] = {};    // [panel][row][column]
   T* blocks_ = nullptr;  // [thread][block][row][block stride]
+  T* unrounded_ = nullptr;  // [thread][row][block stride]: a block before it goes into tiles
   std::atomic<int64_t> claimed_{0};
 
   struct Columns {
@@ -167,59 +169,144 @@ class WeightGradients {
     return made;
   }
 
+  bool in_tiles() const { return frame_ != nullptr && frame_->in_tiles(); }
+  // For the rows of a chunk and one step more.
+  int64_t panel_room(int64_t rows) const {
+    return frame_ ? frame_->panel_of(rows + batch_) : 0;
+  }
+  int64_t depths_of(int64_t rows) const { return in_depths(rows + batch_); }
+  int64_t block_depth() const {
+    return tile_values * (frame_->precision == Precision::high ? 2 : 1);
+  }
+  int64_t block_size(int64_t rows) const {
+    return in_tiles() ? depths_of(rows) * block_depth() : rows * block_stride;
+  }
+
   // Rows of a chunk and, of h, one step more: the heads saw it a step later than the gates.
   void pack_seen(int s, Share rows, Share panels) {
     const Seen<T>& from = seen_[s];
     const int64_t wanted = rows.count() + (s == 2 ? going_first_ : 0);
     const int64_t count = std::min(wanted, count_ + last_ - rows.begin);
     for (int64_t p = panels.begin; p < panels.end; ++p) {
-      T* to = panels_[s] + p * (rows.count() + batch_) * panel;
+      T* to = panels_[s] + p * panel_room(rows.count());
       const int64_t width = std::min<int64_t>(panel, from.columns - p * panel);
-      for (int64_t n = 0; n < count; ++n, to += panel) {
-        const T* row = from.row(place_[rows.begin + n]) + p * panel;
-        if (width == panel) {
-          store(to, load(row));
-          store(to + lanes<T>, load(row + lanes<T>));
-        } else {
-          copy_values(to, row, width);
-          clear_values(to + width, panel - width);
-        }
+      if (in_tiles()) {
+        pack_tiles(frame_->precision, to, depths_of(rows.count()) * tile_depth,
+                   [&](T* block, int64_t n, int64_t some) {
+                     const int64_t there = std::min(std::max<int64_t>(count - n, 0), some);
+                     copy_rows(from, rows.begin + n, there, p, width, block);
+                     clear_values(block + there * panel, (some - there) * panel);
+                   });
+        continue;
       }
-      clear_values(to, (wanted - count) * panel);
+      copy_rows(from, rows.begin, count, p, width, to);
+      clear_values(to + count * panel, (wanted - count) * panel);
     }
   }
 
-  void claim(Share rows, T* blocks) {
+  // Columns of a panel of rows of the list.
+  void copy_rows(const Seen<T>& from, int64_t first, int64_t count, int64_t p, int64_t width,
+                 T* to) const {
+    for (int64_t n = 0; n < count; ++n, to += panel) {
+      const T* row = from.row(place_[first + n]) + p * panel;
+      if (width == panel) {
+        store(to, load(row));
+        store(to + lanes<T>, load(row + lanes<T>));
+      } else {
+        copy_values(to, row, width);
+        clear_values(to + width, panel - width);
+      }
+    }
+  }
+
+  void claim(Share rows, int64_t thread) {
     int64_t mine = claimed_.fetch_add(1, std::memory_order_relaxed), before = 0;
     for (int i = 0; i < reached_count_; ++i) {
       const Reached<T>& g = reached_[i];
       const int64_t groups = (g.columns + group_columns - 1) / group_columns;
       for (; mine < before + groups; mine = claimed_.fetch_add(1, std::memory_order_relaxed))
-        run_group(g, share_of(g.columns, mine - before, groups), rows, blocks);
+        run_group(g, share_of(g.columns, mine - before, groups), rows, thread);
       before += groups;
     }
   }
 
-  void run_group(const Reached<T>& g, Share columns, Share rows, T* blocks) {
-    const int64_t block_size = rows.count() * block_stride;
+  void run_group(const Reached<T>& g, Share columns, Share rows, int64_t thread) {
+    const int64_t size = block_size(rows.count());
+    T* const blocks = blocks_ + thread * blocks_at_once * size;
     T* block = blocks;
     for_row_blocks(columns.begin, columns.count(), [&](int64_t first, int count) {
-      pack_block(g, first, count, rows, block);
-      block += block_size;
+      in_tiles() ? pack_tiled_block(g, first, count, rows, block, thread)
+                 : pack_block(g, first, count, rows, block);
+      block += size;
     });
+    if (in_tiles()) return run_tiles(g, columns, rows, blocks);
     const int64_t shift = g.is_later ? going_first_ : 0;
     for (int w = 0; w < g.count; ++w) {
       const Wanted<T>& one = g.wanted[w];
       const Seen<T>& seen = seen_[one.seen];
       for (int64_t p = 0; p < seen.panels(); ++p) {
-        const T* right = panels_[one.seen] + (p * (rows.count() + batch_) + shift) * panel;
+        const T* right = panels_[one.seen] + p * panel_room(rows.count()) + shift * panel;
         const int width = int(std::min<int64_t>(panel, seen.columns - p * panel));
         const T* left = blocks;
         for_row_blocks(columns.begin, columns.count(), [&](int64_t first, int count) {
           T* to = one.to + first * one.stride + p * panel;
           tile(count, left, right, rows, to, one.stride, width);
-          left += block_size;
+          left += size;
         });
+      }
+    }
+  }
+
+  // The same in tiles. What a later G saw lies a step on: its block begins with rows of zeros.
+  void run_tiles(const Reached<T>& g, Share columns, Share rows, const T* blocks) {
+    if constexpr (sizeof(T) == sizeof(float)) {
+      const int64_t depths = in_depths(rows.count() + (g.is_later ? going_first_ : 0));
+      const bool begins = rows.begin == 0;
+      TileShapes shapes(1);
+      for (int w = 0; w < g.count; ++w) {
+        const Wanted<T>& one = g.wanted[w];
+        const Seen<T>& seen = seen_[one.seen];
+        for (int64_t p = 0; p < seen.panels(); ++p) {
+          const T* right = panels_[one.seen] + p * panel_room(rows.count());
+          const int width = int(std::min<int64_t>(panel, seen.columns - p * panel));
+          Left left{blocks, tile_height, block_depth(), tile_values};
+          for_row_blocks(columns.begin, columns.count(), [&](int64_t first, int count) {
+            T* to = one.to + first * one.stride + p * panel;
+            T whole[tile_height * panel];
+            const bool fits = width == panel;
+            shapes.want(count);
+            tile_product(frame_->precision, depths, left, right, fits && !begins ? to : nullptr,
+                         one.stride, fits ? to : whole, fits ? one.stride : panel);
+            for (int r = 0; !fits && r < count; ++r)
+              for (int c = 0; c < width; c += lanes<T>) {
+                const int some = std::min(width - c, lanes<T>);
+                T* at = to + r * one.stride + c;
+                const Vector<T> sum = load(whole + r * panel + c);
+                store_first<T>(at, begins ? sum : sum + load_first(at, some), some);
+              }
+            left.high += block_size(rows.count());
+          });
+        }
+      }
+    }
+  }
+
+  // A block of columns of G, turned on its side.
+  void pack_tiled_block(const Reached<T>& g, int64_t first, int count, Share rows, T* to,
+                        int64_t thread) {
+    if constexpr (sizeof(T) == sizeof(float) && lanes<T> == tile_height) {
+      const int64_t depths = depths_of(rows.count());
+      T* const plain = unrounded_ + thread * depths * tile_depth * block_stride;
+      const int64_t before = g.is_later ? going_first_ : 0, after = before + rows.count();
+      clear_values(plain, before * block_stride);
+      pack_block(g, first, count, rows, plain + before * block_stride);
+      clear_values(plain + after * block_stride, (depths * tile_depth - after) * block_stride);
+      T turned[tile_height * tile_depth];
+      for (int64_t d = 0; d < depths; ++d, to += block_depth()) {
+        const T* from = plain + d * tile_depth * block_stride;
+        for (int64_t n = 0; n < tile_depth; n += tile_height)
+          transpose(from + n * block_stride, block_stride, turned + n, tile_depth);
+        round_rows_of_tile(frame_->precision, turned, to);
       }
     }
   }

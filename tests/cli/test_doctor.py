@@ -7,7 +7,7 @@ import torch
 
 from unbounded.cli import doctor
 from unbounded.errors import ConfigError
-from unbounded.kernels import available, gpu
+from unbounded.kernels import available, gpu, has_tiles
 from unbounded.layers import parity
 from unbounded.memories import MEMORIES
 
@@ -71,6 +71,10 @@ def test_required_kernels_that_are_missing_fail(capsys, monkeypatch):
     code, text = diagnose(capsys)
     assert code == 1
     assert "reference path is used: made up" in text
+
+
+def test_bfloat16_tiles_are_told_of(capsys):
+    assert ("bfloat16 tiles" in diagnose(capsys)[1]) == has_tiles()
 
 
 def test_kernels_that_disagree_fail(capsys, monkeypatch):

@@ -68,6 +68,7 @@ FAULTS = [
     ("evaluation.lengths", ["1:5", "3:9"], "evaluation.lengths: length ranges 1:5 and 3:9 overlap"),
     ("machine.device", "gpu", "machine.device: unknown device 'gpu'."),
     ("machine.threads", 0, "machine.threads: expected"),
+    ("machine.matmul_precision", "low", "machine.matmul_precision: unknown precision 'low'."),
     ("machine.backend", "fast", "machine.backend: unknown backend 'fast'."),
     ("machine.backend", "cuda", "machine.backend: cuda "),
 ]

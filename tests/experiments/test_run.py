@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 import yaml
+from safetensors.torch import load_file
 
 from tests.experiments.tiny import assert_same_run, metrics, tiny
 from unbounded.errors import ConfigError, NonFiniteError
@@ -20,7 +22,7 @@ from unbounded.experiments.config.schema import MachineConfig, RoundingConfig, f
 from unbounded.experiments.run.evaluate import evaluate_run
 from unbounded.experiments.run.folder import device_of, read_report
 from unbounded.experiments.run.run import train_run
-from unbounded.kernels import available
+from unbounded.kernels import available, has_tiles
 from unbounded.models import MemoryModel
 from unbounded.training import Interrupted
 from unbounded.training.checkpoint import checkpoint_folders
@@ -150,6 +152,45 @@ def test_other_threads_or_kernels_are_warned_of(
     said = capsys.readouterr().out
     assert "this run began with threads 8 and goes on with 1" in said
     assert f"this run began with kernels other and goes on with {kernels()}" in said
+
+
+def test_the_precision_of_products_is_the_runs_and_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tiny(batches=2, accuracy_every=0)
+    config.machine.matmul_precision = "medium"
+    before = torch.get_float32_matmul_precision()
+    result = train_run(config, root=tmp_path)
+    assert torch.get_float32_matmul_precision() == before
+    used = ", products of medium precision" if has_tiles() else ""
+    assert result.report["machine"]["kernels"] == f"{kernels()}{used}"
+    assert f"kernels: {kernels()}{used}, threads: 1" in capsys.readouterr().out
+    # It is not part of what the run is, and whether a run goes on with another is said.
+    assert run_name(config) == run_name(tiny(batches=2, accuracy_every=0))
+    (result.folder / "report.json").unlink()
+    config.machine.matmul_precision = None
+    train_run(config, root=tmp_path, resume=True)
+    warned = "this run began with kernels" in capsys.readouterr().out
+    assert warned == has_tiles()
+
+
+@pytest.mark.skipif(not has_tiles(), reason="this processor has no bfloat16 tiles")
+@pytest.mark.parametrize("precision", ["high", "medium"])
+def test_a_run_of_less_precision_stops_and_goes_on_to_the_same_bits(
+    tmp_path: Path, precision: str
+) -> None:
+    def run(name: str, precision: str | None) -> Path:
+        config = tiny(accuracy_every=0)
+        config.machine.matmul_precision = precision
+        return train_run(config, root=tmp_path / name, resume=True, quiet=True).folder
+
+    whole, other = run("whole", precision), run("other", precision)
+    (other / "report.json").unlink()
+    shutil.rmtree(checkpoint_folders(other / "checkpoints")[0])
+    assert_same_run(run("other", precision), whole)
+    exact = load_file(run("exact", None) / "model/model.safetensors")
+    less = load_file(whole / "model/model.safetensors")
+    assert not all(torch.equal(exact[name], less[name]) for name in exact)
 
 
 def test_nan_stops_with_step_and_tensor_and_leaves_the_checkpoint(

@@ -131,7 +131,7 @@ def _machine() -> list[Finding]:
 
 
 def _kernels() -> list[Finding]:
-    from unbounded.kernels import available
+    from unbounded.kernels import available, has_tiles
 
     kernels = available()
     if not kernels.ok:
@@ -140,6 +140,8 @@ def _kernels() -> list[Finding]:
         text = f"not available, the reference path is used: {kernels.reason}"
         return [Finding("kernels", text, usable=not required)]
     text = f"available, {kernels.instruction_set}, {kernels.threads} thread(s)"
+    if has_tiles():
+        text += ", bfloat16 tiles (for torch.set_float32_matmul_precision)"
     return [Finding("kernels", text), *_parity("cpu")]
 
 

@@ -35,6 +35,7 @@ def reproduce(
     runs: str = "runs",
     out: str | None = None,
     data: str | None = None,
+    matmul_precision: str | None = None,
     missing: bool = False,
     dry_run: bool = False,
     table_only: bool = False,
@@ -50,6 +51,8 @@ def reproduce(
         runs: folder of the run folders.
         out: folder of the results; None for results/PAPER (tier laptop) or results/PAPER-TIER.
         data: folder of Penn Treebank, for tables that need it; None leaves these rows as they are.
+        matmul_precision: of the runs' products in float32: highest, high or medium, as of
+            torch.set_float32_matmul_precision; None for the tier's own.
         missing: train only what OUT has no report of, or no verification where there is to be one;
             the run folder of a report need not be there.
         dry_run: show what would be trained and stop.
@@ -60,12 +63,13 @@ def reproduce(
         ChoiceError: no such paper, tier, task or model; the message lists them and the closest.
         ConfigError: an option is out of range, or two exclude each other.
     """
-    from unbounded.experiments.trials.selection import select
+    from unbounded.experiments.trials.selection import in_precision, select
     from unbounded.experiments.trials.tiers import load_tier
 
     chosen_tier = load_tier(paper, tier, data)
     # A table needs no corpus.
     trials = () if table_only else select(chosen_tier, only, where)
+    trials = in_precision(trials, matmul_precision)
     faults = [f"jobs: expected at least 1, got {jobs}"] if jobs < 1 else []
     if dry_run and table_only:
         faults.append("dry_run and table_only exclude each other; give one of them")
@@ -73,6 +77,8 @@ def reproduce(
         faults.append("only has no effect with table_only: the table shows the whole tier")
     if where and table_only:
         faults.append("where has no effect with table_only: the table shows the whole tier")
+    if matmul_precision is not None and table_only:
+        faults.append("matmul_precision has no effect with table_only: nothing is trained")
     if missing and table_only:
         faults.append("missing has no effect with table_only: the table shows the whole tier")
     if faults:
@@ -145,6 +151,12 @@ def parser(arguments: Sequence[str]) -> Parser:
         "--data",
         type=str | None,
         help="Folder of ptb.train.txt, ptb.valid.txt, ptb.test.txt, for joulin2015 and yang2016.",
+    )
+    made.add_argument(
+        "--matmul-precision",
+        type=str | None,
+        help="Of the runs' products in float32: highest, high or medium (bfloat16 numbers, where "
+        "the processor has AMX).",
     )
     made.add_argument(
         "--missing",

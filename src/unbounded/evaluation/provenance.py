@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 import unbounded
-from unbounded.kernels import available, gpu
+from unbounded.kernels import available, gpu, product_precision
 
 #: Written into a wheel when it is built (CMakeLists.txt); a working copy has none.
 BUILT_FROM = "_commit.txt"
@@ -53,7 +53,8 @@ def kernels(device: torch.device | None = None) -> str:
     Args:
         device: None for the CPU; "cuda" without a number for the current one.
     Returns:
-        Of the CPU the instruction set that they were compiled for; "triton" of CUDA.
+        Of the CPU the instruction set that they were compiled for, and the precision of their
+        products in float32 if that is not the highest; "triton" of CUDA.
     """
     if device is not None and device.type == "cuda":
         number = torch.cuda.current_device() if device.index is None else device.index
@@ -61,7 +62,11 @@ def kernels(device: torch.device | None = None) -> str:
     if device is not None and device.type != "cpu":
         return "none"
     found = available()
-    return found.instruction_set if found.ok else "none"
+    if not found.ok:
+        return "none"
+    precision = product_precision()
+    rest = "" if precision == "highest" else f", products of {precision} precision"
+    return found.instruction_set + rest
 
 
 def commit() -> str | None:

@@ -10,9 +10,12 @@ from unbounded.kernels._bound import BoundRecurrence
 from unbounded.kernels._controllers import CONTROLLERS, ControllerWeights, Weights
 from unbounded.kernels._fused import open_session, recurrence, unroll
 from unbounded.kernels._library import (
+    PRECISIONS,
     Availability,
     available,
+    has_tiles,
     most_symbols,
+    product_precision,
     switched,
     without_memory,
 )
@@ -22,6 +25,7 @@ from unbounded.kernels.structures import STRUCTURES, Structure
 
 __all__ = [
     "CONTROLLERS",
+    "PRECISIONS",
     "STRUCTURES",
     "Availability",
     "BoundOutput",
@@ -32,8 +36,10 @@ __all__ = [
     "Weights",
     "available",
     "check_wanted",
+    "has_tiles",
     "most_symbols",
     "open_session",
+    "product_precision",
     "recurrence",
     "structures",
     "switched",

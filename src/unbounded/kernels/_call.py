@@ -20,7 +20,7 @@ _SAVED: Final = 12
 
 _SIZES: Final = (
     "steps batch inputs hidden reading head_count rows room first_step saves threads block "
-    "checkpoint_size"
+    "checkpoint_size precision"
 )
 #: Pointers in the order of the struct; a pair of a name and a length is an array of them.
 _POINTERS: Final[tuple[str | tuple[str, int], ...]] = (

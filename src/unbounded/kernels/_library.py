@@ -15,8 +15,10 @@ import torch
 from unbounded.errors import BackendError, ChoiceError
 from unbounded.kernels._call import Call, OutputCall, Switches
 
-INTERFACE_VERSION: Final = 13
+INTERFACE_VERSION: Final = 14
 INSTRUCTION_SETS: Final = ("avx512", "avx2", "baseline")
+#: Of products in float32, in the order of csrc/tiles.h: torch.set_float32_matmul_precision's.
+PRECISIONS: Final = ("highest", "high", "medium")
 
 
 class Availability(NamedTuple):
@@ -166,6 +168,16 @@ def threads() -> int:
     return 1 if _forked or _PARALLEL_FOR is None else torch.get_num_threads()
 
 
+def has_tiles() -> bool:
+    """Whether the loaded build and this processor have products in bfloat16 tiles (AMX)."""
+    return LOADED.library is not None and bool(LOADED.library.unbounded_has_tiles())
+
+
+def product_precision() -> str:
+    """Of products in float32 of a call made now; "highest" where the processor has no other."""
+    return torch.get_float32_matmul_precision() if has_tiles() else PRECISIONS[0]
+
+
 def available() -> Availability:
     """Whether the compiled kernels can be used here; `reason` says why not."""
     ok = LOADED.library is not None
@@ -190,6 +202,7 @@ def _library() -> ctypes.CDLL:
 def _prepare(call: Call) -> int | None:
     """Sets the threads of a call and returns the address of the parallel region to use."""
     call.threads = threads()
+    call.precision = PRECISIONS.index(torch.get_float32_matmul_precision())
     call.switches = _switches
     return _PARALLEL_FOR if call.threads > 1 else None
 

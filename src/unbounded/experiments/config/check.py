@@ -26,7 +26,7 @@ from unbounded.experiments.config.checking import (
 )
 from unbounded.experiments.config.schema import EvaluationConfig, ModelConfig, RunConfig
 from unbounded.experiments.config.types import type_faults
-from unbounded.kernels import gpu
+from unbounded.kernels import PRECISIONS, gpu
 from unbounded.memories import BACKENDS
 from unbounded.models.inputs import bit_faults
 from unbounded.models.memory_model import initialization_faults, map_faults
@@ -90,6 +90,10 @@ def examine(config: RunConfig) -> tuple[Task | None, list[str]]:
             found.append(f"machine.backend: the kernels train in full precision alone{instead}")
         else:
             found += _backend_faults(config, instead)
+    if machine.matmul_precision is not None:
+        check_choice(
+            found, "machine.matmul_precision", "precision", machine.matmul_precision, PRECISIONS
+        )
     if machine.threads is not None:
         check_number(found, "machine.threads", machine.threads, 1, 4096)
     found += symbol_update_faults(config)

@@ -267,12 +267,15 @@ class MachineConfig:
         device: auto, cpu or cuda.
         threads: threads of one process, null to leave them as they are.
         backend: auto, reference, or cpu or cuda (the fused kernels of that device, or an error).
+        matmul_precision: of products in float32: highest, high or medium, as of
+            torch.set_float32_matmul_precision; null to leave it as it is.
         data: file or folder of the task's data, for its option of that name.
     """
 
     device: str = "auto"
     threads: int | None = None
     backend: str = "auto"
+    matmul_precision: str | None = None
     data: str | None = None
 
 

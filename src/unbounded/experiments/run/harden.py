@@ -19,6 +19,7 @@ from unbounded.experiments.run.data_check import check_data
 from unbounded.experiments.run.denormals import denormals_are_zero
 from unbounded.experiments.run.folder import read_report
 from unbounded.experiments.run.loading import load_config, load_model
+from unbounded.experiments.run.matmul_precision import matmul_precision
 from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.run import Run
 from unbounded.experiments.run.run_lock import lock
@@ -100,6 +101,7 @@ def harden_run(
             stop_requests() as request,
             progress(config.rounding.batches, size, quiet, unit) as shown,
             denormals_are_zero(),  # the number of threads is set by now
+            matmul_precision(config.machine.matmul_precision),
         ):
             report["rounded"] = {
                 **run.round(request, shown, report["batches"]),

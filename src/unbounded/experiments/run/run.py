@@ -34,6 +34,7 @@ from unbounded.experiments.run.folder import (
     write_config,
 )
 from unbounded.experiments.run.hardening import harden_model
+from unbounded.experiments.run.matmul_precision import matmul_precision
 from unbounded.experiments.run.phase import Surroundings, run_phase
 from unbounded.experiments.run.pictures import draw_finished
 from unbounded.experiments.run.plan import plan
@@ -165,6 +166,7 @@ def train_run(
             closing,
             stop_requests() as request,
             denormals_are_zero(),  # the number of threads is set by now
+            matmul_precision(config.machine.matmul_precision),
         ):
             accelerator.wait_for_everyone()
             with progress(training.batches, size, silent, unit) as shown:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import yaml
@@ -12,6 +13,7 @@ from unbounded.errors import ChoiceError, ConfigError
 from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.schema import to_dict
 from unbounded.experiments.trials.tiers import Tier, Trial
+from unbounded.kernels import PRECISIONS
 
 
 def select(tier: Tier, only: str | None, where: str | Sequence[str] = ()) -> tuple[Trial, ...]:
@@ -48,6 +50,29 @@ def select(tier: Tier, only: str | None, where: str | Sequence[str] = ()) -> tup
         what = ", ".join(sorted({trial.task for trial in trials}))
         raise ConfigError([f"data: {what} needs the folder of its corpus; give --data DIR"])
     return ready
+
+
+def in_precision(trials: Sequence[Trial], precision: str | None) -> tuple[Trial, ...]:
+    """The same trials, their products in float32 of that precision; None leaves them as they are.
+
+    It is not part of what a trial is, and its report says it.
+
+    Raises:
+        ChoiceError: there is no such precision.
+    """
+    if precision is None:
+        return tuple(trials)
+    if precision not in PRECISIONS:
+        raise ChoiceError("precision", precision, PRECISIONS)
+    return tuple(
+        replace(
+            trial,
+            config=replace(
+                trial.config, machine=replace(trial.config.machine, matmul_precision=precision)
+            ),
+        )
+        for trial in trials
+    )
 
 
 def _fitting(tier: Tier, trials: Sequence[Trial], condition: str) -> tuple[Trial, ...]:

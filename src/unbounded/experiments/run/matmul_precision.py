@@ -1,0 +1,29 @@
+"""The precision of products in float32 while a run is at work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+
+@contextmanager
+def matmul_precision(precision: str | None) -> Iterator[None]:
+    """Compute products in float32 with less than all of their bits; a decorator.
+
+    Of all of torch, and of the fused kernels for the CPU where the processor has products of
+    bfloat16 numbers (AMX): "high" takes a number for two of these, "medium" for one. Afterwards all
+    is as before.
+
+    Args:
+        precision: highest, high or medium; None leaves it as it is.
+    """
+    before = torch.get_float32_matmul_precision()
+    if precision is not None:
+        torch.set_float32_matmul_precision(precision)
+    try:
+        yield
+    finally:
+        if precision is not None:
+            torch.set_float32_matmul_precision(before)
