@@ -64,7 +64,7 @@ def passes(layer: nn.Module, x: Tensor) -> list[Tensor]:
     outputs, _ = layer(x)
     outputs.square().sum().backward()
     grads = (each.grad for each in (x, *layer.parameters()))
-    return [outputs, *(each for each in grads if each is not None)]
+    return [outputs.detach(), *(each for each in grads if each is not None)]
 
 
 def layer_pass(layer: nn.Module, x: Tensor, _: int) -> list[Tensor]:

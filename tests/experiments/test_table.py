@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -89,6 +90,26 @@ def test_what_a_memory_was_told_stands_beside_its_run(tmp_path):
     assert column[0] == "reading push 0.96, pop 0.01; answering push 0.50, pop 0.98"
     assert column[1:] == ["–"] * 3
     assert '"memory" is the mean of what the memory is told' in text
+
+
+def test_the_precision_of_products_is_said_where_one_is_less(tmp_path):
+    tier = tiny_tier()
+    write_report(tmp_path, tier.trials[0])
+    write_report(tmp_path, tier.trials[1])
+    text, _ = write_table(tier, tmp_path)
+    assert "products" not in text
+    other = tier.trials[1]
+    machine = replace(other.config.machine, matmul_precision="medium")
+    # It is the same trial, found by the same name.
+    write_report(tmp_path, replace(other, config=replace(other.config, machine=machine)))
+    text, _ = write_table(tier, tmp_path)
+    heading, _, *rows = rows_of(text, "| run |")
+    column = heading.index("products")
+    assert sorted(row[column] for row in rows) == ["highest", "medium"]
+    assert "of medium precision they are of bfloat16 numbers" in text
+    data = json.loads((tmp_path / "table.json").read_text())
+    runs = [run for cell in data["cells"] if cell["measured"] for run in cell["measured"]["runs"]]
+    assert [run.get("matmul_precision") for run in runs].count("medium") == 1
 
 
 def test_the_same_numbers_as_data(tmp_path):

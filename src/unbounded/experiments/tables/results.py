@@ -37,6 +37,7 @@ class Measured:
         curves: what it measured over time.
         trained_to: longest length of training; None of a text.
         per_n: n -> the scoring's number of that length, where it has one for each n.
+        precision: that products in float32 were asked for with.
     """
 
     trial: Trial
@@ -48,6 +49,7 @@ class Measured:
     curves: Curves
     trained_to: int | None
     per_n: Mapping[int, float]
+    precision: str = "highest"
 
     @property
     def setting(self) -> str:
@@ -217,6 +219,7 @@ def _measured(trial: Trial, name: str, report: dict[str, Any]) -> Measured:
         curves=Curves.from_json(report["curves"]),
         trained_to=LengthRange.parse(longest).maximum if longest else None,
         per_n=per_n,
+        precision=report["config"].get("machine", {}).get("matmul_precision") or "highest",
     )
 
 

@@ -44,6 +44,12 @@ _MEMORY = """\
 the test: while a sequence is read, and while it is answered (docs/formats.md, `memory_use`)."""
 
 
+_PRODUCTS = """\
+"products" is the precision that those in float32 were asked for with
+(`torch.set_float32_matmul_precision`): of medium precision they are of bfloat16 numbers, of high of
+two for each, where the processor has such products."""
+
+
 def table_markdown(
     tier: Tier,
     published: Published,
@@ -85,6 +91,8 @@ def table_markdown(
     runs = [run for summary in cells.values() if summary for run in summary.runs]
     if any(run.measures.memory for run in runs):
         parts.append(_MEMORY)
+    if any(run.precision != "highest" for run in runs):
+        parts.append(_PRODUCTS)
     scorings = dict.fromkeys(run.measures.scoring for run in runs)
     parts += [_runs_grid(name, runs, published, differ) for name in scorings]
     if not runs:
@@ -187,6 +195,8 @@ def _runs_grid(name: str, runs: Sequence[Measured], published: Published, differ
     own = [run for run in runs if run.measures.scoring == name]
     told = any(run.measures.memory for run in own)
     header += ["memory"] if told else []
+    differ_in_precision = any(run.precision != "highest" for run in own)
+    header += ["products"] if differ_in_precision else []
     rows = []
     for run in own:
         numbers, config = run.measures, run.trial.config
@@ -204,6 +214,7 @@ def _runs_grid(name: str, runs: Sequence[Measured], published: Published, differ
             )
             row += [", ".join(longer) or "none"]
         row += [numbers.memory or "–"] if told else []
+        row += [run.precision] if differ_in_precision else []
         rows.append([*row, run.stopped])
     return grid([*header, "ended"], rows)
 

@@ -126,6 +126,7 @@ def _run_json(run: Measured) -> dict[str, Any]:
         "batches": run.batches,
         "minutes": run.minutes,
         "stopped": run.stopped,
+        **({} if run.precision == "highest" else {"matmul_precision": run.precision}),
         **found.values,
         **({"longer": {key: list(each) for key, each in found.longer.items()}}),
     }
