@@ -197,16 +197,16 @@ class ControllerForwardOf final : public ControllerForward<T> {
     const int64_t from_reading = reading_block<Controller>(lane) >= 0 ? R : 0;
     const int64_t from_hidden = hidden_block<Controller>(lane) >= 0 && f.c.weight_hh ? H : 0;
     return {{f.reading_at(t - 1) + rows.begin * R, R, from_reading},
-                             {f.hidden_at(t - 1) + rows.begin * H, H, from_hidden},
-                             H,
-                             panel_of(0, lane),
-                             Controller::lane_count * lane_panel(),
-                             start_of(0, lane),
-                             Controller::lane_count * panel,
-                             products + lane * lane_stride(),
-                             row_stride(),
-                             after,
-                             f.precision};
+            {f.hidden_at(t - 1) + rows.begin * H, H, from_hidden},
+            H,
+            panel_of(0, lane),
+            Controller::lane_count * lane_panel(),
+            start_of(0, lane),
+            Controller::lane_count * panel,
+            products + lane * lane_stride(),
+            row_stride(),
+            after,
+            f.precision};
   }
 
   // The units of some groups, of one batch entry.

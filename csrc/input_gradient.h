@@ -100,7 +100,6 @@ class InputGradient {
     }
   }
 
-
   void multiply(int64_t group, int64_t first, int count) {
     Segment<T> from = grad_gates_;
     from.data += first * inner_;

@@ -3,7 +3,8 @@
 // Of precision high a number is the sum of two bfloat16 numbers, its own rounded one and what that
 // left over, and a product the sum of the three larger of their four: sixteen bits of a mantissa
 // count, of float32's 24. Of precision medium it is the first of the two alone, eight bits. The
-// names are those of torch.set_float32_matmul_precision. Where there is no such unit, and of doubles,
+// names are those of torch.set_float32_matmul_precision. Of precision high an infinite number has a
+// part that is none, so that NaN comes of it where infinity would. Where there is no such unit, and of doubles,
 // all products are of the highest precision.
 //
 // A panel of packed weights holds blocks of `tile_depth` inner columns: tiles of the first and the

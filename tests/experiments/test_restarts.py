@@ -11,12 +11,14 @@ import pytest
 from tests.experiments.tiny import tiny
 from tests.experiments.tiny_streams import tiny_streams
 from unbounded.errors import CheckpointError, ConfigError, RunExistsError, UnboundedError
+from unbounded.evaluation.provenance import kernels
 from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.config.schema import RunConfig, to_dict
 from unbounded.experiments.run.run import train_run
 from unbounded.experiments.tables.measures import measures
 from unbounded.experiments.trials.restarts import seeds_of, train_restarts
 from unbounded.experiments.trials.restarts_report import report_restarts
+from unbounded.kernels import has_tiles
 from unbounded.tasks import LengthRange
 
 
@@ -63,6 +65,16 @@ def test_the_best_is_chosen_by_validation(tmp_path: Path) -> None:
     assert saved["restarts"] == result.data["restarts"]
     assert (result.folder / "restarts.md").read_text() == result.text + "\n"
     assert measures(reports[0]).longer == {"7:9": (0.0,)}
+
+
+def test_restarts_say_the_precision_of_their_products(tmp_path: Path) -> None:
+    configs = seeds_of(tiny_streams(), 2)
+    for config in configs:
+        config.machine.matmul_precision = "medium"
+    reports = [made_up(config, 80.0, 0.1) for config in configs]
+    result = report_restarts(configs, reports, tmp_path)
+    used = ", products of medium precision" if has_tiles() else ""
+    assert result.data["machine"]["kernels"] == f"{kernels()}{used}"
 
 
 def test_restarts_of_other_seeds_have_a_table_of_their_own(tmp_path: Path) -> None:

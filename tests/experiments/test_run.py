@@ -165,13 +165,27 @@ def test_the_precision_of_products_is_the_runs_and_is_said(
     used = ", products of medium precision" if has_tiles() else ""
     assert result.report["machine"]["kernels"] == f"{kernels()}{used}"
     assert f"kernels: {kernels()}{used}, threads: 1" in capsys.readouterr().out
-    # It is not part of what the run is, and whether a run goes on with another is said.
+    # It is not part of what the run is, but a run does not go on with another.
     assert run_name(config) == run_name(tiny(batches=2, accuracy_every=0))
     (result.folder / "report.json").unlink()
     config.machine.matmul_precision = None
+    with pytest.raises(ConfigError, match="this run began with medium, and highest is asked for"):
+        train_run(config, root=tmp_path, resume=True)
+    config.machine.matmul_precision = "medium"
     train_run(config, root=tmp_path, resume=True)
-    warned = "this run began with kernels" in capsys.readouterr().out
-    assert warned == has_tiles()
+    config.machine.matmul_precision = "high"
+    train_run(config, root=tmp_path, overwrite=True)
+
+
+def test_a_precision_beside_torchs_newer_settings_is_refused(tmp_path: Path) -> None:
+    config = tiny(batches=2, accuracy_every=0)
+    config.machine.matmul_precision = "medium"
+    torch.backends.mkldnn.matmul.fp32_precision = "bf16"
+    try:
+        with pytest.raises(ConfigError, match=r"set torch.backends.\*.fp32_precision"):
+            train_run(config, root=tmp_path, quiet=True)
+    finally:
+        torch.backends.mkldnn.matmul.fp32_precision = "none"
 
 
 @pytest.mark.skipif(not has_tiles(), reason="this processor has no bfloat16 tiles")

@@ -131,6 +131,23 @@ def test_the_precision_is_used_where_there_are_tiles_alone(kind, memory, precisi
     assert all(same) if not has_tiles() else not same[0]
 
 
+@pytest.mark.parametrize(
+    ("value", "kind"), [("bf16", "medium"), ("tf32", "high"), ("ieee", "highest")]
+)
+def test_torchs_newer_settings_are_followed_too(value, kind, precision):
+    case = make_case("stack", steps=4, batch=5, inputs=40, hidden=50, dtype=torch.float32)
+    precision(kind)
+    wanted = results_and_gradients(fused, case)
+    precision("highest")
+    torch.backends.mkldnn.matmul.fp32_precision = value
+    try:
+        assert product_precision() == (kind if has_tiles() else "highest")
+        found = results_and_gradients(fused, case)
+    finally:
+        torch.backends.mkldnn.matmul.fp32_precision = "none"
+    assert all(torch.equal(one, other) for one, other in zip(found, wanted, strict=True))
+
+
 @pytest.mark.parametrize("memory", MEMORIES)
 def test_float64_is_of_the_highest_precision_always(memory, precision):
     case = make_case(memory, steps=4, batch=5, hidden=50)

@@ -7,6 +7,7 @@ import ctypes
 import os
 import sys
 from collections.abc import Iterator
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -168,14 +169,25 @@ def threads() -> int:
     return 1 if _forked or _PARALLEL_FOR is None else torch.get_num_threads()
 
 
+_HAS_TILES: Final = LOADED.library is not None and bool(LOADED.library.unbounded_has_tiles())
+#: Of torch.backends.mkldnn.matmul.fp32_precision, which is that of products on the CPU.
+_OF_BACKEND: Final = {"tf32": "high", "bf16": "medium"}
+
+
 def has_tiles() -> bool:
     """Whether the loaded build and this processor have products in bfloat16 tiles (AMX)."""
-    return LOADED.library is not None and bool(LOADED.library.unbounded_has_tiles())
+    return _HAS_TILES
 
 
 def product_precision() -> str:
     """Of products in float32 of a call made now; "highest" where the processor has no other."""
-    return torch.get_float32_matmul_precision() if has_tiles() else PRECISIONS[0]
+    if not _HAS_TILES:
+        return PRECISIONS[0]
+    try:
+        return torch.get_float32_matmul_precision()
+    except RuntimeError:  # the program uses torch's newer settings, which that one refuses to read
+        newer = attrgetter("matmul.fp32_precision")(torch.backends.mkldnn)
+        return _OF_BACKEND.get(newer, PRECISIONS[0])
 
 
 def available() -> Availability:
@@ -202,7 +214,7 @@ def _library() -> ctypes.CDLL:
 def _prepare(call: Call) -> int | None:
     """Sets the threads of a call and returns the address of the parallel region to use."""
     call.threads = threads()
-    call.precision = PRECISIONS.index(torch.get_float32_matmul_precision())
+    call.precision = PRECISIONS.index(product_precision())
     call.switches = _switches
     return _PARALLEL_FOR if call.threads > 1 else None
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 import yaml
 
-from unbounded.errors import CheckpointError, StorageError
+from unbounded.errors import CheckpointError, ConfigError, StorageError
 from unbounded.evaluation.provenance import kernels
 from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.identity import config_hash, model_name, run_name
@@ -99,6 +99,7 @@ def begin(
         data: what is kept of the run's data (`data_check.data_used`).
     Raises:
         CheckpointError: there is a config.yaml that is no run's. StorageError: the disk refused.
+        ConfigError: the run began with products of another precision.
     """
     before = read_config(folder)
     here = _here(config)
@@ -119,6 +120,7 @@ def begin(
             f"warning: {folder / 'config.yaml'} is damaged or was edited: it is not what this run "
             "is trained with, and is written again when training is over"
         )
+    _check_precision(before, config)
     used = _used(before)
     for name, value in here.items():
         if used.get(name, value) != value:
@@ -126,6 +128,20 @@ def begin(
                 f"warning: this run began with {name} {used[name]} and goes on with {value}; "
                 "its numbers may differ in the last bits"
             )
+
+
+def _check_precision(before: Mapping[str, Any], config: RunConfig) -> None:
+    """Refuse to go on with another precision: its report would name one of two."""
+    machine = before.get("machine")
+    there = machine.get("matmul_precision") if isinstance(machine, dict) else None
+    began, own = there or "highest", config.machine.matmul_precision or "highest"
+    if began != own:
+        raise ConfigError(
+            [
+                f"machine.matmul_precision: this run began with {began}, and {own} is asked for; "
+                f"give {began}, or begin anew with --overwrite"
+            ]
+        )
 
 
 def _is_config_of(data: dict[str, Any], config: RunConfig) -> bool:

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 import torch
 
+from unbounded.errors import ConfigError
+
 
 @contextmanager
 def matmul_precision(precision: str | None) -> Iterator[None]:
@@ -18,12 +20,23 @@ def matmul_precision(precision: str | None) -> Iterator[None]:
 
     Args:
         precision: highest, high or medium; None leaves it as it is.
+    Raises:
+        ConfigError: the process has set torch.backends.*.fp32_precision, beside which torch does
+            not say what its precision is.
     """
-    before = torch.get_float32_matmul_precision()
-    if precision is not None:
-        torch.set_float32_matmul_precision(precision)
+    if precision is None:
+        yield
+        return
+    try:
+        before = torch.get_float32_matmul_precision()
+    except RuntimeError as error:
+        text = (
+            "machine.matmul_precision: this process has set torch.backends.*.fp32_precision; "
+            "leave one of the two as it is"
+        )
+        raise ConfigError([text]) from error
+    torch.set_float32_matmul_precision(precision)
     try:
         yield
     finally:
-        if precision is not None:
-            torch.set_float32_matmul_precision(before)
+        torch.set_float32_matmul_precision(before)

@@ -13,6 +13,7 @@ from unbounded.evaluation.scorings import Scoring, scoring_of
 from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.config.schema import RunConfig, to_dict
 from unbounded.experiments.run.folder import device_of
+from unbounded.experiments.run.matmul_precision import matmul_precision
 from unbounded.experiments.tables.markdown import grid
 from unbounded.experiments.tables.measures import Measures, measures
 from unbounded.files import json_text, storage_faults, write_text
@@ -62,6 +63,8 @@ def report_restarts(
         for part, own, report in zip(parts, final, reports, strict=True):
             part["rounded"] = _part(own, report["rounded"])
     best = min(range(len(final)), key=lambda place: final[place].merit)
+    with matmul_precision(configs[0].machine.matmul_precision):
+        origin = provenance(device_of(configs[0].machine))
     data = {
         "format": FORMAT,
         "version": VERSION,
@@ -74,7 +77,7 @@ def report_restarts(
             for config, part in zip(configs, parts, strict=True)
         ],
         **over,
-        **provenance(device_of(configs[0].machine)),
+        **origin,
     }
     text = restarts_table(data, scoring)
     first = run_name(configs[0])
