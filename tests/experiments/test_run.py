@@ -188,7 +188,6 @@ def test_a_precision_beside_torchs_newer_settings_is_refused(tmp_path: Path) -> 
         torch.backends.mkldnn.matmul.fp32_precision = "none"
 
 
-@pytest.mark.skipif(not has_tiles(), reason="this processor has no bfloat16 tiles")
 @pytest.mark.parametrize("precision", ["high", "medium"])
 def test_a_run_of_less_precision_stops_and_goes_on_to_the_same_bits(
     tmp_path: Path, precision: str
@@ -202,6 +201,8 @@ def test_a_run_of_less_precision_stops_and_goes_on_to_the_same_bits(
     (other / "report.json").unlink()
     shutil.rmtree(checkpoint_folders(other / "checkpoints")[0])
     assert_same_run(run("other", precision), whole)
+    if not has_tiles():  # torch's own products may or may not be of less precision there
+        return
     exact = load_file(run("exact", None) / "model/model.safetensors")
     less = load_file(whole / "model/model.safetensors")
     assert not all(torch.equal(exact[name], less[name]) for name in exact)
