@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import json
+import math
+import re
 from pathlib import Path
 
 import pytest
@@ -88,6 +91,7 @@ COMMITTED = [
     *((paper, tier, f"{paper}-{tier}") for paper, tier in (
         ("grefenstette2015", "small"), ("grefenstette2015", "long"),
         ("joulin2015", "paper"), ("joulin2015", "parts"), ("joulin2015", "lists"),
+        ("joulin2015", "halving"),
     )),
 ]  # fmt: skip
 
@@ -101,3 +105,43 @@ def test_the_committed_table_is_that_of_its_reports(paper, tier, place, tmp_path
     hint = f"write it again: unbounded reproduce {paper} --tier {tier} --table-only"
     for path in written:
         assert path.read_bytes() == (results / path.name).read_bytes(), hint
+
+
+#: The models of Table 4 as reports and as the page call them.
+MODELS = {
+    "elman-1": "RNN",
+    "lstm-1": "LSTM",
+    "superposition_stack-elman": "Stack RNN",
+    "srcn-1": "SRCN",
+}
+
+
+@pytest.mark.parametrize("tier", ["paper", "halving"])
+def test_what_the_page_says_of_each_rate_is_what_the_reports_say(tier):
+    root = Path(__file__).resolve().parents[2]
+    page = (root / "docs/reproducing/joulin2015_penn_treebank.md").read_text("utf-8")
+    page = page[page.index(f"--tier {tier}") :]
+    header, _, *lines = page[page.index("| rate | RNN |") :].split("\n\n", 1)[0].splitlines()
+    names = [name.strip() for name in header.strip("|").split("|")][1:]
+    said: dict[str, dict[float, tuple[float, int]]] = {name: {} for name in names}
+    for line in lines:
+        rate, *cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if not re.fullmatch(r"[0-9.]+", rate):  # rows that sum several rates up
+            continue
+        for name, cell in zip(names, cells, strict=True):
+            nats, epochs = cell.rstrip(")").split(" (")
+            said[name][float(rate)] = (float(nats), int(epochs))
+    reports = [
+        json.loads(path.read_text("utf-8"))
+        for path in (root / f"results/joulin2015-{tier}/reports").glob("penn_treebank-*.json")
+    ]
+    by_model = {MODELS[report["model"]]: report["curves"] for report in reports}
+    assert set(by_model) == set(names) == set(MODELS.values())
+    for name, rates in said.items():
+        curves = by_model[name]
+        begins = [batch for batch, _ in curves["learning_rate"]]
+        ends = [*begins[1:], len(curves["validation"]) + 1]
+        assert len(rates) == 7
+        for (begin, rate), end in zip(curves["learning_rate"][:7], ends, strict=False):
+            nats = min(math.log(look) for at, look in curves["validation"] if begin <= at < end)
+            assert rates[rate] == (pytest.approx(nats, abs=1e-3), end - begin), (name, rate)

@@ -4,10 +4,11 @@ import json
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from unbounded.errors import CheckpointError, ConfigError
 from unbounded.figures import Curves, draw_convergence, draw_run, read_curves
-from unbounded.figures.convergence import over_runs
+from unbounded.figures.convergence import _keep_in_view, over_runs
 
 RECORDS = [
     {"kind": "train", "batch": 100, "perplexity": 90.5, "loss_nats_per_token": 4.5},
@@ -35,6 +36,57 @@ def test_curves_of_a_metrics_file(tmp_path):
     assert curves.fine == {"8:64": {200: 1.0}, "65:128": {200: 0.75}}
     assert curves.batches == 200
     assert Curves.from_json(json.loads(json.dumps(curves.to_json()))) == curves
+
+
+def halving(nats: list[float | None], rates: list[float]) -> list[dict]:
+    """Metrics of a run whose rate falls when validation says so."""
+    records: list[dict] = []
+    for batch, (look, rate) in enumerate(zip(nats, rates, strict=True), start=1):
+        records += [
+            {"kind": "train", "batch": batch, "perplexity": 100.0 / batch, "learning_rate": rate},
+            {"kind": "plateau", "batch": batch, "validation_nats_per_token": look,
+             "better": True, "learning_rate": rate / 2},
+        ]  # fmt: skip
+    return records
+
+
+def test_curves_hold_the_looks_at_validation_and_the_rates(tmp_path):
+    run = write_run(tmp_path / "run", halving([2.0, None, 1.0, 1e4], [0.1, 0.1, 0.05, 0.1]))
+    curves = read_curves(run)
+    assert curves.validation == pytest.approx({1: np.exp(2.0), 3: np.exp(1.0)})
+    assert curves.learning_rate == {1: 0.1, 3: 0.05, 4: 0.1}
+    read = Curves.from_json(json.loads(json.dumps(curves.to_json(), allow_nan=False)))
+    assert read.learning_rate == curves.learning_rate
+    assert read.validation == pytest.approx(curves.validation, rel=1e-5)
+
+
+def test_looks_that_count_errors_are_no_perplexity(tmp_path):
+    record = {"kind": "plateau", "batch": 1, "validation_errors": 0.5, "learning_rate": 0.1}
+    assert read_curves(write_run(tmp_path / "run", [record])) == Curves()
+
+
+def test_reports_of_before_hold_no_looks():
+    curves = Curves.from_json({"perplexity": [[1, 2.0]], "coarse": {}, "fine": {}})
+    assert curves == Curves({1: 2.0})
+
+
+def test_validation_is_dashed_and_empty_panels_are_not_drawn(tmp_path):
+    run = write_run(tmp_path / "run", halving([40.0, 1.5, 1.0], [0.1, 0.1, 0.05]))
+    _, svg = draw_convergence({"RNN": [read_curves(run)]}, tmp_path)
+    text = svg.read_text()
+    assert ">perplexity<" in text
+    assert ">validation<" in text
+    assert "accuracy" not in text
+
+
+def test_a_look_that_is_far_off_leaves_the_others_in_view():
+    axis = Figure().subplots()
+    axis.set_yscale("log")
+    _keep_in_view(axis, [Curves({1: 100.0, 2: 30.0}, validation={1: np.exp(40.0), 2: 20.0})])
+    assert axis.get_ylim() == pytest.approx((18.0, 200.0))
+    before = axis.get_ylim()
+    _keep_in_view(axis, [Curves(validation={1: 20.0})])
+    assert axis.get_ylim() == before
 
 
 def test_a_missing_or_foreign_metrics_file(tmp_path):

@@ -19,6 +19,8 @@ Dash = Literal["-", ":", "--", "-."]
 
 # The longest lengths are the question, so they get the solid line.
 _DASHES: tuple[Dash, ...] = ("-", ":", "--", "-.")
+_VALIDATION: Dash = "--"
+_BESIDE = 44  # characters of a label, with which two fit beside each other
 
 
 def draw_convergence(
@@ -28,11 +30,12 @@ def draw_convergence(
     *,
     title: str = "Convergence",
 ) -> list[Path]:
-    """Draw training perplexity, coarse and fine accuracy against batches.
+    """Draw perplexity, coarse and fine accuracy against batches; accuracies where there are any.
 
-    Each group is a line: of its one run, or the median over its runs. Solid lines, perplexity and
-    accuracies at the longest lengths, have a band from the least run to the greatest; shorter
-    lengths are dotted or dashed. A run that ended before others keeps its last value.
+    Each group is a line: of its one run, or the median over its runs. Solid lines, training
+    perplexity and accuracies at the longest lengths, have a band from the least run to the
+    greatest; shorter lengths are dotted or dashed, perplexity on validation is dashed. A run that
+    ended before others keeps its last value.
 
     Args:
         groups: label -> the runs that differ in seed only.
@@ -53,17 +56,24 @@ def draw_convergence(
     if not measured:
         raise ConfigError(["there is nothing to draw: no run has measured anything yet"])
     with style():
+        dashes = _dashes(measured)
+        validated = any(run.validation for runs in measured.values() for run in runs)
         figure = new_figure(7.5, 8.5)
         figure.suptitle(title, fontsize=12)
-        perplexity, coarse, fine = figure.subplots(3, 1, sharex=True)
-        dashes = _dashes(measured)
+        perplexity, *accuracies = figure.subplots(
+            3 if dashes else 1, 1, sharex=True, squeeze=False
+        )[:, 0]
         for index, runs in enumerate(measured.values()):
             colour = line_colour(index)
             _line(perplexity, [run.perplexity for run in runs], colour, "-")
+            _line(perplexity, [run.validation for run in runs], colour, _VALIDATION)
             for lengths, dash in dashes.items():
-                _line(coarse, [run.coarse.get(lengths, {}) for run in runs], colour, dash)
-                _line(fine, [run.fine.get(lengths, {}) for run in runs], colour, dash)
-        _finish(perplexity, coarse, fine)
+                for axis, measure in zip(accuracies, ("coarse", "fine"), strict=True):
+                    points = [getattr(run, measure).get(lengths, {}) for run in runs]
+                    _line(axis, points, colour, dash)
+        _finish(perplexity, accuracies, "perplexity" if validated else "training perplexity")
+        if validated:
+            _keep_in_view(perplexity, [run for runs in measured.values() for run in runs])
         handles = [
             Line2D([], [], color=line_colour(index), label=_labelled(label, len(runs)))
             for index, (label, runs) in enumerate(measured.items())
@@ -72,7 +82,12 @@ def draw_convergence(
             Line2D([], [], color="grey", linestyle=dash, label=f"lengths {lengths}")
             for lengths, dash in dashes.items()
         ]
-        figure.legend(handles=handles, loc="outside lower center", ncols=2)
+        if validated:
+            for dash, label in (("-", "training"), (_VALIDATION, "validation")):
+                handles.append(Line2D([], [], color="grey", linestyle=dash, label=label))
+        fits = all(len(str(handle.get_label())) <= _BESIDE for handle in handles)
+        figure.set_figheight((7.2 if dashes else 3.4) + 0.23 * len(handles) / (2 if fits else 1))
+        figure.legend(handles=handles, loc="outside lower center", ncols=2 if fits else 1)
         return save(figure, folder, name)
 
 
@@ -116,15 +131,24 @@ def _line(axis: Axes, runs: Sequence[Points], colour: str, dash: Dash) -> None:
         axis.fill_between(batches, low, high, color=colour, alpha=0.18, linewidth=0)
 
 
-def _finish(perplexity: Axes, coarse: Axes, fine: Axes) -> None:
+def _finish(perplexity: Axes, accuracies: Sequence[Axes], label: str) -> None:
     perplexity.set_yscale("log")
-    perplexity.set_ylabel("training perplexity")
-    for axis, label in ((coarse, "coarse accuracy"), (fine, "fine accuracy")):
-        axis.set_ylabel(label)
+    perplexity.set_ylabel(label)
+    for axis, measure in zip(accuracies, ("coarse", "fine"), strict=False):
+        axis.set_ylabel(f"{measure} accuracy")
         axis.set_ylim(-0.03, 1.03)
         axis.grid(axis="y", alpha=0.3)
-    fine.set_xlabel("batches")
-    fine.set_xlim(left=0)
+    lowest = [perplexity, *accuracies][-1]
+    lowest.set_xlabel("batches")
+    lowest.set_xlim(left=0)
+
+
+def _keep_in_view(perplexity: Axes, runs: Sequence[Curves]) -> None:
+    """Let no look at validation that is far off press all else into a line."""
+    trained = [value for run in runs for value in run.perplexity.values()]
+    looks = [value for run in runs for value in run.validation.values()]
+    if trained:
+        perplexity.set_ylim(0.9 * min(trained + looks), 2 * max(trained))
 
 
 def _labelled(label: str, runs: int) -> str:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from math import exp
 from pathlib import Path
 from typing import Any
 
 from unbounded.errors import CheckpointError
 
 Points = dict[int, float]
+
+_GREATEST = 700  # nats whose perplexity is a float
 
 
 @dataclass(frozen=True)
@@ -20,17 +23,21 @@ class Curves:
     Fields:
         perplexity: training perplexity, the mean over the batches since the point before.
         coarse, fine: accuracies by the lengths of what was scored, e.g. "65:128".
+        validation: perplexity on validation, where looks at it set the learning rate.
+        learning_rate: of the first batch, and of each batch since whose rate was another.
     """
 
     perplexity: Points = field(default_factory=dict)
     coarse: dict[str, Points] = field(default_factory=dict)
     fine: dict[str, Points] = field(default_factory=dict)
+    validation: Points = field(default_factory=dict)
+    learning_rate: Points = field(default_factory=dict)
 
     @property
     def batches(self) -> int:
         """The last batch at which something was measured; 0 where nothing was."""
-        ranges = [*self.coarse.values(), *self.fine.values()]
-        return max((batch for points in [self.perplexity, *ranges] for batch in points), default=0)
+        measured = [self.perplexity, self.validation, *self.coarse.values(), *self.fine.values()]
+        return max((batch for points in measured for batch in points), default=0)
 
     def to_json(self) -> dict[str, Any]:
         """Lists of [batch, value] pairs for a report file, values to six digits."""
@@ -38,15 +45,19 @@ class Curves:
             "perplexity": _pairs(self.perplexity),
             "coarse": {lengths: _pairs(points) for lengths, points in self.coarse.items()},
             "fine": {lengths: _pairs(points) for lengths, points in self.fine.items()},
+            "validation": _pairs(self.validation),
+            "learning_rate": _pairs(self.learning_rate),
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Curves:
-        """The curves that `to_json` wrote."""
+        """The curves that `to_json` wrote; reports of before 2026-11-27 have the first three."""
         return cls(
             dict(map(tuple, data["perplexity"])),
             {lengths: dict(map(tuple, pairs)) for lengths, pairs in data["coarse"].items()},
             {lengths: dict(map(tuple, pairs)) for lengths, pairs in data["fine"].items()},
+            dict(map(tuple, data.get("validation", []))),
+            dict(map(tuple, data.get("learning_rate", []))),
         )
 
 
@@ -70,10 +81,18 @@ def read_curves(run_folder: Path) -> Curves:
 def curves_of(records: Iterable[Mapping[str, Any]]) -> Curves:
     """Sort metric records into curves; kinds of record that are no point of a curve are passed."""
     curves = Curves()
+    rate = None
     for record in records:
         batch = int(record["batch"])
-        if record["kind"] == "train" and record["perplexity"] is not None:
-            curves.perplexity[batch] = float(record["perplexity"])
+        if record["kind"] == "train":
+            if record["perplexity"] is not None:
+                curves.perplexity[batch] = float(record["perplexity"])
+            if record.get("learning_rate", rate) != rate:
+                rate = curves.learning_rate[batch] = float(record["learning_rate"])
+        elif record["kind"] == "plateau":
+            nats = record.get("validation_nats_per_token")
+            if nats is not None and nats < _GREATEST:
+                curves.validation[batch] = exp(nats)
         elif record["kind"] == "accuracy":
             lengths = str(record["lengths"])
             curves.coarse.setdefault(lengths, {})[batch] = float(record["accuracy_coarse"])
