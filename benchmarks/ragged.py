@@ -3,10 +3,11 @@
     python benchmarks/ragged.py > benchmarks/ragged.json
 
 One thread, the sizes of Grefenstette et al. 2015 (256 units, batches of 10, lengths 8 to 64) and
-the batches that training has. Each batch is trained in three ways, one after the other: "padded"
+the batches that training has. Each batch is trained in four ways, one after the other: "padded"
 tells the model no lengths; "as drawn" tells it, in the order in which examples are drawn; "longest
-first" is what training does. Means over batches, in ms, and the share of the padded batch that is
-no padding. A step is loss, gradient and RMSProp.
+first" is what training does; "like length" is what it does with `training.deal` 10, which has the
+same examples in every ten batches. Means over batches, in ms, and the share of the padded batch
+that is no padding. A step is loss, gradient and RMSProp.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from unbounded.tasks import Batch, LengthRange, make_task
 from unbounded.training.dealing import Dealer
 from unbounded.training.objective import masked_cross_entropy
 
-BATCHES, WARM_UP, UNITS = 40, 3, 256
+BATCHES, WARM_UP, UNITS, DEALT = 40, 10, 256, 10
 TASKS = ("copy", "svo_sov", "gender")
 MODELS: dict[str, dict[str, Any]] = {
     "Stack-LSTM": {"memory": {"name": "stack", "width": UNITS}, "readout_size": 64},
@@ -48,7 +49,8 @@ def milliseconds(
 
 def measure(task_name: str, options: dict[str, Any]) -> dict[str, float]:
     task = make_task(task_name)
-    dealer, size = Dealer(task, 0, 10), LengthRange(8, 64)
+    size = LengthRange(8, 64)
+    dealer, like = Dealer(task, 0, 10), Dealer(task, 0, 10, DEALT)
     torch.manual_seed(0)
     model = MemoryModel(
         inputs=len(task.input_vocabulary),
@@ -57,14 +59,18 @@ def measure(task_name: str, options: dict[str, Any]) -> dict[str, float]:
         **options,
     )
     optimizer = torch.optim.RMSprop(model.parameters(), lr=1e-4)
-    times: dict[str, list[float]] = {"padded": [], "as drawn": [], "longest first": []}
+    times: dict[str, list[float]] = {
+        name: [] for name in ("padded", "as drawn", "longest first", "like length")
+    }
     live = whole = 0
     for number in range(BATCHES + WARM_UP):
         drawn, dealt = task.batch(0, "train", number * 10, 10, size), dealer.batch(number, size)
+        alike = like.batch(number, size)
         took = {
             "padded": milliseconds(model, optimizer, drawn, None),
             "as drawn": milliseconds(model, optimizer, drawn, drawn.lengths),
             "longest first": milliseconds(model, optimizer, dealt, dealt.lengths),
+            "like length": milliseconds(model, optimizer, alike, alike.lengths),
         }
         if number >= WARM_UP:
             for name, each in took.items():
@@ -74,6 +80,7 @@ def measure(task_name: str, options: dict[str, Any]) -> dict[str, float]:
     return {
         **{f"{name.replace(' ', '_')}_ms": round(mean, 1) for name, mean in means.items()},
         "longest_first_over_padded": round(means["longest first"] / means["padded"], 3),
+        "like_length_over_longest_first": round(means["like length"] / means["longest first"], 3),
         "share_that_is_no_padding": round(live / whole, 3),
     }
 
