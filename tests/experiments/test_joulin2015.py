@@ -118,9 +118,14 @@ def test_every_cell_of_table_2_and_every_measured_row_of_table_4_is_there() -> N
 
 def test_the_parts_of_the_protocol_have_ten_restarts_each() -> None:
     tier = load_tier("joulin2015", "parts")
-    assert len(tier.cells) == 8
-    assert len(tier.trials) == 160
+    assert len([cell for cell in tier.cells if cell.startswith("anbn/")]) == 9
+    assert {cell for cell in tier.cells if not cell.startswith("anbn/")} == {
+        f"{task}/lstm-constant" for task in ("anbncn", "anbncndn", "anb2n", "anbmc_sum")
+    }
+    assert len(tier.trials) == 20 * len(tier.cells)
     assert all(faults(trial.config) == [] for trial in tier.trials)
+    rates = [trial.config.training for trial in tier.trials if trial.model == "lstm-constant"]
+    assert all(training.plateau_every == 0 for training in rates)
     assert {trial.config.training.clip_by for trial in tier.trials} == {"norm", "value"}
 
 
