@@ -6,9 +6,19 @@ import warnings
 from pathlib import Path
 
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.lines import Line2D
 
 from unbounded.errors import say_once
-from unbounded.figures.style import new_figure, save, style
+from unbounded.figures.style import (
+    PALETTE,
+    legend_below,
+    line_colour,
+    line_width,
+    new_figure,
+    save,
+    style,
+)
 
 
 def test_symbols_that_the_font_lacks_are_told_once(tmp_path: Path) -> None:
@@ -35,3 +45,24 @@ def test_other_warnings_come_through(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(type(figure), "savefig", warns)
     with style(), pytest.warns(RuntimeWarning, match="something else"):
         save(figure, tmp_path, "one")
+
+
+@pytest.mark.parametrize(
+    "label", ["LSTM", "m" * 22, "m" * 30, "Stack RNN, emptied often (median and range of 10 runs)"]
+)
+def test_a_legend_stays_inside_of_its_figure(label: str) -> None:
+    with style():
+        figure = new_figure(7.5, 4)
+        figure.subplots()
+        legend_below(figure, [Line2D([], [], label=label)] * 3, 3)
+        canvas = FigureCanvasAgg(figure)
+        canvas.draw()
+        box = figure.legends[0].get_window_extent()
+    assert box.x0 >= 0
+    assert box.x1 <= canvas.get_width_height()[0]
+    assert box.y0 >= 0
+
+
+def test_no_two_of_fourteen_lines_look_alike() -> None:
+    looks = {(line_colour(index), line_width(index)) for index in range(2 * len(PALETTE))}
+    assert len(looks) == 14

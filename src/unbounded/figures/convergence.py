@@ -13,14 +13,20 @@ from numpy.typing import NDArray
 
 from unbounded.errors import ConfigError
 from unbounded.figures.curves import Curves, Points
-from unbounded.figures.style import line_colour, new_figure, save, style
+from unbounded.figures.style import (
+    legend_below,
+    line_colour,
+    line_width,
+    new_figure,
+    save,
+    style,
+)
 
 Dash = Literal["-", ":", "--", "-."]
 
 # The longest lengths are the question, so they get the solid line.
 _DASHES: tuple[Dash, ...] = ("-", ":", "--", "-.")
 _VALIDATION: Dash = "--"
-_BESIDE = 44  # characters of a label, with which two fit beside each other
 
 
 def draw_convergence(
@@ -64,18 +70,23 @@ def draw_convergence(
             3 if dashes else 1, 1, sharex=True, squeeze=False
         )[:, 0]
         for index, runs in enumerate(measured.values()):
-            colour = line_colour(index)
-            _line(perplexity, [run.perplexity for run in runs], colour, "-")
-            _line(perplexity, [run.validation for run in runs], colour, _VALIDATION)
+            _line(perplexity, [run.perplexity for run in runs], index, "-")
+            _line(perplexity, [run.validation for run in runs], index, _VALIDATION)
             for lengths, dash in dashes.items():
                 for axis, measure in zip(accuracies, ("coarse", "fine"), strict=True):
                     points = [getattr(run, measure).get(lengths, {}) for run in runs]
-                    _line(axis, points, colour, dash)
+                    _line(axis, points, index, dash)
         _finish(perplexity, accuracies, "perplexity" if validated else "training perplexity")
         if validated:
             _keep_in_view(perplexity, [run for runs in measured.values() for run in runs])
         handles = [
-            Line2D([], [], color=line_colour(index), label=_labelled(label, len(runs)))
+            Line2D(
+                [],
+                [],
+                color=line_colour(index),
+                linewidth=line_width(index),
+                label=_labelled(label, len(runs)),
+            )
             for index, (label, runs) in enumerate(measured.items())
         ]
         handles += [
@@ -85,9 +96,7 @@ def draw_convergence(
         if validated:
             for dash, label in (("-", "training"), (_VALIDATION, "validation")):
                 handles.append(Line2D([], [], color="grey", linestyle=dash, label=label))
-        fits = all(len(str(handle.get_label())) <= _BESIDE for handle in handles)
-        figure.set_figheight((7.2 if dashes else 3.4) + 0.23 * len(handles) / (2 if fits else 1))
-        figure.legend(handles=handles, loc="outside lower center", ncols=2 if fits else 1)
+        legend_below(figure, handles, 7.2 if dashes else 3.4)
         return save(figure, folder, name)
 
 
@@ -115,7 +124,7 @@ def _dashes(groups: Mapping[str, Sequence[Curves]]) -> dict[str, Dash]:
     return {lengths: _DASHES[index % 4] for index, lengths in enumerate(reversed(ordered))}
 
 
-def _line(axis: Axes, runs: Sequence[Points], colour: str, dash: Dash) -> None:
+def _line(axis: Axes, runs: Sequence[Points], index: int, dash: Dash) -> None:
     runs = [points for points in runs if points]
     if not runs:
         return
@@ -125,7 +134,9 @@ def _line(axis: Axes, runs: Sequence[Points], colour: str, dash: Dash) -> None:
     median = np.median(values, axis=0)
     # A curve of one point has no line; a dot shows it.
     marker = "o" if len(batches) == 1 else None
-    axis.plot(batches, median, color=colour, linestyle=dash, marker=marker)
+    colour = line_colour(index)
+    width = line_width(index)
+    axis.plot(batches, median, color=colour, linestyle=dash, linewidth=width, marker=marker)
     if len(runs) > 1 and dash == "-":
         low, high = values.min(axis=0), values.max(axis=0)
         axis.fill_between(batches, low, high, color=colour, alpha=0.18, linewidth=0)

@@ -24,7 +24,7 @@ class Curves:
         perplexity: training perplexity, the mean over the batches since the point before.
         coarse, fine: accuracies by the lengths of what was scored, e.g. "65:128".
         validation: perplexity on validation, where looks at it set the learning rate.
-        learning_rate: of the first batch, and of each batch since whose rate was another.
+        learning_rate: of the first report, and of each one since whose rate was another.
     """
 
     perplexity: Points = field(default_factory=dict)

@@ -8,7 +8,14 @@ from pathlib import Path
 import numpy as np
 
 from unbounded.errors import ConfigError
-from unbounded.figures.style import line_colour, new_figure, save, style
+from unbounded.figures.style import (
+    legend_below,
+    line_colour,
+    line_width,
+    new_figure,
+    save,
+    style,
+)
 
 #: n -> share of sequences that are right, of one run.
 Accuracies = Mapping[int, float]
@@ -72,7 +79,12 @@ def draw_lengths(
             marker = "o" if len(lengths) == 1 else None
             colour = line_colour(index)
             axis.plot(
-                lengths, np.nanmedian(values, axis=0), color=colour, label=shown, marker=marker
+                lengths,
+                np.nanmedian(values, axis=0),
+                color=colour,
+                linewidth=line_width(index),
+                label=shown,
+                marker=marker,
             )
             if len(runs) > 1:
                 low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
@@ -94,5 +106,5 @@ def draw_lengths(
         axis.set_ylabel(what)
         axis.set_ylim(-0.03, 1.03)
         axis.grid(axis="y", alpha=0.3)
-        figure.legend(loc="outside lower center", ncols=2)
+        legend_below(figure, axis.get_legend_handles_labels()[0], 3.6)
         return save(figure, folder, name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import matplotlib as mpl
+from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 
 from unbounded.errors import say_once
@@ -22,6 +24,8 @@ READ_COLOURS = "Oranges"
 
 PNG_DOTS_PER_INCH = 150
 _HEADING_POINTS, _LETTERS_AN_INCH = 11, 11
+_LABEL_INCHES = 0.23
+_WIDTHS = (1.6, 0.7, 2.8)
 
 _SETTINGS: dict[str, object] = {
     "font.size": 10.0,
@@ -110,8 +114,30 @@ def _say_again(told: Sequence[warnings.WarningMessage]) -> None:
 
 
 def line_colour(index: int) -> str:
-    """Colour of the `index`-th line; the seven repeat after that."""
+    """Colour of the `index`-th line; the seven repeat after that, in another width."""
     return PALETTE[index % len(PALETTE)]
+
+
+def line_width(index: int) -> float:
+    """Width of the `index`-th line in points: what tells lines of one colour apart."""
+    return _WIDTHS[index // len(PALETTE) % len(_WIDTHS)]
+
+
+def legend_below(figure: Figure, handles: Sequence[Artist], height_inches: float) -> None:
+    """Put a legend below a figure, two labels beside each other where all are short enough.
+
+    Args:
+        figure: as wide as it will be drawn.
+        handles: lines with their labels.
+        height_inches: of the figure without its legend.
+    """
+    columns = 2
+    figure.set_figheight(height_inches + _LABEL_INCHES * math.ceil(len(handles) / columns))
+    legend = figure.legend(handles=handles, loc="outside lower center", ncols=columns)
+    if legend.get_window_extent().width > figure.bbox.width:
+        legend.remove()
+        figure.set_figheight(height_inches + _LABEL_INCHES * len(handles))
+        figure.legend(handles=handles, loc="outside lower center")
 
 
 def plain(symbol: str) -> str:
