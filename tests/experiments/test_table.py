@@ -184,6 +184,23 @@ def test_how_output_embeddings_begin_is_said_where_it_differs(tmp_path):
     assert "output weights" not in write_table(other, tmp_path / "other")[0]
 
 
+def test_what_a_grid_tries_beside_the_rate_has_a_column(tmp_path):
+    grids = [{"clips": [1.0, 0.25]}, {"batch_sizes": [3]}, {"symbol_initializations": ["sums"]}]
+    tier = tiny_tier(models=["queue"], seeds=[0], cells={"copy/queue": {"grids": grids}})
+    for trial in tier.trials:
+        write_report(tmp_path, trial)
+    heading, _, *runs = rows_of(write_table(tier, tmp_path)[0], "| run |")
+    places = [heading.index(name) for name in ("clip", "batch size", "symbol weights")]
+    told = [tuple(run[place] for place in places) for run in runs]
+    usual = str(tier.trials[0].config.training.batch_size)
+    assert told == [
+        ("1", usual, "as_model"),
+        ("0.25", usual, "as_model"),
+        ("1", "3", "as_model"),
+        ("1", usual, "sums"),
+    ]
+
+
 def test_figures_come_from_reports_alone(tmp_path):
     tier = tiny_tier()
     fill(tmp_path, tier)

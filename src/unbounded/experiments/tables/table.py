@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from unbounded.evaluation.scorings import Scoring, scoring_of
 from unbounded.experiments.config.schema import ModelConfig, RunConfig
@@ -38,6 +38,16 @@ split."""
 _OUTPUTS = """\
 "output weights" is how output embeddings begin: "normal" as N(0, 1), "torch" as torch.nn.Linear
 draws its own, "sums" as in the authors' program, "glorot" as Glorot's uniform numbers."""
+
+#: The heading of how output embeddings begin.
+OUTPUTS = "output weights"
+#: Settings that have a column where a grid has them: its heading, and what it says of a config.
+_SETTINGS: dict[str, Callable[[RunConfig], str]] = {
+    "clip": lambda config: f"{config.training.clip:g}",
+    "batch size": lambda config: str(config.training.batch_size),
+    "symbol weights": lambda config: config.model.symbol_initialization,
+    OUTPUTS: lambda config: config.model.output_initialization,
+}
 
 _MEMORY = """\
 "memory" is the mean of what the memory is told to do, on validation sequences of the lengths of
@@ -85,8 +95,8 @@ def table_markdown(
         parts += ["## Verified", verified_grid(verified, published)]
     if machines is not None:
         parts += ["## Machines", machines_grid(machines, published)]
-    differ = _outputs_differ(cells)
-    parts += [_OUTPUTS] if differ else []
+    differ = _differing(cells)
+    parts += [_OUTPUTS] if OUTPUTS in differ else []
     parts += [EVERY_RUN]
     runs = [run for summary in cells.values() if summary for run in summary.runs]
     if any(run.measures.memory for run in runs):
@@ -107,7 +117,7 @@ def _cells_grid(scoring: Scoring, own: Sequence[str], published: Published, cell
     header += [f"best run {group}" for group in scoring.groups]
     header += [f"median {scoring.shown}", f"spread of {scoring.spread[1]}"]
     header += ["solved"] if scoring.success else []
-    differ = _outputs_differ(cells)
+    differ = _differing(cells)
     header += ["batches", "minutes", *_settings_header(differ)]
     header += ["1-layer LSTM then"] if scoring.baseline else []
     width = len(header)
@@ -134,7 +144,7 @@ def _cell_row(
     groups: Sequence[str],
     published: Published,
     cells: Cells,
-    differ: bool,
+    differ: Sequence[str],
 ) -> tuple[str, ...]:
     task, model = cell.split("/")
     printed = published.values.get(task, {}).get(model)
@@ -160,25 +170,30 @@ def _cell_row(
     return tuple(row)
 
 
-def _outputs_differ(cells: Cells) -> bool:
-    """Whether the output embeddings of a task's models begin in more than one way."""
-    ways: dict[str, set[str]] = {}
-    for summary in cells.values():
+def _differing(cells: Cells) -> list[str]:
+    """The columns of _SETTINGS that are needed: of what differs within a cell.
+
+    How output embeddings begin is said where models of a task differ in it, too.
+    """
+    ways: dict[tuple[str, str], set[str]] = {}
+    for cell, summary in cells.items():
         for run in summary.runs if summary is not None else ():
-            beginning = run.trial.config.model.output_initialization
-            ways.setdefault(run.trial.task, set()).add(beginning)
-    return any(len(each) > 1 for each in ways.values())
+            for name, text in _SETTINGS.items():
+                group = run.trial.task if name == OUTPUTS else cell
+                ways.setdefault((name, group), set()).add(text(run.trial.config))
+    differ = {name for (name, _), each in ways.items() if len(each) > 1}
+    return [name for name in _SETTINGS if name in differ]
 
 
-def _settings_header(differ: bool) -> list[str]:
+def _settings_header(differ: Sequence[str]) -> list[str]:
     """Of the columns that say by which settings of a cell's grid a run was trained."""
-    return ["units", "learning rate", *(["output weights"] if differ else [])]
+    return ["units", "learning rate", *differ]
 
 
-def _settings(config: RunConfig, differ: bool) -> list[str]:
+def _settings(config: RunConfig, differ: Sequence[str]) -> list[str]:
     """The columns of `_settings_header`."""
-    weights = [config.model.output_initialization] if differ else []
-    return [_units(config.model), f"{config.training.learning_rate:g}", *weights]
+    more = [_SETTINGS[name](config) for name in differ]
+    return [_units(config.model), f"{config.training.learning_rate:g}", *more]
 
 
 def _units(model: ModelConfig) -> str:
@@ -187,7 +202,9 @@ def _units(model: ModelConfig) -> str:
     return f"{model.hidden_size}" if layers == 1 else f"{layers} x {model.hidden_size}"
 
 
-def _runs_grid(name: str, runs: Sequence[Measured], published: Published, differ: bool) -> str:
+def _runs_grid(
+    name: str, runs: Sequence[Measured], published: Published, differ: Sequence[str]
+) -> str:
     scoring = scoring_of(name)
     header = ["run", *_settings_header(differ), "seed", "batches", "minutes"]
     header += [scoring.merit_heading, *scoring.groups]

@@ -22,7 +22,10 @@ _GRIDS = {
     "hidden_sizes": ("model", "hidden_size"),
     "layers": ("model", "controller"),
     "learning_rates": ("training", "learning_rate"),
+    "clips": ("training", "clip"),
+    "batch_sizes": ("training", "batch_size"),
     "output_initializations": ("model", "output_initialization"),
+    "symbol_initializations": ("model", "symbol_initialization"),
 }
 
 
@@ -113,8 +116,9 @@ def make_tier(paper: str, name: str, data: dict[str, Any], corpus: str | None = 
 
     Args:
         paper, name: of the tier.
-        data: about, tasks, models, seeds; optionally hidden_sizes, layers, learning_rates,
-            output_initializations, batches, preset, protocol, any of PARTS, and cells (a pattern
+        data: about, tasks, models, seeds; optionally hidden_sizes, layers, learning_rates, clips,
+            batch_sizes, output_initializations, symbol_initializations, batches, preset, protocol,
+            any of PARTS, and cells (a pattern
             such as "copy/queue" or "*/queue" -> the lists, batches, protocol and PARTS for the
             cells that it fits, the last one last; or grids, each of other such lists, one after the
             other), skip (patterns of cells that are left out), needs_data (tasks that need a
