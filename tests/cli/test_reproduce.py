@@ -115,14 +115,21 @@ def test_what_has_a_report_is_not_missing(tiny, tmp_path, monkeypatch, capsys):
         reproduce.run(["grefenstette2015", "--missing", "--table-only"])
 
 
-def test_the_precision_of_products_goes_to_every_run(tiny, tmp_path, monkeypatch):
+def test_device_and_precision_of_products_go_to_every_run(tiny, tmp_path, monkeypatch):
     asked = []
     monkeypatch.setattr(work, "run_trials", lambda waiting, *rest, **options: asked.extend(waiting))
-    reproduce.run(["grefenstette2015", "--matmul-precision", "medium", "--out", str(tmp_path)])
-    assert {trial.config.machine.matmul_precision for trial in asked} == {"medium"}
+    options = ["--matmul-precision", "medium", "--device", "cpu"]
+    reproduce.run(["grefenstette2015", *options, "--out", str(tmp_path)])
+    machines = [trial.config.machine for trial in asked]
+    assert {machine.matmul_precision for machine in machines} == {"medium"}
+    assert {machine.device for machine in machines} == {"cpu"}
     assert [trial.name for trial in asked] == [trial.name for trial in tiny.trials]
-    with pytest.raises(ConfigError, match="matmul_precision has no effect with table_only"):
-        reproduce.run(["grefenstette2015", "--matmul-precision", "high", "--table-only"])
+    with pytest.raises(ConfigError) as error:
+        reproduce.run(["grefenstette2015", *options, "--table-only"])
+    assert list(error.value.faults) == [
+        f"{name} has no effect with table_only: nothing is trained"
+        for name in ("device", "matmul_precision")
+    ]
 
 
 def test_a_run_that_is_to_be_verified_is_missing_until_it_is(tmp_path):
@@ -175,6 +182,7 @@ def test_an_interrupted_call_says_how_to_go_on(tiny, monkeypatch, capsys):
             ["grefenstette2015", "--matmul-precision", "hi"],
             "unknown precision 'hi'. Did you mean 'high'?",
         ),
+        (["grefenstette2015", "--device", "gpu"], "unknown device 'gpu'."),
         (["grefenstette2015", "--where", "=1"], "where: expected FIELD=VALUE"),
         (
             ["grefenstette2015", "--where", "seed=1", "--where", "seed=2"],

@@ -35,6 +35,7 @@ def reproduce(
     runs: str = "runs",
     out: str | None = None,
     data: str | None = None,
+    device: str | None = None,
     matmul_precision: str | None = None,
     missing: bool = False,
     dry_run: bool = False,
@@ -51,6 +52,8 @@ def reproduce(
         runs: folder of the run folders.
         out: folder of the results; None for results/PAPER (tier laptop) or results/PAPER-TIER.
         data: folder of Penn Treebank, for tables that need it; None leaves these rows as they are.
+        device: of the runs: cpu, cuda, or auto, a GPU where there is one, whatever JOBS is;
+            None for the tier's own, auto.
         matmul_precision: of the runs' products in float32: highest, high or medium, as of
             torch.set_float32_matmul_precision; None for the tier's own.
         missing: train only what OUT has no report of, or no verification where there is to be one;
@@ -63,13 +66,13 @@ def reproduce(
         ChoiceError: no such paper, tier, task or model; the message lists them and the closest.
         ConfigError: an option is out of range, or two exclude each other.
     """
-    from unbounded.experiments.trials.selection import in_precision, select
+    from unbounded.experiments.trials.selection import on_machine, select
     from unbounded.experiments.trials.tiers import load_tier
 
     chosen_tier = load_tier(paper, tier, data)
     # A table needs no corpus.
     trials = () if table_only else select(chosen_tier, only, where)
-    trials = in_precision(trials, matmul_precision)
+    trials = on_machine(trials, device, matmul_precision)
     faults = [f"jobs: expected at least 1, got {jobs}"] if jobs < 1 else []
     if dry_run and table_only:
         faults.append("dry_run and table_only exclude each other; give one of them")
@@ -77,8 +80,9 @@ def reproduce(
         faults.append("only has no effect with table_only: the table shows the whole tier")
     if where and table_only:
         faults.append("where has no effect with table_only: the table shows the whole tier")
-    if matmul_precision is not None and table_only:
-        faults.append("matmul_precision has no effect with table_only: nothing is trained")
+    for name, option in (("device", device), ("matmul_precision", matmul_precision)):
+        if option is not None and table_only:
+            faults.append(f"{name} has no effect with table_only: nothing is trained")
     if missing and table_only:
         faults.append("missing has no effect with table_only: the table shows the whole tier")
     if faults:
@@ -128,7 +132,7 @@ def parser(arguments: Sequence[str]) -> Parser:
         type=str,
         default="laptop",
         help="How much of it: laptop, or paper for all of it; of grefenstette2015 also small "
-        "and long, of joulin2015 parts, lists and halving.",
+        "and long, of joulin2015 parts, lists, halving and choices.",
     )
     made.add_argument("--jobs", type=int, default=1, help="Runs at once, one thread each.")
     made.add_argument(
@@ -151,6 +155,11 @@ def parser(arguments: Sequence[str]) -> Parser:
         "--data",
         type=str | None,
         help="Folder of ptb.train.txt, ptb.valid.txt, ptb.test.txt, for joulin2015 and yang2016.",
+    )
+    made.add_argument(
+        "--device",
+        type=str | None,
+        help="Of the runs: cpu or cuda; by default a GPU where there is one, for all JOBS at once.",
     )
     made.add_argument(
         "--matmul-precision",

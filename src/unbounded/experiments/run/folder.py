@@ -181,6 +181,16 @@ def device_of(machine: MachineConfig) -> torch.device:
     return torch.device("cpu")
 
 
+def began_with(folder: Path, config: RunConfig) -> dict[str, Any]:
+    """Threads and kernels that a run began with and has no more; empty where that is not known."""
+    here = _here(config)
+    try:
+        before = _used(read_config(folder) or {})
+    except CheckpointError:
+        before = {}
+    return {name: before[name] for name in here if before.get(name, here[name]) != here[name]}
+
+
 def _here(config: RunConfig) -> dict[str, Any]:
     """The threads and kernels that a run of this process has."""
     used = "none" if config.machine.backend == "reference" else kernels(device_of(config.machine))

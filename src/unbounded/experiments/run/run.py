@@ -25,6 +25,7 @@ from unbounded.experiments.run.build import Built, build_run, make_accelerator, 
 from unbounded.experiments.run.data_check import check_data, data_used
 from unbounded.experiments.run.denormals import denormals_are_zero
 from unbounded.experiments.run.folder import (
+    began_with,
     begin,
     folder_of,
     keep_config,
@@ -325,6 +326,8 @@ class Run:
         origin: dict[str, Any] = {} if state.began_as is None else {"began_as": state.began_as}
         if kept := data_used(config, self._plan.task):
             origin["data"] = kept
+        if before := began_with(self._folder, config):
+            origin["began_with"] = before
         report = make_report(
             task=config.task,
             scoring=scoring,

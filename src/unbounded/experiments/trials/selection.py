@@ -11,7 +11,8 @@ import yaml
 
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.experiments.config import plain_yaml
-from unbounded.experiments.config.schema import to_dict
+from unbounded.experiments.config.check import DEVICES
+from unbounded.experiments.config.schema import MachineConfig, to_dict
 from unbounded.experiments.trials.tiers import Tier, Trial
 from unbounded.kernels import PRECISIONS
 
@@ -52,27 +53,35 @@ def select(tier: Tier, only: str | None, where: str | Sequence[str] = ()) -> tup
     return ready
 
 
-def in_precision(trials: Sequence[Trial], precision: str | None) -> tuple[Trial, ...]:
-    """The same trials, their products in float32 of that precision; None leaves them as they are.
+def on_machine(
+    trials: Sequence[Trial], device: str | None = None, precision: str | None = None
+) -> tuple[Trial, ...]:
+    """The same trials on another device, or their products in float32 of another precision.
 
-    It is not part of what a trial is, and its report says it.
+    Neither is part of what a trial is, and its report says both.
 
+    Args:
+        device: auto, cpu or cuda; None leaves it as it is.
+        precision: highest, high or medium; None leaves it as it is.
     Raises:
-        ChoiceError: there is no such precision.
+        ChoiceError: there is no such device or precision.
     """
-    if precision is None:
-        return tuple(trials)
-    if precision not in PRECISIONS:
-        raise ChoiceError("precision", precision, PRECISIONS)
+    _check("device", device, DEVICES)
+    _check("precision", precision, PRECISIONS)
+
+    def moved(machine: MachineConfig) -> MachineConfig:
+        asked = precision or machine.matmul_precision
+        return replace(machine, device=device or machine.device, matmul_precision=asked)
+
     return tuple(
-        replace(
-            trial,
-            config=replace(
-                trial.config, machine=replace(trial.config.machine, matmul_precision=precision)
-            ),
-        )
+        replace(trial, config=replace(trial.config, machine=moved(trial.config.machine)))
         for trial in trials
     )
+
+
+def _check(what: str, choice: str | None, known: Sequence[str]) -> None:
+    if choice is not None and choice not in known:
+        raise ChoiceError(what, choice, known)
 
 
 def _fitting(tier: Tier, trials: Sequence[Trial], condition: str) -> tuple[Trial, ...]:
