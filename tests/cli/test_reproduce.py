@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.experiments.made_up import tiny_tier, write_report
 from unbounded.cli import reproduce
@@ -124,12 +125,32 @@ def test_device_and_precision_of_products_go_to_every_run(tiny, tmp_path, monkey
     assert {machine.matmul_precision for machine in machines} == {"medium"}
     assert {machine.device for machine in machines} == {"cpu"}
     assert [trial.name for trial in asked] == [trial.name for trial in tiny.trials]
+    # One alone leaves the other as the tier has it.
+    asked.clear()
+    reproduce.run(["grefenstette2015", "--device", "cpu", "--out", str(tmp_path)])
+    assert {trial.config.machine.matmul_precision for trial in asked} == {None}
+    for trial in tiny.trials:
+        trial.config.machine.matmul_precision = "high"
+        trial.config.machine.device = "auto"
+    asked.clear()
+    reproduce.run(["grefenstette2015", "--device", "cpu", "--out", str(tmp_path)])
+    assert {trial.config.machine.matmul_precision for trial in asked} == {"high"}
+    asked.clear()
+    reproduce.run(["grefenstette2015", "--matmul-precision", "medium", "--out", str(tmp_path)])
+    assert {trial.config.machine.device for trial in asked} == {"auto"}
     with pytest.raises(ConfigError) as error:
         reproduce.run(["grefenstette2015", *options, "--table-only"])
     assert list(error.value.faults) == [
         f"{name} has no effect with table_only: nothing is trained"
         for name in ("device", "matmul_precision")
     ]
+
+
+def test_cuda_that_is_not_there_is_said_before_anything_runs(tiny, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    for more in ([], ["--dry-run"]):
+        with pytest.raises(ConfigError, match="torch finds no CUDA device"):
+            reproduce.run(["grefenstette2015", "--device", "cuda", *more])
 
 
 def test_a_run_that_is_to_be_verified_is_missing_until_it_is(tmp_path):

@@ -147,13 +147,12 @@ def test_what_the_page_says_of_each_rate_is_what_the_reports_say(tier):
             assert rates[rate] == (pytest.approx(nats, abs=1e-3), end - begin), (name, rate)
 
 
-def test_treebank_by_halvings_has_converged():
-    """Three epochs after the rate has fallen none is better by the 0.3 percent that count."""
+def test_treebank_by_halvings_moves_no_more():
+    """In each of the last three epochs the perplexity gains less than 0.2 percent."""
     root = Path(__file__).resolve().parents[2] / "results/joulin2015-halving/reports"
     reports = [json.loads(path.read_text("utf-8")) for path in root.glob("penn_treebank-*.json")]
     assert len(reports) == len(MODELS)
     for report in reports:
         looks = [look for _, look in report["curves"]["validation"]]
-        enough = 1 - report["config"]["training"]["plateau_threshold"]
         for epoch in range(len(looks) - 3, len(looks)):
-            assert looks[epoch] > enough * min(looks[:epoch]), (report["model"], epoch)
+            assert looks[epoch] > 0.998 * min(looks[:epoch]), (report["model"], epoch)

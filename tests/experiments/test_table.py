@@ -193,12 +193,23 @@ def test_what_a_grid_tries_beside_the_rate_has_a_column(tmp_path):
     places = [heading.index(name) for name in ("clip", "batch size", "symbol weights")]
     told = [tuple(run[place] for place in places) for run in runs]
     usual = str(tier.trials[0].config.training.batch_size)
+    assert '"as_model" as the model' in write_table(tier, tmp_path)[0]
     assert told == [
         ("1", usual, "as_model"),
         ("0.25", usual, "as_model"),
         ("1", "3", "as_model"),
         ("1", usual, "sums"),
     ]
+
+
+def test_what_differs_between_cells_alone_has_no_column(tmp_path):
+    cells = {"copy/queue": {"clips": [0.25], "batch_sizes": [3]}}
+    tier = tiny_tier(cells=cells)
+    assert len({trial.config.training.clip for trial in tier.trials}) == 2
+    fill(tmp_path, tier)
+    heading = rows_of(write_table(tier, tmp_path)[0], "| run |")[0]
+    assert "clip" not in heading
+    assert "batch size" not in heading
 
 
 def test_figures_come_from_reports_alone(tmp_path):

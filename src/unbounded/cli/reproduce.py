@@ -159,7 +159,7 @@ def parser(arguments: Sequence[str]) -> Parser:
     made.add_argument(
         "--device",
         type=str | None,
-        help="Of the runs: cpu or cuda; by default a GPU where there is one, for all JOBS at once.",
+        help="Of the runs: cpu, cuda or auto, a GPU where there is one, for all JOBS at once.",
     )
     made.add_argument(
         "--matmul-precision",

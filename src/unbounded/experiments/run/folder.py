@@ -182,7 +182,14 @@ def device_of(machine: MachineConfig) -> torch.device:
 
 
 def began_with(folder: Path, config: RunConfig) -> dict[str, Any]:
-    """Threads and kernels that a run began with and has no more; empty where that is not known."""
+    """Threads and kernels that a run began with and has no more.
+
+    Args:
+        folder: of the run, whose config.yaml says what it began with.
+        config: as it is trained now.
+    Returns:
+        What it began with, by name; empty where that is what it has, or is not known.
+    """
     here = _here(config)
     try:
         before = _used(read_config(folder) or {})

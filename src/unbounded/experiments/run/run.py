@@ -326,8 +326,8 @@ class Run:
         origin: dict[str, Any] = {} if state.began_as is None else {"began_as": state.began_as}
         if kept := data_used(config, self._plan.task):
             origin["data"] = kept
-        if before := began_with(self._folder, config):
-            origin["began_with"] = before
+        if others := began_with(self._folder, config):
+            origin["began_with"] = others
         report = make_report(
             task=config.task,
             scoring=scoring,

@@ -39,13 +39,17 @@ _OUTPUTS = """\
 "output weights" is how output embeddings begin: "normal" as N(0, 1), "torch" as torch.nn.Linear
 draws its own, "sums" as in the authors' program, "glorot" as Glorot's uniform numbers."""
 
-#: The heading of how output embeddings begin.
-OUTPUTS = "output weights"
+_SYMBOLS = """\
+"symbol weights" is how the columns that symbols choose begin: "as_model" as the model's others (of
+embeddings, as N(0, 1)), "sums" as in the authors' program, "normal" as N(0, 1)."""
+
+#: The headings of how output embeddings begin, and the weights of symbols.
+OUTPUTS, SYMBOLS = "output weights", "symbol weights"
 #: Settings that have a column where a grid has them: its heading, and what it says of a config.
 _SETTINGS: dict[str, Callable[[RunConfig], str]] = {
     "clip": lambda config: f"{config.training.clip:g}",
     "batch size": lambda config: str(config.training.batch_size),
-    "symbol weights": lambda config: config.model.symbol_initialization,
+    SYMBOLS: lambda config: config.model.symbol_initialization,
     OUTPUTS: lambda config: config.model.output_initialization,
 }
 
@@ -97,6 +101,7 @@ def table_markdown(
         parts += ["## Machines", machines_grid(machines, published)]
     differ = _differing(cells)
     parts += [_OUTPUTS] if OUTPUTS in differ else []
+    parts += [_SYMBOLS] if SYMBOLS in differ else []
     parts += [EVERY_RUN]
     runs = [run for summary in cells.values() if summary for run in summary.runs]
     if any(run.measures.memory for run in runs):
@@ -175,13 +180,13 @@ def _differing(cells: Cells) -> list[str]:
 
     How output embeddings begin is said where models of a task differ in it, too.
     """
-    ways: dict[tuple[str, str], set[str]] = {}
+    values: dict[tuple[str, str], set[str]] = {}
     for cell, summary in cells.items():
         for run in summary.runs if summary is not None else ():
             for name, text in _SETTINGS.items():
                 group = run.trial.task if name == OUTPUTS else cell
-                ways.setdefault((name, group), set()).add(text(run.trial.config))
-    differ = {name for (name, _), each in ways.items() if len(each) > 1}
+                values.setdefault((name, group), set()).add(text(run.trial.config))
+    differ = {name for (name, _), texts in values.items() if len(texts) > 1}
     return [name for name in _SETTINGS if name in differ]
 
 

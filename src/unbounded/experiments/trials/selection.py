@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import torch
 import yaml
 
 from unbounded.errors import ChoiceError, ConfigError
@@ -65,21 +66,27 @@ def on_machine(
         precision: highest, high or medium; None leaves it as it is.
     Raises:
         ChoiceError: there is no such device or precision.
+        ConfigError: CUDA is asked for and is not there.
     """
-    _check("device", device, DEVICES)
-    _check("precision", precision, PRECISIONS)
+    _check_choice("device", device, DEVICES)
+    _check_choice("precision", precision, PRECISIONS)
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ConfigError(["device: cuda was asked for and torch finds no CUDA device"])
 
-    def moved(machine: MachineConfig) -> MachineConfig:
-        asked = precision or machine.matmul_precision
-        return replace(machine, device=device or machine.device, matmul_precision=asked)
+    def with_options(machine: MachineConfig) -> MachineConfig:
+        return replace(
+            machine,
+            device=device or machine.device,
+            matmul_precision=precision or machine.matmul_precision,
+        )
 
     return tuple(
-        replace(trial, config=replace(trial.config, machine=moved(trial.config.machine)))
+        replace(trial, config=replace(trial.config, machine=with_options(trial.config.machine)))
         for trial in trials
     )
 
 
-def _check(what: str, choice: str | None, known: Sequence[str]) -> None:
+def _check_choice(what: str, choice: str | None, known: Sequence[str]) -> None:
     if choice is not None and choice not in known:
         raise ChoiceError(what, choice, known)
 
