@@ -91,7 +91,7 @@ COMMITTED = [
     *((paper, tier, f"{paper}-{tier}") for paper, tier in (
         ("grefenstette2015", "small"), ("grefenstette2015", "long"),
         ("joulin2015", "paper"), ("joulin2015", "parts"), ("joulin2015", "lists"),
-        ("joulin2015", "halving"),
+        ("joulin2015", "halving"), ("joulin2015", "choices"),
     )),
 ]  # fmt: skip
 
@@ -156,3 +156,62 @@ def test_treebank_by_halvings_moves_no_more():
         looks = [look for _, look in report["curves"]["validation"]]
         for epoch in range(len(looks) - 3, len(looks)):
             assert looks[epoch] > 0.998 * min(looks[:epoch]), (report["model"], epoch)
+
+
+def test_what_the_page_says_of_two_epochs_is_what_the_reports_say():
+    root = Path(__file__).resolve().parents[2]
+    page = (root / "docs/reproducing/joulin2015_penn_treebank.md").read_text("utf-8")
+    table = page[page.index("| changed | RNN |") :].split("\n\n", 1)[0]
+    header, _, *lines = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()
+    ]
+    said = {
+        (line[0], name): text
+        for line in lines
+        for name, text in zip(header[1:], line[1:], strict=True)
+    }
+    usual = {
+        trial.model: trial.config
+        for trial in load_tier("joulin2015", "laptop", "corpus").trials
+        if trial.task == "penn_treebank"
+    }
+    usual["rnn-tanh"].training.learning_rate = 0.003
+    changes = {
+        "half the rate": ("training", "learning_rate", lambda rate: rate / 2),
+        "twice the rate": ("training", "learning_rate", lambda rate: rate * 2),
+        "a quarter of the clip (LSTM: four times)": (
+            "training",
+            "clip",
+            lambda clip: 0.25 if clip == 1 else 1,
+        ),
+        "40 strips": ("training", "batch_size", lambda _: 40),
+        "words from N(0, 1)": (
+            "model",
+            "symbol_initialization",
+            lambda name: "normal" if name == "as_model" else "as_model",
+        ),
+    }
+    found = dict.fromkeys(said, "not run")
+    out = root / "results/joulin2015-choices"
+    for trial in load_tier("joulin2015", "choices", "corpus").trials:
+        path = out / "reports" / f"{trial.name}.json"
+        if not path.exists():
+            continue
+        report = json.loads(path.read_text("utf-8"))
+        nats = math.log(report["curves"]["validation"][-1][1])
+        own = usual[trial.model]
+        fields = {(part, field) for part, field, _ in changes.values()}
+        differ = {
+            (part, field, getattr(getattr(trial.config, part), field))
+            for part, field in fields
+            if getattr(getattr(trial.config, part), field) != getattr(getattr(own, part), field)
+        }
+        places = [
+            name
+            for name, (part, field, change) in changes.items()
+            if differ == {(part, field, change(getattr(getattr(own, part), field)))}
+        ]
+        assert len(places) == (1 if differ else 0), trial.name
+        place = places[0] if places else "as there"
+        found[place, MODELS[report["model"]]] = f"{nats:.3f}"
+    assert found == said
