@@ -20,7 +20,8 @@ from unbounded.experiments.config.compose import merged, preset_of
 from unbounded.experiments.config.identity import config_hash, run_name
 from unbounded.experiments.config.schema import MachineConfig, RoundingConfig, from_dict, to_dict
 from unbounded.experiments.run.evaluate import evaluate_run
-from unbounded.experiments.run.folder import device_of, read_report
+from unbounded.experiments.run.folder import read_report
+from unbounded.experiments.run.kept_config import device_of
 from unbounded.experiments.run.run import train_run
 from unbounded.kernels import available, has_tiles
 from unbounded.models import MemoryModel

@@ -13,7 +13,7 @@ from pathlib import Path
 from unbounded.errors import CheckpointError
 from unbounded.experiments.config.check import build_task
 from unbounded.experiments.config.schema import RunConfig
-from unbounded.experiments.run.folder import data_of
+from unbounded.experiments.run.kept_config import data_of
 from unbounded.tasks import Task
 
 #: Hexadecimal digits that are kept of a SHA-256.

@@ -25,16 +25,18 @@ from unbounded.experiments.run.build import Built, build_run, make_accelerator, 
 from unbounded.experiments.run.data_check import check_data, data_used
 from unbounded.experiments.run.denormals import denormals_are_zero
 from unbounded.experiments.run.folder import (
-    began_with,
-    begin,
     folder_of,
-    keep_config,
     read_report,
-    renew_config,
     save_model,
     write_config,
 )
 from unbounded.experiments.run.hardening import harden_model
+from unbounded.experiments.run.kept_config import (
+    began_with,
+    begin,
+    keep_config,
+    renew_config,
+)
 from unbounded.experiments.run.matmul_precision import matmul_precision
 from unbounded.experiments.run.phase import Surroundings, run_phase
 from unbounded.experiments.run.pictures import draw_finished

@@ -12,7 +12,7 @@ from unbounded.evaluation.provenance import provenance
 from unbounded.evaluation.scorings import Scoring, scoring_of
 from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.config.schema import RunConfig, to_dict
-from unbounded.experiments.run.folder import device_of
+from unbounded.experiments.run.kept_config import device_of
 from unbounded.experiments.run.matmul_precision import matmul_precision
 from unbounded.experiments.tables.markdown import grid
 from unbounded.experiments.tables.measures import Measures, measures
