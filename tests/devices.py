@@ -1,9 +1,10 @@
-"""The devices that tests run on: a mark of pytest that gives `device`."""
+"""The devices that tests run on: a mark that gives `device`; what a GPU does, on a CPU."""
 
 from __future__ import annotations
 
 import pytest
 import torch
+from torch import nn
 
 DEVICES = [
     "cpu",
@@ -16,3 +17,14 @@ DEVICES = [
     ),
 ]
 on_every_device = pytest.mark.parametrize("device", DEVICES)
+
+
+def one_storage(lstm: nn.RNNBase) -> None:
+    """Make the weights parts of one storage, as `flatten_parameters` does on a GPU for cuDNN."""
+    weights = list(lstm.parameters(recurse=False))
+    if any(weight.is_meta for weight in weights):
+        return
+    flat = torch.cat([weight.detach().flatten() for weight in weights])
+    parts = flat.split([weight.numel() for weight in weights])
+    for weight, part in zip(weights, parts, strict=True):
+        weight.data = part.view_as(weight)

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from torch import nn
 
 import unbounded as ub
-from tests.devices import on_every_device
+from tests.devices import on_every_device, one_storage
 from tests.experiments.small import small
 from tests.experiments.tiny import assert_same_run, tiny
 from tests.experiments.tiny_streams import tiny_streams
@@ -57,10 +58,20 @@ def test_evaluated_elsewhere(tmp_path: Path, device: str) -> None:
         assert evaluate_run(result.folder)["rows"] == result.report["rows"]
 
 
-@pytest.mark.parametrize("make", [tiny, tiny_streams])
+def tiny_lstm() -> RunConfig:
+    config = tiny()
+    config.model.memory = {"name": "none"}
+    config.model.controller = {"name": "lstm", "num_layers": 2}
+    config.model.readout_size = None
+    return config
+
+
+@pytest.mark.parametrize("make", [tiny, tiny_streams, tiny_lstm])
 def test_resumed_bit_by_bit(
     make: Callable[[], RunConfig], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: str
 ) -> None:
+    if device == "cpu":
+        monkeypatch.setattr(nn.LSTM, "flatten_parameters", one_storage)
     config = make()
     config.machine.device, config.machine.backend = device, "auto"
     whole = train_run(config, root=tmp_path / "whole", quiet=True)
@@ -77,6 +88,8 @@ def test_resumed_bit_by_bit(
             train_run(config, root=tmp_path / "parts", quiet=True)
     parts = train_run(config, root=tmp_path / "parts", quiet=True, resume=True)
     assert_same_run(whole.folder, parts.folder)
+    again = evaluate_run(parts.folder, device=device)
+    assert again["rows"] == parts.report["rows"]
 
 
 @pytest.mark.parametrize("row", range(len(TASKS)), ids=list(TASKS))

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 from accelerate import Accelerator
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from tests.experiments.tiny import assert_same_run, tiny
 from unbounded.errors import CheckpointError, StorageError
@@ -114,6 +114,17 @@ def test_none_that_can_be_used_is_an_error_naming_each(run: Path) -> None:
     assert "no checkpoint can be used; --overwrite begins anew" in str(caught.value)
     for folder in checkpoint_folders(run / "checkpoints"):
         assert f"{folder / 'optimizer.bin'} is missing" in str(caught.value)
+
+
+def test_weights_that_are_missing_are_named(run: Path) -> None:
+    for folder in checkpoint_folders(run / "checkpoints"):
+        weights = load_file(folder / "model.safetensors")
+        name = sorted(weights)[0]
+        del weights[name]
+        save_file(weights, folder / "model.safetensors")
+        reseal(folder, "model.safetensors")
+    with pytest.raises(CheckpointError, match=f"does not fit .*{name}"):
+        resume(run)
 
 
 class Evil:

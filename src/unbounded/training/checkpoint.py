@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import textwrap
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -251,7 +252,7 @@ class Checkpoints:
         except CheckpointError as error:
             raise CheckpointError(f"{folder / 'loop.json'}: {error}") from error
         except Exception as error:
-            reason = str(error).split("\n", 1)[0]
+            reason = textwrap.shorten(str(error), 400)  # torch says which weights in further lines
             raise CheckpointError(
                 f"checkpoint {folder} does not fit or cannot be read: "
                 f"{type(error).__name__}: {reason}"
