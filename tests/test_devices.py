@@ -11,8 +11,11 @@ import unbounded as ub
 from tests.devices import on_every_device
 from tests.memories.common import MEMORIES, instructions, requires_grad
 from tests.tolerances import assert_close
+from unbounded.extraction import extract
 from unbounded.memories.state import map_state
-from unbounded.models import MemoryModel
+from unbounded.models import MemoryModel, generate
+from unbounded.tasks import make_task
+from unbounded.verification import VerifyOptions, findings_of
 
 pytestmark = on_every_device
 
@@ -148,3 +151,38 @@ def test_captured_in_a_graph(name: str, device: str) -> None:
         stream.synchronize()
     for mine, other in zip(got, want, strict=True):
         assert_close(mine, other)
+
+
+@pytest.mark.parametrize("memory", ["none", "queue", "turing_tape"])
+def test_gradients_in_evaluation_mode(memory: str, device: str) -> None:
+    torch.manual_seed(0)
+    model = MemoryModel(inputs=5, outputs=4, memory=memory, hidden_size=8, embedding_size=4)
+    gradients = []
+    for mode in (True, False):
+        moved = copy.deepcopy(model).to(device).train(mode)
+        logits, _ = moved(torch.ones(2, 6, dtype=torch.int64, device=device))
+        logits.square().sum().backward()
+        gradients.append([weight.grad for weight in moved.parameters()])
+    for want, got in zip(*gradients, strict=True):
+        torch.testing.assert_close(got, want)
+
+
+def test_generation(device: str) -> None:
+    task = make_task("copy", symbols=3)
+    model = MemoryModel(
+        inputs=len(task.input_vocabulary), outputs=len(task.output_vocabulary), memory="queue",
+        hidden_size=8, embedding_size=4,
+    ).to(device)  # fmt: skip
+    prompt = torch.ones(2, 5, dtype=torch.int64, device=device)
+    said = generate(model, prompt, None, task.output_to_input, task.end_token, 6)
+    assert said.device.type == device
+
+
+def test_verified_and_extracted(device: str) -> None:
+    task = make_task("copy", symbols=2)
+    model = ub.machines.MACHINES["copy"](symbols=2).to(device)
+    options = VerifyOptions(symbols_each=100, times=(0.125,), count=5)
+    found = list(findings_of(model, task, options))
+    assert found
+    assert all(each.right == each.count for each in found)
+    assert extract(model, task, budget=300).listed.first is None

@@ -6,9 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.experiments.tiny import metrics, tiny, tiny_arguments
+from tests.experiments.tiny_streams import tiny_streams
 from unbounded.experiments.config.identity import run_name
+from unbounded.experiments.config.schema import to_dict
 from unbounded.experiments.run.loading import load_model
 from unbounded.experiments.run.run import train_run
 from unbounded.training.checkpoint import checkpoint_folders
@@ -45,6 +48,26 @@ def test_two_processes_train_the_run_that_one_does(share: float, tmp_path: Path)
     assert {"random_states_0.pkl", "random_states_1.pkl"} <= names
     (two / "model").rename(two / "elsewhere")
     load_model(two)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("piece_steps", [7, 1])
+def test_two_processes_train_on_pieces_with_a_learned_beginning(
+    piece_steps: int, tmp_path: Path
+) -> None:
+    """The learned state is not used in a later piece, and the heads not in one of a single step."""
+    options = {"batch_size": 4, "piece_steps": piece_steps}
+    config = tiny_streams(**options)
+    config.model.learn_initial_state = True
+    asked = tmp_path / "asked.yaml"
+    asked.write_text(yaml.safe_dump(to_dict(config)))
+    done = launch(["train", "--config", str(asked), "--runs", str(tmp_path / "two")], 2)
+    assert done.returncode == 0, done.stderr
+    one = train_run(config, root=tmp_path / "one", quiet=True).folder
+    for left, right in zip(metrics(one), metrics(tmp_path / "two" / one.name), strict=True):
+        for name, value in left.items():
+            wanted = pytest.approx(value, rel=1e-4) if isinstance(value, float) else value
+            assert right[name] == wanted, name
 
 
 @pytest.mark.slow

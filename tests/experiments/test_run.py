@@ -18,10 +18,12 @@ from unbounded.evaluation.provenance import kernels
 from unbounded.experiments.config.check import faults
 from unbounded.experiments.config.compose import merged, preset_of
 from unbounded.experiments.config.identity import config_hash, run_name
-from unbounded.experiments.config.schema import MachineConfig, RoundingConfig, from_dict, to_dict
+from unbounded.experiments.config.schema import RoundingConfig, from_dict, to_dict
+from unbounded.experiments.run import build
+from unbounded.experiments.run.device import device_of
 from unbounded.experiments.run.evaluate import evaluate_run
 from unbounded.experiments.run.folder import read_report
-from unbounded.experiments.run.kept_config import device_of
+from unbounded.experiments.run.matmul_precision import matmul_precision
 from unbounded.experiments.run.run import train_run
 from unbounded.kernels import available, has_tiles
 from unbounded.models import MemoryModel
@@ -132,12 +134,19 @@ def test_a_signal_saves_and_resume_ends_the_same(
         ("auto", False, False, "cpu"),
     ],
 )
+@pytest.mark.parametrize("update", ["piece", "symbol"])
 def test_the_device_of_a_run(
-    asked: str, cuda: bool, mps: bool, device: str, monkeypatch: pytest.MonkeyPatch
+    asked: str, cuda: bool, mps: bool, device: str, update: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
-    assert device_of(MachineConfig(device=asked)).type == device
+    config = tiny(update=update)
+    config.machine.device = asked
+    assert device_of(config).type == (device if update == "piece" else "cpu")
+    told: dict[str, Any] = {}
+    monkeypatch.setattr(build, "Accelerator", lambda **options: told.update(options))
+    build.make_accelerator(config)
+    assert told["cpu"] is (asked == "cpu" or update == "symbol")
 
 
 def test_other_threads_or_kernels_are_warned_of(
@@ -166,6 +175,7 @@ def test_the_precision_of_products_is_the_runs_and_is_said(
     before = torch.get_float32_matmul_precision()
     result = train_run(config, root=tmp_path)
     assert torch.get_float32_matmul_precision() == before
+    assert torch.backends.cudnn.allow_tf32
     used = ", products of medium precision" if has_tiles() else ""
     assert result.report["machine"]["kernels"] == f"{kernels()}{used}"
     assert "began_with" not in result.report
@@ -180,6 +190,39 @@ def test_the_precision_of_products_is_the_runs_and_is_said(
     train_run(config, root=tmp_path, resume=True)
     config.machine.matmul_precision = "high"
     train_run(config, root=tmp_path, overwrite=True)
+
+
+@pytest.mark.parametrize("asked", [None, "highest", "high", "medium"])
+def test_lstms_of_a_gpu_have_the_precision_of_all_products(asked: str | None) -> None:
+    cudnn = torch.backends.cudnn
+    assert cudnn.rnn.fp32_precision == "tf32"  # torch's own
+    with matmul_precision(asked):
+        assert cudnn.allow_tf32 is (asked in ("high", "medium"))
+        assert (cudnn.rnn.fp32_precision == "tf32") is cudnn.allow_tf32
+    assert cudnn.rnn.fp32_precision == "tf32"
+
+
+def test_an_evaluation_has_all_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = train_run(tiny(batches=2, accuracy_every=0), root=tmp_path, quiet=True).folder
+    rounded = []
+    monkeypatch.setattr(
+        "unbounded.experiments.run.evaluate.make_report",
+        lambda *arguments, **options: rounded.append(torch.backends.cudnn.allow_tf32) or {},
+    )
+    evaluate_run(folder)
+    assert rounded == [False]
+
+
+def test_a_process_that_chose_for_itself_is_left_alone() -> None:
+    cudnn = torch.backends.cudnn
+    cudnn.rnn.fp32_precision = "ieee"
+    try:
+        with matmul_precision(None):
+            assert cudnn.rnn.fp32_precision == "ieee"
+        assert cudnn.rnn.fp32_precision == "ieee"
+    finally:
+        cudnn.allow_tf32 = True
+        cudnn.rnn.fp32_precision = "tf32"
 
 
 def test_a_precision_beside_torchs_newer_settings_is_refused(tmp_path: Path) -> None:

@@ -200,6 +200,26 @@ def test_a_second_bias_that_is_zero_stays_zero(second_bias):
     assert torch.equal(copy.deepcopy(made)(x)[0], made(x)[0])
 
 
+@pytest.mark.parametrize("hooked", [False, True])
+def test_torch_is_told_to_train_where_a_gradient_is_wanted(hooked, monkeypatch):
+    """cuDNN has no backward pass in evaluation mode."""
+    layer, x = ub.DeepLSTM(3, 4, 1, backend="reference").eval(), torch.randn(5, 2, 3)
+    if hooked:
+        layer.layers[0].register_forward_hook(lambda module, inputs, output: None)
+    told, lstm = [], torch._VF.lstm if hooked else torch.lstm
+
+    def recorded(*arguments):
+        told.append(arguments[6])
+        return lstm(*arguments)
+
+    monkeypatch.setattr(torch._VF if hooked else torch, "lstm", recorded)
+    layer(x)
+    with torch.no_grad():
+        layer(x)
+    assert told == [True, False]
+    assert not layer.layers[0].training
+
+
 def test_a_layer_may_be_any_lstm_of_torch():
     layer, x = ub.DeepLSTM(3, 4, 2), torch.randn(5, 2, 3)
     want, _ = layer(x)

@@ -186,7 +186,8 @@ def check_decided(model: nn.Module, words: Batch) -> None:
     Raises:
         ConfigError: one is not; the message says how decided each head is.
     """
-    heads = certainties(model, words, decided=DECIDED)
+    device = next(model.parameters()).device
+    heads = certainties(model, words, decided=DECIDED, device=device)
     open_ = {name: each for name, each in heads.items() if each.undecided}
     if not heads or open_:
         how = "; ".join(

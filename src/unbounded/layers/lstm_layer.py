@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -70,17 +73,35 @@ def run_torch(
 ) -> tuple[Tensor, ControllerState]:
     """One layer by the function, and not the module: its input's width is the weights'."""
     flat = [each for each in weights if each is not None]
+    # cuDNN has no backward pass in evaluation mode; nothing else depends on the mode here.
+    training = training or torch.is_grad_enabled()
     options = (True, 1, 0.0, training, False)  # biases, layers, dropout, training, both ways
     h, c = (tensor.unsqueeze(0).contiguous() for tensor in state)
     if lengths is None:
-        output, h, c = torch.lstm(inputs, (h, c), flat, *options, False)
+        with _weights_may_lie_apart(inputs):
+            output, h, c = torch.lstm(inputs, (h, c), flat, *options, False)
         return output, (h.squeeze(0), c.squeeze(0))
     packed = _packed(inputs, lengths)
     order, back = packed.sorted_indices, packed.unsorted_indices
     begin = (h[:, order], c[:, order])
-    data, h_end, c_end = torch.lstm(packed.data, packed.batch_sizes, begin, flat, *options)
+    with _weights_may_lie_apart(inputs):
+        data, h_end, c_end = torch.lstm(packed.data, packed.batch_sizes, begin, flat, *options)
     ends = (h_end[:, back], c_end[:, back])
     return _padded(packed._replace(data=data), ends, inputs, state, lengths)
+
+
+@contextmanager
+def _weights_may_lie_apart(inputs: Tensor) -> Iterator[None]:
+    """Without cuDNN's advice to call flatten_parameters, which nobody can follow.
+
+    It is given where other weights stand in the place of a layer's own, of symbols looked up.
+    """
+    if not inputs.is_cuda:
+        yield
+        return
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "RNN module weights are not part of single contiguous")
+        yield
 
 
 def run_module(
@@ -90,13 +111,14 @@ def run_module(
     h, c = (tensor.unsqueeze(0).contiguous() for tensor in state)
     # Where symbols are looked up, weights of another width stand in the place of its own.
     own, layer.input_size = layer.input_size, inputs.shape[-1]
+    mode, layer.training = layer.training, layer.training or torch.is_grad_enabled()
     try:
         if lengths is None:
             output, (h, c) = layer(inputs, (h, c))
             return output, (h.squeeze(0), c.squeeze(0))
         packed, ends = layer(_packed(inputs, lengths), (h, c))
     finally:
-        layer.input_size = own
+        layer.input_size, layer.training = own, mode
     return _padded(packed, ends, inputs, state, lengths)
 
 

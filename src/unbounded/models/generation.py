@@ -52,6 +52,7 @@ def generate(
     if not bool(ends.all()):
         raise ShapeError("lengths: expected prompts of at least one step, got 0.")
     run = _runner(sequence, prompt)
+    output_to_input = output_to_input.to(prompt.device)
     rows = torch.arange(prompt.shape[0], device=prompt.device)
     last = sequence.output(run(prompt, ends)[rows, ends - 1])
     finished = torch.zeros(prompt.shape[0], dtype=torch.bool, device=prompt.device)

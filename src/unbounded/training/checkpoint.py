@@ -184,6 +184,8 @@ class Checkpoints:
         except OSError:
             raise
         except Exception as error:
+            if str(error).startswith("CUDA"):  # out of memory, for one
+                raise
             # safetensors and torch's zip writer report a refused write as errors of their own.
             free = shutil.disk_usage(self.folder).free // 2**20
             reason = f"{type(error).__name__}: {error}".split("\n", 1)[0]

@@ -39,7 +39,7 @@ class Steps(NamedTuple):
 
 
 class Network:
-    """A copy of a model, in evaluation mode, that shows its hidden units and instructions.
+    """A copy of a model, evaluated on the CPU, that shows its hidden units and instructions.
 
     Args:
         model: a MemoryModel or SequenceModel; it stays as it is.
@@ -48,7 +48,7 @@ class Network:
     """
 
     def __init__(self, model: nn.Module) -> None:
-        self._sequence = copy.deepcopy(sequence_model(model)).eval().requires_grad_(False)
+        self._sequence = copy.deepcopy(sequence_model(model)).cpu().eval().requires_grad_(False)
         layer = self._sequence.layer
         self.memory: Memory[Any, Any] | None = (
             layer.memory if isinstance(layer, MemoryRNN) else None

@@ -268,7 +268,7 @@ class MachineConfig:
         threads: threads of one process, null to leave them as they are.
         backend: auto, reference, or cpu or cuda (the fused kernels of that device, or an error).
         matmul_precision: of products in float32: highest, high or medium, as of
-            torch.set_float32_matmul_precision; null to leave it as it is.
+            torch.set_float32_matmul_precision; null to leave it as it is. cuDNN's LSTMs follow it.
         data: file or folder of the task's data, for its option of that name.
     """
 

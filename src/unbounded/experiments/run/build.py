@@ -10,11 +10,12 @@ from pathlib import Path
 import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
-from accelerate.utils import ProjectConfiguration
+from accelerate.utils import DistributedDataParallelKwargs, ProjectConfiguration
 
 from unbounded.errors import ConfigError
 from unbounded.evaluation.scorings import Place
 from unbounded.experiments.config.schema import RunConfig
+from unbounded.experiments.run.device import is_on_cpu
 from unbounded.experiments.run.plan import Plan
 from unbounded.experiments.run.ram_check import check_ram
 from unbounded.models.memory_model import MemoryModel
@@ -88,13 +89,18 @@ def make_accelerator(
     if device == "cuda" and not torch.cuda.is_available():
         raise ConfigError(["machine.device: cuda was asked for and torch finds no CUDA device"])
     _check_environment()
+    # In a later piece of a stream a learned first state is not used, and in one of a single step
+    # not the heads: several processes would wait for their gradients.
+    in_pieces = config.training.piece_steps is not None
+    handler = DistributedDataParallelKwargs(find_unused_parameters=True) if in_pieces else None
     # accelerate keeps the first run's choice of device and precision for the whole process.
     AcceleratorState._reset_state(reset_partial_state=True)
     try:
         return Accelerator(
-            cpu=device == "cpu",
+            cpu=is_on_cpu(config),
             mixed_precision=config.training.precision,
             step_scheduler_with_optimizer=False,
+            kwargs_handlers=None if handler is None else [handler],
             log_with=list(log_with) or None,
             project_config=ProjectConfiguration(
                 logging_dir=None if logging_dir is None else str(logging_dir)

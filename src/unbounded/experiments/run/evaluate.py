@@ -18,6 +18,7 @@ from unbounded.experiments.config.identity import model_name
 from unbounded.experiments.run.data_check import task_of_run
 from unbounded.experiments.run.denormals import denormals_are_zero
 from unbounded.experiments.run.loading import batches_before, load_config, load_model
+from unbounded.experiments.run.matmul_precision import matmul_precision
 from unbounded.experiments.run.other_memory import with_memory
 from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.ram_check import count_faults
@@ -29,6 +30,7 @@ from unbounded.tasks import LengthRange
 
 
 @denormals_are_zero()
+@matmul_precision(None)
 def evaluate_run(
     folder: Path,
     *,

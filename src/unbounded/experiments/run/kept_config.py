@@ -11,7 +11,8 @@ import torch
 from unbounded.errors import CheckpointError, ConfigError
 from unbounded.evaluation.provenance import kernels
 from unbounded.experiments.config.identity import config_hash, model_name
-from unbounded.experiments.config.schema import MachineConfig, RunConfig, from_dict, to_dict
+from unbounded.experiments.config.schema import RunConfig, from_dict, to_dict
+from unbounded.experiments.run.device import device_of
 from unbounded.experiments.run.folder import read_config, read_report, write_config
 from unbounded.training.checkpoint import checkpoint_folders
 
@@ -105,15 +106,6 @@ def renew_config(folder: Path, config: RunConfig, data: Mapping[str, str]) -> No
         write_config(folder, to_dict(config), _used(before) or {**_here(config), **data})
 
 
-def device_of(machine: MachineConfig) -> torch.device:
-    """The device of a run, as accelerate chooses it (build.py)."""
-    if machine.device != "cpu" and torch.cuda.is_available():
-        return torch.device("cuda")
-    if machine.device != "cpu" and torch.backends.mps.is_available():
-        return torch.device("mps")
-    return torch.device("cpu")
-
-
 def began_with(folder: Path, config: RunConfig) -> dict[str, Any]:
     """Threads and kernels that a run began with and has no more.
 
@@ -133,7 +125,7 @@ def began_with(folder: Path, config: RunConfig) -> dict[str, Any]:
 
 def _here(config: RunConfig) -> dict[str, Any]:
     """The threads and kernels that a run of this process has."""
-    used = "none" if config.machine.backend == "reference" else kernels(device_of(config.machine))
+    used = "none" if config.machine.backend == "reference" else kernels(device_of(config))
     return {"threads": torch.get_num_threads(), "kernels": used}
 
 

@@ -12,7 +12,7 @@ from unbounded.evaluation.provenance import provenance
 from unbounded.evaluation.scorings import Scoring, scoring_of
 from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.config.schema import RunConfig, to_dict
-from unbounded.experiments.run.kept_config import device_of
+from unbounded.experiments.run.device import device_of
 from unbounded.experiments.run.matmul_precision import matmul_precision
 from unbounded.experiments.tables.markdown import grid
 from unbounded.experiments.tables.measures import Measures, measures
@@ -64,7 +64,7 @@ def report_restarts(
             part["rounded"] = _part(own, report["rounded"])
     best = min(range(len(final)), key=lambda place: final[place].merit)
     with matmul_precision(configs[0].machine.matmul_precision):
-        origin = provenance(device_of(configs[0].machine))
+        origin = provenance(device_of(configs[0]))
     data = {
         "format": FORMAT,
         "version": VERSION,
