@@ -20,8 +20,11 @@ on_every_device = pytest.mark.parametrize("device", DEVICES)
 
 
 def one_storage(lstm: nn.RNNBase) -> None:
-    """Make the weights parts of one storage, as `flatten_parameters` does on a GPU for cuDNN."""
-    weights = list(lstm.parameters(recurse=False))
+    """Make the weights parts of one storage, as `flatten_parameters` does on a GPU for cuDNN.
+
+    A second bias that is a buffer is one of them.
+    """
+    weights = [*lstm.parameters(recurse=False), *lstm.buffers(recurse=False)]
     if any(weight.is_meta for weight in weights):
         return
     flat = torch.cat([weight.detach().flatten() for weight in weights])

@@ -196,10 +196,23 @@ def test_the_precision_of_products_is_the_runs_and_is_said(
 def test_lstms_of_a_gpu_have_the_precision_of_all_products(asked: str | None) -> None:
     cudnn = torch.backends.cudnn
     assert cudnn.rnn.fp32_precision == "tf32"  # torch's own
+    before = precisions()
     with matmul_precision(asked):
         assert cudnn.allow_tf32 is (asked in ("high", "medium"))
         assert (cudnn.rnn.fp32_precision == "tf32") is cudnn.allow_tf32
-    assert cudnn.rnn.fp32_precision == "tf32"
+        if asked is None:
+            assert precisions()["products"] == before["products"]
+    after = precisions()
+    assert after["cudnn"] == before["cudnn"]
+    assert asked is not None or after == before
+
+
+def precisions() -> dict[str, list[str]]:
+    """What the process has set of its precisions, in torch's newer words."""
+    own = torch.backends
+    cudnn = [own.cudnn.fp32_precision, own.cudnn.rnn.fp32_precision, own.cudnn.conv.fp32_precision]
+    products = [own.cuda.matmul.fp32_precision, own.mkldnn.matmul.fp32_precision]
+    return {"cudnn": cudnn, "products": [*products, own.fp32_precision]}
 
 
 def test_an_evaluation_has_all_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,11 +226,12 @@ def test_an_evaluation_has_all_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert rounded == [False]
 
 
-def test_a_process_that_chose_for_itself_is_left_alone() -> None:
+@pytest.mark.parametrize("asked", [None, "highest", "high"])
+def test_a_process_that_chose_for_itself_is_left_alone(asked: str | None) -> None:
     cudnn = torch.backends.cudnn
     cudnn.rnn.fp32_precision = "ieee"
     try:
-        with matmul_precision(None):
+        with matmul_precision(asked):
             assert cudnn.rnn.fp32_precision == "ieee"
         assert cudnn.rnn.fp32_precision == "ieee"
     finally:

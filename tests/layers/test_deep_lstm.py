@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,6 +15,7 @@ import unbounded as ub
 from tests.memories.common import MEMORIES
 from tests.tolerances import assert_close
 from unbounded.errors import BackendError, ConfigError
+from unbounded.layers import lstm_layer
 from unbounded.layers.controllers import LSTMController
 from unbounded.memories.state import state_tensors
 from unbounded.models import MemoryModel
@@ -200,24 +204,60 @@ def test_a_second_bias_that_is_zero_stays_zero(second_bias):
     assert torch.equal(copy.deepcopy(made)(x)[0], made(x)[0])
 
 
-@pytest.mark.parametrize("hooked", [False, True])
-def test_torch_is_told_to_train_where_a_gradient_is_wanted(hooked, monkeypatch):
+def test_torch_is_told_to_train_where_a_gradient_is_wanted(monkeypatch):
     """cuDNN has no backward pass in evaluation mode."""
     layer, x = ub.DeepLSTM(3, 4, 1, backend="reference").eval(), torch.randn(5, 2, 3)
-    if hooked:
-        layer.layers[0].register_forward_hook(lambda module, inputs, output: None)
-    told, lstm = [], torch._VF.lstm if hooked else torch.lstm
+    told, lstm = [], torch.lstm
 
     def recorded(*arguments):
         told.append(arguments[6])
         return lstm(*arguments)
 
-    monkeypatch.setattr(torch._VF if hooked else torch, "lstm", recorded)
+    monkeypatch.setattr(torch, "lstm", recorded)
     layer(x)
     with torch.no_grad():
         layer(x)
     assert told == [True, False]
-    assert not layer.layers[0].training
+
+
+def test_hooks_see_the_mode_that_the_layer_is_in(monkeypatch):
+    layer, x = ub.DeepLSTM(3, 4, 1).eval(), torch.randn(5, 2, 3)
+    seen = []
+    layer.layers[0].register_forward_hook(
+        lambda module, inputs, output: seen.append((module.training, cudnn.enabled))
+    )
+    cudnn = torch.backends.cudnn
+    layer(x)
+    # As on a GPU: torch's own loop there, which has a backward pass in either mode.
+    context = lstm_layer._with_backward
+    gpu = SimpleNamespace(is_cuda=True)
+    monkeypatch.setattr(lstm_layer, "_with_backward", lambda own, inputs: context(own, gpu))
+    layer(x)
+    with torch.no_grad():
+        layer(x)
+    layer.train()(x)
+    assert seen == [(False, True), (False, False), (False, True), (True, True)]
+
+
+def test_no_advice_of_cudnns_that_nobody_can_follow():
+    program = """
+import warnings
+import torch
+import unbounded as ub
+from unbounded.models import MemoryModel
+
+lstm = torch.lstm
+def advised(*arguments):
+    text = "RNN module weights are not part of single contiguous chunk of memory."
+    warnings.warn(text, stacklevel=2)
+    return lstm(*arguments)
+
+torch.lstm = advised
+ub.DeepLSTM(3, 4, 1, backend="reference")(torch.randn(5, 2, 3))
+"""
+    command = [sys.executable, "-W", "error", "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_layer_may_be_any_lstm_of_torch():

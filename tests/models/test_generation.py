@@ -100,3 +100,18 @@ def test_the_fused_stream_generates_what_the_reference_generates(memory):
         model.layer.backend = backend
         tokens.append(generate(model, prompt, lengths, torch.tensor([5, 6, 7, 8]), 3, 40))
     assert torch.equal(*tokens)
+
+
+def test_what_is_fed_back_goes_where_the_prompt_is():
+    """The task's own lies on the CPU; a GPU's numbers cannot choose from it."""
+
+    class Recorded(torch.Tensor):
+        def to(self, device):
+            places.append(device)
+            return self.as_subclass(torch.Tensor)
+
+    places = []
+    prompt, fed = torch.randint(9, (2, 3)), torch.tensor([5, 6, 7, 8])
+    want = generate(make("queue"), prompt, None, fed, 3, 4)
+    assert torch.equal(generate(make("queue"), prompt, None, fed.as_subclass(Recorded), 3, 4), want)
+    assert places == [prompt.device]

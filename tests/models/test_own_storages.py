@@ -57,17 +57,27 @@ def test_a_state_dict_has_tensors_with_storages_of_their_own(device: str) -> Non
 
 @on_every_device
 def test_under_a_larger_model_others_tensors_are_left_alone(device: str) -> None:
-    whole = nn.ModuleDict({"memory": model_of(device), "other": nn.Linear(2, 2)})
+    # The other first: it is in the dict when the model's hook has its turn.
+    whole = nn.ModuleDict({"another": nn.Linear(2, 2), "memory": model_of(device)})
     both = torch.zeros(2, 2)
-    whole["other"].weight.data = both[0].expand(2, 2).T[:1]
+    whole["another"].weight.data = both[0].expand(2, 2).T[:1]
     state = whole.state_dict()
-    assert state["other.weight"].data_ptr() == both.data_ptr()
+    assert state["another.weight"].data_ptr() == both.data_ptr()
     storage = state["memory.sequence.layer.layers.0.weight_hh_l0"].untyped_storage()
     assert storage.nbytes() == 16 * 4 * 4
 
 
 @on_every_device
-def test_parameters_stay_parameters(device: str) -> None:
+def test_parameters_and_buffers_stay_what_they_are(device: str) -> None:
     model = model_of(device)
     kept = model.state_dict(keep_vars=True)
-    assert all(kept[name] is weight for name, weight in model.named_parameters())
+    buffers = dict(model.named_buffers())
+    assert any(name.endswith("bias_hh_l0") for name in buffers)
+    for name, tensor in [*model.named_parameters(), *buffers.items()]:
+        assert kept[name] is tensor, name
+
+
+def test_a_sparse_buffer_is_left_alone() -> None:
+    model = model_of("cpu")
+    model.sequence.register_buffer("few", torch.eye(3).to_sparse())
+    assert model.state_dict()["sequence.few"].is_sparse

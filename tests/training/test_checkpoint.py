@@ -248,11 +248,12 @@ def test_a_write_that_a_library_reports_says_how_much_is_free(
         train_run(tiny(**CONFIG), root=tmp_path, quiet=True)
 
 
+@pytest.mark.parametrize("refusal", ["CUDA out of memory. Tried to", "MPS backend out of memory"])
 def test_what_a_gpu_says_is_not_told_as_the_disks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    refusal: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*arguments: Any, **options: Any) -> None:
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+        raise torch.OutOfMemoryError(refusal)
 
     monkeypatch.setattr(Accelerator, "save_state", refuse)
     with pytest.raises(torch.OutOfMemoryError):

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import sys
 
 import pytest
 import torch
 
 from unbounded import machines
+from unbounded.errors import BackendError
+from unbounded.extraction import extract
+from unbounded.layers import MemoryRNN
 from unbounded.models import MemoryModel
+from unbounded.models.decisions import certainties
 from unbounded.tasks import LengthRange, make_task
 from unbounded.verification import VerifyOptions, findings_of
 from unbounded.verification.findings import assess
@@ -188,3 +193,27 @@ def test_what_was_answered_wrongly_is_shown_whole(name):
     assert (drawn.length, drawn.right) == (3, 0)
     source, target = task.example(options.seed, "test", 0, LengthRange(3, 3))
     assert drawn.wrong == f"{shortened(list(source))} ||| {shortened(list(target))}"
+
+
+def test_a_model_of_a_gpu_is_looked_at_on_the_cpu(monkeypatch):
+    """Words lie there; the kernels that it asks for are not there."""
+    model, task = machines.copy(symbols=3), make_task("copy", symbols=3)
+    for part in model.modules():
+        if isinstance(part, MemoryRNN):
+            part.backend = "cuda"
+    moved, to = [], torch.nn.Module.to
+    monkeypatch.setattr(
+        torch.nn.Module, "to", lambda part, device: moved.append(device) or to(part, device)
+    )
+    looked = []
+    monkeypatch.setattr(
+        sys.modules[extract.__module__],
+        "certainties",
+        lambda *arguments, **options: looked.append(options) or certainties(*arguments, **options),
+    )
+    options = VerifyOptions(symbols_each=100, times=(0.125,), count=5)
+    assert all(each.right == each.count for each in findings_of(model, task, options))
+    assert set(moved) == {torch.device("cpu")}
+    with pytest.raises(BackendError):  # the decisions are looked at where the model is
+        extract(model, task, budget=300)
+    assert looked[0]["device"] == next(model.parameters()).device

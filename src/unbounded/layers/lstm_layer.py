@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -14,6 +14,12 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from unbounded.kernels import ControllerWeights
 from unbounded.layers.cells import ControllerState
 from unbounded.layers.controllers import initialize_cell
+
+# Of cuDNN, where other weights stand in the place of a layer's own, as for symbols looked up: to
+# call flatten_parameters, which would not help.
+warnings.filterwarnings(
+    "ignore", "RNN module weights are not part of single contiguous", module=re.escape(__name__)
+)
 
 _WEIGHTS = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
 
@@ -78,30 +84,22 @@ def run_torch(
     options = (True, 1, 0.0, training, False)  # biases, layers, dropout, training, both ways
     h, c = (tensor.unsqueeze(0).contiguous() for tensor in state)
     if lengths is None:
-        with _weights_may_lie_apart(inputs):
-            output, h, c = torch.lstm(inputs, (h, c), flat, *options, False)
+        output, h, c = torch.lstm(inputs, (h, c), flat, *options, False)
         return output, (h.squeeze(0), c.squeeze(0))
     packed = _packed(inputs, lengths)
     order, back = packed.sorted_indices, packed.unsorted_indices
     begin = (h[:, order], c[:, order])
-    with _weights_may_lie_apart(inputs):
-        data, h_end, c_end = torch.lstm(packed.data, packed.batch_sizes, begin, flat, *options)
+    data, h_end, c_end = torch.lstm(packed.data, packed.batch_sizes, begin, flat, *options)
     ends = (h_end[:, back], c_end[:, back])
     return _padded(packed._replace(data=data), ends, inputs, state, lengths)
 
 
-@contextmanager
-def _weights_may_lie_apart(inputs: Tensor) -> Iterator[None]:
-    """Without cuDNN's advice to call flatten_parameters, which nobody can follow.
-
-    It is given where other weights stand in the place of a layer's own, of symbols looked up.
-    """
-    if not inputs.is_cuda:
-        yield
-        return
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "RNN module weights are not part of single contiguous")
-        yield
+def _with_backward(layer: nn.Module, inputs: Tensor) -> AbstractContextManager[None]:
+    """Torch's own loop where a gradient of a layer in evaluation mode is wanted of cuDNN."""
+    if layer.training or not (inputs.is_cuda and torch.is_grad_enabled()):
+        return nullcontext()
+    context: AbstractContextManager[None] = torch.backends.cudnn.flags(enabled=False)
+    return context
 
 
 def run_module(
@@ -111,14 +109,14 @@ def run_module(
     h, c = (tensor.unsqueeze(0).contiguous() for tensor in state)
     # Where symbols are looked up, weights of another width stand in the place of its own.
     own, layer.input_size = layer.input_size, inputs.shape[-1]
-    mode, layer.training = layer.training, layer.training or torch.is_grad_enabled()
     try:
-        if lengths is None:
-            output, (h, c) = layer(inputs, (h, c))
-            return output, (h.squeeze(0), c.squeeze(0))
-        packed, ends = layer(_packed(inputs, lengths), (h, c))
+        with _with_backward(layer, inputs):
+            if lengths is None:
+                output, (h, c) = layer(inputs, (h, c))
+                return output, (h.squeeze(0), c.squeeze(0))
+            packed, ends = layer(_packed(inputs, lengths), (h, c))
     finally:
-        layer.input_size, layer.training = own, mode
+        layer.input_size = own
     return _padded(packed, ends, inputs, state, lengths)
 
 

@@ -21,7 +21,6 @@ from unbounded.models.initialization import (
 )
 from unbounded.models.inputs import bit_faults, input_size
 from unbounded.models.model_parts import make_layer
-from unbounded.models.own_storages import part_storages
 from unbounded.models.sequence_model import SequenceModel, dropout_faults, tie_faults
 from unbounded.notebook import shown
 from unbounded.own_parts import part_of
@@ -169,8 +168,6 @@ class MemoryModel(
         initialize(self.sequence, *initialize_by)
         if map_initial_state:
             initial_state.map_initial_state(layer)
-        module: Any = self  # torch gives the next line no types
-        module.register_state_dict_post_hook(part_storages)
 
     @classmethod
     def from_pretrained(

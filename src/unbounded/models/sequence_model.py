@@ -14,6 +14,7 @@ from unbounded.layers.memory_rnn import MemoryRNN
 from unbounded.layers.read_only import check_read_only, run_phases
 from unbounded.layers.symbols import input_weight, run_symbols
 from unbounded.models.inputs import bit_inputs, check_tokens
+from unbounded.models.own_storages import part_storages
 
 
 class SequenceModel(nn.Module):
@@ -100,6 +101,8 @@ class SequenceModel(nn.Module):
         else:
             self.output = nn.Linear(layer_size, output_vocabulary, bias=output_bias)
         nn.init.normal_(self.output.weight)
+        module: Any = self  # torch gives the next line no types
+        module.register_state_dict_post_hook(part_storages)
 
     def forward(
         self, inputs: Tensor, state: Any = None, lengths: Tensor | None = None

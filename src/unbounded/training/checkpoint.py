@@ -30,6 +30,8 @@ FORMAT = "unbounded-checkpoint"
 VERSION = 1
 _NAME = re.compile(r"batch-(\d+)")
 _PARTIAL = ".partial-"
+#: How what a GPU refuses begins.
+_OF_A_GPU = ("CUDA", "cuDNN", "HIP", "MPS")
 #: Before the name of a checkpoint whose place another takes.
 _ASIDE = f"{_PARTIAL}old-"
 
@@ -184,7 +186,7 @@ class Checkpoints:
         except OSError:
             raise
         except Exception as error:
-            if str(error).startswith("CUDA"):  # out of memory, for one
+            if str(error).startswith(_OF_A_GPU):  # out of memory, for one
                 raise
             # safetensors and torch's zip writer report a refused write as errors of their own.
             free = shutil.disk_usage(self.folder).free // 2**20

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from unbounded.layers import MemoryRNN, MemoryRNNState
 from unbounded.layers.heads import apply_heads
+from unbounded.layers.on_device import on_device
 from unbounded.layers.read_only import ReadOnlyState, silent_steps
 from unbounded.memories import Memory
 from unbounded.memories.head import Head
@@ -48,7 +49,8 @@ class Network:
     """
 
     def __init__(self, model: nn.Module) -> None:
-        self._sequence = copy.deepcopy(sequence_model(model)).cpu().eval().requires_grad_(False)
+        own = on_device(copy.deepcopy(sequence_model(model)), torch.device("cpu"))
+        self._sequence = own.eval().requires_grad_(False)
         layer = self._sequence.layer
         self.memory: Memory[Any, Any] | None = (
             layer.memory if isinstance(layer, MemoryRNN) else None

@@ -205,7 +205,7 @@ def symbol_update_faults(config: RunConfig) -> list[str]:
         if got != want
     ]
     if config.machine.device == "cuda":
-        found.append("machine.device: an update after every symbol is made on the CPU; give cpu")
+        found.append("machine.device: an update after every symbol is made on the CPU; leave it")
     if model.memory.get("capacity") is None:
         found.append(
             "model.memory.capacity: an update after every symbol needs one; the authors have 200"

@@ -23,8 +23,7 @@ from unbounded.experiments.run.other_memory import with_memory
 from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.ram_check import count_faults
 from unbounded.experiments.run.scored import own_sweep, used_memory
-from unbounded.layers import MemoryRNN
-from unbounded.layers.plain_layer import PlainLayer
+from unbounded.layers.on_device import on_device
 from unbounded.models.discrete import discretized
 from unbounded.tasks import LengthRange
 
@@ -87,11 +86,7 @@ def evaluate_run(
     if discretize:
         model = discretized(model)
     exam_device = torch.device(device)
-    model.to(exam_device).eval()
-    for module in model.modules():
-        # The kernels of the device that it was trained on are not those of another.
-        if isinstance(module, MemoryRNN | PlainLayer) and module.backend != "reference":
-            module.backend = module.backend if module.backend == exam_device.type else "auto"
+    on_device(model, exam_device).eval()
     exam = planned.exam(model, Place(exam_device))
     sweep = own_sweep(config)
     sweep = replace(sweep, split=split, seed=config.seed if seed is None else seed)
