@@ -279,7 +279,7 @@ def test_penn_treebank_s_three_recipes_stay_apart() -> None:
         ("sgd", 0.1, "constant", 15.0, "value", 1, 50, "no", "as_model"),
         ("adagrad", 0.05, "constant", 5.0, "norm", 32, 20, "no", "as_model"),
         ("adagrad", 0.1, "linear", 1.0, "norm", 20, 35, "bf16", "as_model"),
-        ("sgd", 20.0, "linear", 0.25, "norm", 20, 35, "bf16", "sums"),
+        ("sgd", 40.0, "linear", 0.25, "norm", 20, 35, "bf16", "sums"),  # the second of two rates
     ]
     assert here["lstm"].training.optimizer_options == {"weight_decay": 1.5e-5}
 
