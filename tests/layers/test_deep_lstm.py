@@ -244,7 +244,6 @@ def test_no_advice_of_cudnns_that_nobody_can_follow():
 import warnings
 import torch
 import unbounded as ub
-from unbounded.models import MemoryModel
 
 lstm = torch.lstm
 def advised(*arguments):

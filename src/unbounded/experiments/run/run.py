@@ -24,19 +24,9 @@ from unbounded.experiments.run.beginning import Beginning, beginning_of
 from unbounded.experiments.run.build import Built, build_run, make_accelerator, make_place
 from unbounded.experiments.run.data_check import check_data, data_used
 from unbounded.experiments.run.denormals import denormals_are_zero
-from unbounded.experiments.run.folder import (
-    folder_of,
-    read_report,
-    save_model,
-    write_config,
-)
+from unbounded.experiments.run.folder import folder_of, read_report, save_model, write_config
 from unbounded.experiments.run.hardening import harden_model
-from unbounded.experiments.run.kept_config import (
-    began_with,
-    begin,
-    keep_config,
-    renew_config,
-)
+from unbounded.experiments.run.kept_config import began_with, begin, keep_config, renew_config
 from unbounded.experiments.run.matmul_precision import matmul_precision
 from unbounded.experiments.run.phase import Surroundings, run_phase
 from unbounded.experiments.run.pictures import draw_finished
