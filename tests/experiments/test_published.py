@@ -116,6 +116,15 @@ MODELS = {
 }
 
 
+def treebank_reports(tier: str) -> dict[str, dict]:
+    """The reports of a tier's four models, under the names of the page."""
+    results = Path(__file__).resolve().parents[2] / f"results/joulin2015-{tier}/reports"
+    texts = [path.read_text("utf-8") for path in results.glob("penn_treebank-*.json")]
+    reports = {MODELS[report["model"]]: report for report in map(json.loads, texts)}
+    assert len(texts) == len(reports) == len(MODELS)
+    return reports
+
+
 @pytest.mark.parametrize("tier", ["paper", "halving"])
 def test_what_the_page_says_of_each_rate_is_what_the_reports_say(tier):
     root = Path(__file__).resolve().parents[2]
@@ -131,12 +140,8 @@ def test_what_the_page_says_of_each_rate_is_what_the_reports_say(tier):
         for name, cell in zip(names, cells, strict=True):
             nats, epochs = cell.rstrip(")").split(" (")
             said[name][float(rate)] = (float(nats), int(epochs))
-    reports = [
-        json.loads(path.read_text("utf-8"))
-        for path in (root / f"results/joulin2015-{tier}/reports").glob("penn_treebank-*.json")
-    ]
-    by_model = {MODELS[report["model"]]: report["curves"] for report in reports}
-    assert set(by_model) == set(names) == set(MODELS.values())
+    by_model = {name: report["curves"] for name, report in treebank_reports(tier).items()}
+    assert set(by_model) == set(names)
     for name, rates in said.items():
         curves = by_model[name]
         begins = [batch for batch, _ in curves["learning_rate"]]
@@ -149,13 +154,32 @@ def test_what_the_page_says_of_each_rate_is_what_the_reports_say(tier):
 
 def test_treebank_by_halvings_moves_no_more():
     """In each of the last three epochs the perplexity gains less than 0.2 percent."""
-    root = Path(__file__).resolve().parents[2] / "results/joulin2015-halving/reports"
-    reports = [json.loads(path.read_text("utf-8")) for path in root.glob("penn_treebank-*.json")]
-    assert len(reports) == len(MODELS)
-    for report in reports:
+    reports = treebank_reports("halving")
+    for name, report in reports.items():
         looks = [look for _, look in report["curves"]["validation"]]
         for epoch in range(len(looks) - 3, len(looks)):
-            assert looks[epoch] > 0.998 * min(looks[:epoch]), (report["model"], epoch)
+            assert looks[epoch] > 0.998 * min(looks[:epoch]), (name, epoch)
+
+
+@pytest.mark.parametrize(("tier", "begins"), [("halving", "no better by 0.3"), ("paper", "literal")])
+def test_treebank_is_converged_for_as_long_as_the_page_says(tier, begins):
+    root = Path(__file__).resolve().parents[2]
+    page = (root / "docs/reproducing/joulin2015_penn_treebank.md").read_text("utf-8")
+    said = page[page.index("**Converged**") :].split(". ", 1)[0]
+    said = said[said.index(begins) :].split("\n")[0]
+    epochs = {
+        name: int(count) for count, name in re.findall(r"(\d+) (?:epochs )?\(([^)]+)\)", said)
+    }
+    measured = {}
+    for name, report in treebank_reports(tier).items():
+        looks = [look for _, look in report["curves"]["validation"]]
+        still = 0
+        while looks[-1 - still] >= (1 - 0.003) * min(looks[: -1 - still]):
+            still += 1
+        assert len(looks) - still > report["curves"]["learning_rate"][1][0], "the rate had fallen"
+        measured[name] = still
+    assert epochs == measured
+    assert min(measured.values()) >= 3
 
 
 def test_what_the_page_says_of_two_epochs_is_what_the_reports_say():
