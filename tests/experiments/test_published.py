@@ -161,7 +161,9 @@ def test_treebank_by_halvings_moves_no_more():
             assert looks[epoch] > 0.998 * min(looks[:epoch]), (name, epoch)
 
 
-@pytest.mark.parametrize(("tier", "begins"), [("halving", "no better by 0.3"), ("paper", "literal")])
+@pytest.mark.parametrize(
+    ("tier", "begins"), [("halving", "no better by 0.3"), ("paper", "literal")]
+)
 def test_treebank_is_converged_for_as_long_as_the_page_says(tier, begins):
     root = Path(__file__).resolve().parents[2]
     page = (root / "docs/reproducing/joulin2015_penn_treebank.md").read_text("utf-8")
