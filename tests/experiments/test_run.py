@@ -149,24 +149,6 @@ def test_the_device_of_a_run(
     assert told["cpu"] is (asked == "cpu" or update == "symbol")
 
 
-def test_other_threads_or_kernels_are_warned_of(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    config = tiny(batches=2, accuracy_every=0)
-    first = train_run(config, root=tmp_path, quiet=True)
-    assert "began_with" not in first.report
-    folder = first.folder
-    (folder / "report.json").unlink()
-    path = folder / "config.yaml"
-    text = path.read_text().replace("used:\n  threads: 1", "used:\n  threads: 8")
-    path.write_text(text.replace(f"kernels: {kernels()}", "kernels: other"))
-    report = train_run(config, root=tmp_path, resume=True).report
-    assert report["began_with"] == {"threads": 8, "kernels": "other"}
-    said = capsys.readouterr().out
-    assert "this run began with threads 8 and goes on with 1" in said
-    assert f"this run began with kernels other and goes on with {kernels()}" in said
-
-
 def test_the_precision_of_products_is_the_runs_and_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -178,7 +160,7 @@ def test_the_precision_of_products_is_the_runs_and_is_said(
     assert torch.backends.cudnn.allow_tf32
     used = ", products of medium precision" if has_tiles() else ""
     assert result.report["machine"]["kernels"] == f"{kernels()}{used}"
-    assert "began_with" not in result.report
+    assert "trained_with" not in result.report
     assert f"kernels: {kernels()}{used}, threads: 1" in capsys.readouterr().out
     # It is not part of what the run is, but a run does not go on with another.
     assert run_name(config) == run_name(tiny(batches=2, accuracy_every=0))

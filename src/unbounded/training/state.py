@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from unbounded.errors import CheckpointError
 
 #: Fields that older checkpoints did not have.
-_LATER = {"symbols", "best_perplexity", "best_batch", "longest", "stage", "began_as"}
+_LATER = {
+    "symbols",
+    "best_perplexity",
+    "best_batch",
+    "longest",
+    "stage",
+    "began_as",
+    "trained_with",
+}
+_AFTER = "after_batch"
 
 
 @dataclass
@@ -33,6 +43,8 @@ class LoopState:
         finished: why the run is over, None while it is not.
         began_as: the run whose checkpoint this one began with, its batch and commit; None where it
             began with its first batch.
+        trained_with: the threads and kernels that trained, in order, each with the batch after
+            which (`after_batch`); a checkpoint of before knows none.
     """
 
     batch: int = 0
@@ -53,12 +65,24 @@ class LoopState:
     metrics_lines: int = 0
     finished: str | None = None
     began_as: str | None = None
+    trained_with: list[dict[str, Any]] = field(default_factory=list)
 
     def begin_stage(self, stage: int | None) -> None:
         """Let the stop rules begin anew where lengths are others than in the report before."""
         if stage != self.stage:
             self.best_perplexity, self.converged_in_a_row = None, 0
         self.stage = stage
+
+    def go_on_with(self, used: Mapping[str, Any]) -> None:
+        """Note the threads and kernels that train from now on, if they are not those of before."""
+        if self.finished is None and used != self.last_used():
+            self.trained_with.append({_AFTER: self.batch, **used})
+
+    def last_used(self) -> dict[str, Any] | None:
+        """The threads and kernels that trained last; None where that is not known."""
+        if not self.trained_with:
+            return None
+        return {name: value for name, value in self.trained_with[-1].items() if name != _AFTER}
 
     def to_json(self) -> dict[str, Any]:
         """The fields by name."""

@@ -46,10 +46,15 @@ class Beginning:
         checkpoints: Checkpoints,
         log: MetricsLog,
         schedule: torch.optim.lr_scheduler.LRScheduler,
+        used: Mapping[str, Any] | None,
         tell: Callable[[str], None],
     ) -> LoopState | None:
         """Load the other run's checkpoint of the batch at which the rate begins to fall.
 
+        Args:
+            checkpoints, log, schedule: of the run that begins.
+            used: its threads and kernels, with which the other must have come to the checkpoint.
+            tell: given one line for each checkpoint that is passed over, and why.
         Returns:
             The state to go on from; None, and nothing is changed, where that run has no such
             checkpoint, or it is of no use, which is told.
@@ -60,8 +65,9 @@ class Beginning:
         tail = tail_of(schedule)
         for folder in checkpoint_folders(self.folder / "checkpoints"):
             try:
-                self._check(verify(folder))
+                manifest = verify(folder)
                 before = LoopState.from_json(json.loads((folder / "loop.json").read_text()))
+                self._check(manifest, before.last_used(), used or {})
                 reason = self._reason(before)
                 if tail is None or reason is None:
                     continue
@@ -86,13 +92,22 @@ class Beginning:
         commit = "and is not finished" if report is None else f"commit {report['commit']}"
         return f"{self.folder.name}, batch {batch}, {commit}"
 
-    def _check(self, manifest: Mapping[str, Any]) -> None:
-        """Raise if that checkpoint is not what this run would have come to."""
+    def _check(
+        self, manifest: Mapping[str, Any], last: Mapping[str, Any] | None, used: Mapping[str, Any]
+    ) -> None:
+        """Raise if that checkpoint is not what this run would have come to.
+
+        Kernels may be others before those that trained last: what the state notes of them goes into
+        the report. A checkpoint of before notes none; there, those that its run began with count.
+        """
         if manifest["run"] != self.folder.name or manifest["processes"] != 1:
             raise CheckpointError("it is of another run, or of several processes")
         before, own = read_config(self.folder) or {}, read_config(self.own) or {}
         for part in ("machine", "used"):
-            there, here = before.get(part, {}), own.get(part, {})
+            there, here = dict(before.get(part, {})), dict(own.get(part, {}))
+            if part == "used":
+                there |= last or {}
+                here |= used
             for name in there | here:
                 if there.get(name) != here.get(name):
                     raise CheckpointError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ def begin(
         ConfigError: the run began with products of another precision.
     """
     before = read_config(folder)
-    here = _here(config)
+    here = threads_and_kernels(config)
     say(
         f"training {model_name(config.model)} on {config.task} in {folder}; "
         f"kernels: {here['kernels']}, threads: {here['threads']}"
@@ -89,7 +89,7 @@ def _is_config_of(data: dict[str, Any], config: RunConfig) -> bool:
 def keep_config(folder: Path, config: RunConfig, data: Mapping[str, str]) -> None:
     """Write config.yaml again where it was deleted meanwhile: without it the run is no run."""
     if not (folder / "config.yaml").is_file():
-        write_config(folder, to_dict(config), {**_here(config), **data})
+        write_config(folder, to_dict(config), {**threads_and_kernels(config), **data})
 
 
 def renew_config(folder: Path, config: RunConfig, data: Mapping[str, str]) -> None:
@@ -103,27 +103,33 @@ def renew_config(folder: Path, config: RunConfig, data: Mapping[str, str]) -> No
     except CheckpointError:
         before = {}
     if not _is_config_of(before, config):
-        write_config(folder, to_dict(config), _used(before) or {**_here(config), **data})
+        write_config(
+            folder, to_dict(config), _used(before) or {**threads_and_kernels(config), **data}
+        )
 
 
-def began_with(folder: Path, config: RunConfig) -> dict[str, Any]:
-    """Threads and kernels that a run began with and has no more.
+def trained_with(folder: Path, noted: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The threads and kernels that trained a run, in order, each with the batch after which.
 
     Args:
-        folder: of the run, whose config.yaml says what it began with.
-        config: as it is trained now.
-    Returns:
-        What it began with, by name; empty where that is what it has, or is not known.
+        folder: of the run, whose config.yaml says with which it began.
+        noted: what its state notes (`LoopState.trained_with`), which begins late where the first
+            checkpoints were written before it was noted.
     """
-    here = _here(config)
+    known = [dict(each) for each in noted]
+    if not known or known[0]["after_batch"] == 0:
+        return known
     try:
-        before = _used(read_config(folder) or {})
+        began = _used(read_config(folder) or {})
     except CheckpointError:
-        before = {}
-    return {name: before[name] for name in here if before.get(name, here[name]) != here[name]}
+        began = {}
+    first = {"after_batch": 0} | {name: began.get(name) for name in ("threads", "kernels")}
+    if first == known[0] | {"after_batch": 0}:
+        return [first, *known[1:]]
+    return [first, *known]
 
 
-def _here(config: RunConfig) -> dict[str, Any]:
+def threads_and_kernels(config: RunConfig) -> dict[str, Any]:
     """The threads and kernels that a run of this process has."""
     used = "none" if config.machine.backend == "reference" else kernels(device_of(config))
     return {"threads": torch.get_num_threads(), "kernels": used}

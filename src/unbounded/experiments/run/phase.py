@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from accelerate import Accelerator
 
@@ -57,6 +58,7 @@ def run_phase(
     saved: Callable[[], None] | None = None,
     keep_at: Collection[int] = (),
     beginning: Beginning | None = None,
+    used: Mapping[str, Any] | None = None,
 ) -> LoopState:
     """Train from the newest checkpoint in the folder, or from the beginning, to the end.
 
@@ -70,6 +72,7 @@ def run_phase(
         saved: called after each checkpoint.
         keep_at: batches whose checkpoint stays, beside the newest ones.
         beginning: another run that this one may begin as, where it has no checkpoint of its own.
+        used: the threads and kernels of this process, which the state is to note; None notes none.
     Returns:
         The last state, with the reason why it is over.
     Raises:
@@ -97,7 +100,7 @@ def run_phase(
     warn = progress.warn if is_main else progress.say
     state = checkpoints.load_newest(warn)
     if state is None and beginning is not None:
-        state = beginning.take(checkpoints, log, trained[2], warn)
+        state = beginning.take(checkpoints, log, trained[2], used, warn)
     if state is None:
         if is_main and log.path.exists() and log.path.stat().st_size:
             warn(
@@ -105,6 +108,8 @@ def run_phase(
                 "begun: it begins again after batch 0"
             )
         state = LoopState()
+    if used is not None:
+        state.go_on_with(used)
     if is_main:
         state.metrics_lines = log.cut(state.metrics_lines, warn)
     if state.batch:

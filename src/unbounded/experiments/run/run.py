@@ -26,7 +26,13 @@ from unbounded.experiments.run.data_check import check_data, data_used
 from unbounded.experiments.run.denormals import denormals_are_zero
 from unbounded.experiments.run.folder import folder_of, read_report, save_model, write_config
 from unbounded.experiments.run.hardening import harden_model
-from unbounded.experiments.run.kept_config import began_with, begin, keep_config, renew_config
+from unbounded.experiments.run.kept_config import (
+    begin,
+    keep_config,
+    renew_config,
+    threads_and_kernels,
+    trained_with,
+)
 from unbounded.experiments.run.matmul_precision import matmul_precision
 from unbounded.experiments.run.phase import Surroundings, run_phase
 from unbounded.experiments.run.pictures import draw_finished
@@ -246,6 +252,7 @@ class Run:
             saved=saved,
             keep_at=keep_at,
             beginning=beginning,
+            used=threads_and_kernels(config),
         )
         shown.say(f"stopped after batch {state.batch}: {state.finished}")
         if plateau is not None:
@@ -318,8 +325,9 @@ class Run:
         origin: dict[str, Any] = {} if state.began_as is None else {"began_as": state.began_as}
         if kept := data_used(config, self._plan.task):
             origin["data"] = kept
-        if others := began_with(self._folder, config):
-            origin["began_with"] = others
+        parts = trained_with(self._folder, state.trained_with)
+        if len(parts) > 1:
+            origin["trained_with"] = parts
         report = make_report(
             task=config.task,
             scoring=scoring,
