@@ -7,8 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.experiments.tiny import tiny
-from unbounded.errors import ConfigError, NonFiniteError, RunBusyError, RunExistsError, StorageError
+from tests.experiments.tiny import assert_same_run, tiny
+from unbounded.errors import (
+    CheckpointError,
+    ConfigError,
+    NonFiniteError,
+    RunBusyError,
+    RunExistsError,
+    StorageError,
+)
 from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.run import run_lock, trackers
 from unbounded.experiments.run.run import train_run
@@ -100,6 +107,25 @@ def test_a_folder_that_is_no_run_is_never_touched(tmp_path: Path, asked: dict[st
     with pytest.raises(RunExistsError, match=r"is not a run folder: it has no config.yaml"):
         train_run(tiny(**CONFIG), root=tmp_path, quiet=True, **asked)
     assert visible(folder) == ["precious"]
+
+
+def test_a_run_goes_on_without_its_config_where_it_has_checkpoints(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As what is said of a damaged one tells to do."""
+    config = tiny(**CONFIG)
+    whole = train_run(config, root=tmp_path / "whole", quiet=True).folder
+    folder = train_run(config, root=tmp_path, quiet=True).folder
+    (folder / "report.json").unlink()
+    (folder / "config.yaml").write_text("task: [copy\n")
+    with pytest.raises(CheckpointError, match=r"Delete it, and .* --resume writes it again"):
+        train_run(config, root=tmp_path, quiet=True, resume=True, anew=False)
+    (folder / "config.yaml").unlink()
+    with pytest.raises(RunExistsError, match=r"it has no config\.yaml"):
+        train_run(config, root=tmp_path, quiet=True, overwrite=True)
+    train_run(config, root=tmp_path, quiet=True, resume=True, anew=False)
+    assert_same_run(whole, folder)
+    assert (folder / "config.yaml").read_text() == (whole / "config.yaml").read_text()
 
 
 def test_two_processes_cannot_train_one_run(tmp_path: Path) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,39 +65,57 @@ def test_other_threads_or_kernels_are_warned_of_and_reported(
     assert again.report["trained_with"] == result.report["trained_with"]
 
 
+def test_what_only_reports_a_run_has_not_trained_it(tmp_path: Path) -> None:
+    config = tiny(batches=2, accuracy_every=0)
+    folder = train_run(config, root=tmp_path, quiet=True).folder
+    (folder / "report.json").unlink()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kept_config, "kernels", lambda device: "others")
+        report = train_run(config, root=tmp_path, quiet=True, resume=True).report
+    assert report["trained_with"] == [{"after_batch": 0, "threads": 1, "kernels": kernels()}]
+
+
+def test_threads_are_noted_too(tmp_path: Path) -> None:
+    config = tiny(batches=2, accuracy_every=0)
+    config.machine.threads = 2
+    folder = train_run(config, root=tmp_path, quiet=True).folder
+    loop = json.loads((folder / "checkpoints/batch-000000002/loop.json").read_text())
+    assert loop["trained_with"] == [{"after_batch": 0, "threads": 2, "kernels": kernels()}]
+
+
 @pytest.mark.parametrize(
     ("began", "parts"),
     [
-        ("others", [(0, "others"), (3, "more")]),
-        ("more", None),
-        (None, [(0, None), (3, "more")]),
+        ("kernels: others", [(0, "others"), (3, "more"), (5, "last")]),
+        ("kernels: more", [(0, "more"), (5, "last")]),
+        ("", [(0, None), (3, "more"), (5, "last")]),
     ],
 )
 def test_of_a_checkpoint_that_notes_no_kernels_the_config_says_them(
-    tmp_path: Path, began: str | None, parts: list[tuple[int, str | None]] | None
+    tmp_path: Path, began: str, parts: list[tuple[int, str | None]]
 ) -> None:
     """As checkpoints were before 2026-11-27."""
-    save = Checkpoints.save
-
-    def forgetting(checkpoints: Checkpoints, state: LoopState) -> Path:
-        if state.batch == 3:
-            state.trained_with = []
-            path = tmp_path / run_name(config) / "config.yaml"
-            text, old = path.read_text(), f"kernels: {kernels()}"
-            assert old in text
-            path.write_text(text.replace(old, "" if began is None else f"kernels: {began}"))
-        return save(checkpoints, state)
-
     config = tiny(batches=6, accuracy_every=0)
+    path = tmp_path / run_name(config) / "config.yaml"
+    to_json, load_newest = LoopState.to_json, Checkpoints.load_newest
+
+    def forgetting(state: LoopState) -> dict[str, Any]:
+        data = to_json(state)
+        if state.batch == 3:
+            del data["trained_with"]
+        return data
+
+    def changed(checkpoints: Checkpoints, tell: Callable[[str], None]) -> LoopState | None:
+        path.write_text(path.read_text().replace(f"kernels: {kernels()}", began))
+        return load_newest(checkpoints, tell)
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Checkpoints, "save", forgetting)
-        report = cut_by_kernels(config, tmp_path, {2: "more"}).report
-    if parts is None:
-        assert "trained_with" not in report
-    else:
-        assert report["trained_with"] == [
-            {"after_batch": batch, "threads": 1, "kernels": name} for batch, name in parts
-        ]
+        patch.setattr(LoopState, "to_json", forgetting)
+        patch.setattr(Checkpoints, "load_newest", changed)
+        report = cut_by_kernels(config, tmp_path, {2: "more", 4: "last"}).report
+    assert report["trained_with"] == [
+        {"after_batch": batch, "threads": 1, "kernels": name} for batch, name in parts
+    ]
 
 
 def test_a_run_begins_as_one_that_ended_with_its_kernels(
@@ -112,6 +133,20 @@ def test_a_run_begins_as_one_that_ended_with_its_kernels(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kept_config, "kernels", lambda device: "others")
         shared = train_run(config, root=tmp_path, share=True, overwrite=True).report
+        # What its config.yaml says that it began with is not what begins it now.
+        (alone.folder / "report.json").unlink()
+        shutil.rmtree(alone.folder / "checkpoints")
+        text = (alone.folder / "config.yaml").read_text()
+        (alone.folder / "config.yaml").write_text(text.replace("others", kernels()))
+        again = train_run(config, root=tmp_path, share=True, resume=True).report
+        assert again["trained_with"] == shared["trained_with"]
+    # Nor does it begin with what is damaged.
+    kept = tmp_path / run_name(other) / "config.yaml"
+    kept.write_text(kept.read_text().split("used:")[0] + "used: []\nmachine: []\n")
+    capsys.readouterr()
+    anew = train_run(config, root=tmp_path, share=True, overwrite=True).report
+    assert "this run does not begin with" in "".join(capsys.readouterr())
+    assert "began_as" not in anew
     assert "batch 25" in shared["began_as"]
     assert shared["trained_with"] == [
         {"after_batch": 0, "threads": 1, "kernels": kernels()},

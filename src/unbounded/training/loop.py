@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -51,6 +51,7 @@ class Phase:
         progress: shown what happens.
         request: asks for an early end.
         carry: holds the place in a batch that is trained in pieces.
+        used: the threads and kernels that train here, which the state is to note; None notes none.
         now: seconds, for both kinds of minutes.
     """
 
@@ -68,6 +69,7 @@ class Phase:
         progress: Progress,
         request: StopRequest,
         carry: Carry | None = None,
+        used: Mapping[str, Any] | None = None,
         now: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._task = task
@@ -81,6 +83,7 @@ class Phase:
         self._stop_rule = stop_rule
         self._progress = progress
         self._request = request
+        self._used = used
         self._trainer = make_trainer(
             trained, accelerator, self._totals, options, objective=task.objective, carry=carry
         )
@@ -121,6 +124,8 @@ class Phase:
 
     def _step(self, state: LoopState) -> int:
         """Train one batch, or what is left of it; the signal that asked to stop, or 0."""
+        if self._used is not None:
+            state.go_on_with(self._used)
         size = self._options.batch_size
         whole = self._dealer.batch(state.batch, self._lengths_of(state))
         stop = 0

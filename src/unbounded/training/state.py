@@ -44,7 +44,7 @@ class LoopState:
         began_as: the run whose checkpoint this one began with, its batch and commit; None where it
             began with its first batch.
         trained_with: the threads and kernels that trained, in order, each with the batch after
-            which (`after_batch`); a checkpoint of before knows none.
+            which (`after_batch`; two have the same where they trained parts of one batch).
     """
 
     batch: int = 0
@@ -75,8 +75,13 @@ class LoopState:
 
     def go_on_with(self, used: Mapping[str, Any]) -> None:
         """Note the threads and kernels that train from now on, if they are not those of before."""
-        if self.finished is None and used != self.last_used():
+        if used != self.last_used():
             self.trained_with.append({_AFTER: self.batch, **used})
+
+    def note_beginning(self, used: Mapping[str, Any]) -> None:
+        """Note what a state of before began with, which had trained and noted nothing."""
+        if not self.trained_with and self.symbols + self.batch:
+            self.trained_with = [{_AFTER: 0, **used}]
 
     def last_used(self) -> dict[str, Any] | None:
         """The threads and kernels that trained last; None where that is not known."""

@@ -18,6 +18,7 @@ from unbounded.errors import CheckpointError
 from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.config.steady import last_steady, steady
 from unbounded.experiments.run.folder import folder_of, read_config, read_report
+from unbounded.experiments.run.kept_config import began_with
 from unbounded.training.checkpoint import Checkpoints, checkpoint_folders, verify
 from unbounded.training.metrics_log import MetricsLog, first_lines
 from unbounded.training.state import LoopState
@@ -82,6 +83,7 @@ class Beginning:
                 # Part of it may be in the model by now.
                 raise CheckpointError(f"{error}. Without {folder} this run trains alone") from error
             log.begin_with(lines)
+            state.note_beginning(began_with(self.folder))
             state.finished, state.began_as = None, source
             tail.start(state.batch, reason)
             return state
@@ -104,7 +106,10 @@ class Beginning:
             raise CheckpointError("it is of another run, or of several processes")
         before, own = read_config(self.folder) or {}, read_config(self.own) or {}
         for part in ("machine", "used"):
-            there, here = dict(before.get(part, {})), dict(own.get(part, {}))
+            there, here = (
+                dict(said) if isinstance(said := data.get(part), dict) else {}
+                for data in (before, own)
+            )
             if part == "used":
                 there |= last or {}
                 here |= used

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from unbounded.experiments.config.schema import RunConfig, from_dict, to_dict
 from unbounded.experiments.run.device import device_of
 from unbounded.experiments.run.folder import read_config, read_report, write_config
 from unbounded.training.checkpoint import checkpoint_folders
+from unbounded.training.state import LoopState
 
 
 def begin(
@@ -108,25 +109,17 @@ def renew_config(folder: Path, config: RunConfig, data: Mapping[str, str]) -> No
         )
 
 
-def trained_with(folder: Path, noted: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The threads and kernels that trained a run, in order, each with the batch after which.
+def began_with(folder: Path) -> dict[str, Any]:
+    """The threads and kernels that config.yaml says a run began with; None where it does not."""
+    used = _used(read_config(folder) or {})
+    return {name: used.get(name) for name in ("threads", "kernels")}
 
-    Args:
-        folder: of the run, whose config.yaml says with which it began.
-        noted: what its state notes (`LoopState.trained_with`), which begins late where the first
-            checkpoints were written before it was noted.
-    """
-    known = [dict(each) for each in noted]
-    if not known or known[0]["after_batch"] == 0:
-        return known
-    try:
-        began = _used(read_config(folder) or {})
-    except CheckpointError:
-        began = {}
-    first = {"after_batch": 0} | {name: began.get(name) for name in ("threads", "kernels")}
-    if first == known[0] | {"after_batch": 0}:
-        return [first, *known[1:]]
-    return [first, *known]
+
+def trained_elsewhere(state: LoopState, config: RunConfig) -> list[dict[str, Any]]:
+    """All that a state notes of what trained; empty where that is what this process has."""
+    here = threads_and_kernels(config)
+    is_here = len(state.trained_with) < 2 and state.last_used() in (None, here)
+    return [] if is_here else state.trained_with
 
 
 def threads_and_kernels(config: RunConfig) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from accelerate import Accelerator
 
 from unbounded.evaluation.scorings import Exam, Scoring
 from unbounded.experiments.run.beginning import Beginning
+from unbounded.experiments.run.kept_config import began_with
 from unbounded.files import storage_faults
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import Task
@@ -63,7 +64,8 @@ def run_phase(
     """Train from the newest checkpoint in the folder, or from the beginning, to the end.
 
     Args:
-        folder: of its checkpoints and metrics; made when it is not there.
+        folder: of its checkpoints and metrics; made when it is not there. With `used` that of a
+            run, whose config.yaml says with what it began.
         run: what identifies the run; a checkpoint of another one is foreign.
         task, trained, options, stop_rule: as for `Phase`.
         scoring, exam: score the model on fresh validation examples.
@@ -109,7 +111,7 @@ def run_phase(
             )
         state = LoopState()
     if used is not None:
-        state.go_on_with(used)
+        state.note_beginning(began_with(folder))
     if is_main:
         state.metrics_lines = log.cut(state.metrics_lines, warn)
     if state.batch:
@@ -126,5 +128,6 @@ def run_phase(
         progress=progress,
         request=around.request,
         carry=carry,
+        used=used,
     )
     return phase.run(state)

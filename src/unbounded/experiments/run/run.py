@@ -31,7 +31,7 @@ from unbounded.experiments.run.kept_config import (
     keep_config,
     renew_config,
     threads_and_kernels,
-    trained_with,
+    trained_elsewhere,
 )
 from unbounded.experiments.run.matmul_precision import matmul_precision
 from unbounded.experiments.run.phase import Surroundings, run_phase
@@ -325,9 +325,8 @@ class Run:
         origin: dict[str, Any] = {} if state.began_as is None else {"began_as": state.began_as}
         if kept := data_used(config, self._plan.task):
             origin["data"] = kept
-        parts = trained_with(self._folder, state.trained_with)
-        if len(parts) > 1:
-            origin["trained_with"] = parts
+        if others := trained_elsewhere(state, config):
+            origin["trained_with"] = others
         report = make_report(
             task=config.task,
             scoring=scoring,

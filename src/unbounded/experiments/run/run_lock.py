@@ -104,12 +104,15 @@ def _who(path: Path, file: Path, *, is_soft: bool) -> str:
 def admit(folder: Path, *, resume: bool, overwrite: bool) -> None:
     """Check that a run may take this folder; nothing is changed.
 
+    A run whose config.yaml is gone is still one to go on with: its checkpoints say whose they are.
+
     Raises:
         RunExistsError: the folder is a run's and neither was asked for, or it is no run's.
     """
     if not os.path.lexists(folder) or _is_empty(folder):
         return
-    if not (folder / "config.yaml").is_file():
+    is_run = (folder / "config.yaml").is_file()
+    if not is_run and not (resume and _can_go_on(folder)):
         raise RunExistsError(
             f"{folder} is there and is not a run folder: it has no config.yaml. It is left as it "
             "is; move it away, or name another folder with --runs"
@@ -122,7 +125,11 @@ def admit(folder: Path, *, resume: bool, overwrite: bool) -> None:
 
 def is_begun(folder: Path) -> bool:
     """Whether there is a run to go on with, also one that a killed `--overwrite` moved aside."""
-    return any((each / "config.yaml").is_file() for each in (folder, _aside(folder)))
+    return any(_can_go_on(each) for each in (folder, _aside(folder)))
+
+
+def _can_go_on(folder: Path) -> bool:
+    return (folder / "config.yaml").is_file() or bool(checkpoint_folders(folder / "checkpoints"))
 
 
 def check_begun(folder: Path) -> None:
@@ -131,7 +138,7 @@ def check_begun(folder: Path) -> None:
     Raises:
         CheckpointError: there is none; the message names the runs there are.
     """
-    if (folder / "config.yaml").is_file():
+    if _can_go_on(folder):
         return
     task = folder.name.partition("-")[0]
     names = (path.parent.name for path in folder.parent.glob("*/config.yaml"))
