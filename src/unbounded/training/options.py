@@ -31,6 +31,10 @@ class PhaseOptions:
         update: "piece" for a gradient step after each piece, "symbol" after each symbol.
         prediction_clip: what chances of yes or no are cut to in the loss, 0 for no cut.
         label_smoothing: share of each target that is spread over all that could be said.
+        random_sharpness: the greatest factor that sharpens decisions in a gradient step, a power
+            of two (`RandomSharpness`); 1 for none.
+        random_sharpness_after: batches before that begins.
+        random_sharpness_every: batches after which the greatest factor of that time doubles.
         report_every: batches between reports of training perplexity.
         accuracy_every: batches between the accuracies, 0 for none.
         accuracy_lengths: the ranges they are taken over.
@@ -55,6 +59,9 @@ class PhaseOptions:
     update: str = "piece"
     prediction_clip: float = 0.0
     label_smoothing: float = 0.0
+    random_sharpness: int = 1
+    random_sharpness_after: int = 0
+    random_sharpness_every: int = 1000
     report_every: int = 100
     accuracy_every: int = 0
     accuracy_lengths: tuple[LengthRange, ...] = ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import torch
@@ -25,6 +26,7 @@ from unbounded.training.looked_up import looked_up
 from unbounded.training.objective import training_loss
 from unbounded.training.optimizers import CLIPS
 from unbounded.training.options import PhaseOptions
+from unbounded.training.random_sharpness import RandomSharpness
 
 
 class StepResult(NamedTuple):
@@ -110,7 +112,8 @@ class BatchTrainer:
         optimizer: prepared by `accelerator`.
         accelerator: device, precision and processes.
         totals: sums a loss over all processes; also says which signal asked to stop, or 0.
-        options: clip, clip_by, piece_steps, average, prediction_clip and label_smoothing.
+        options: clip, clip_by, piece_steps, average, prediction_clip, label_smoothing, and the
+            random sharpness, whose seed is that of the examples.
         objective: of the task, one of `OBJECTIVES`.
         carry: holds the place in a batch; one that a checkpoint gave lets it be taken up there.
     Raises:
@@ -149,6 +152,15 @@ class BatchTrainer:
         self._piece_steps = options.piece_steps
         self._carry = carry or Carry()
         self._average = options.average
+        self._sharpness = None
+        if options.random_sharpness > 1:
+            self._sharpness = RandomSharpness(
+                accelerator.unwrap_model(model),
+                most=options.random_sharpness,
+                after=options.random_sharpness_after,
+                every=options.random_sharpness_every,
+                seed=options.seed,
+            )
         self._bound = bound_gradient(model, accelerator, options, objective)
         self._looked_up = None
         if self._plain and options.clip_by == "value":
@@ -203,7 +215,19 @@ class BatchTrainer:
             carry.move(carry.piece + 1, self._pass_by(piece, carry.state))
             stop = self._totals(torch.zeros(()))[1]
             return StepResult(0.0, 0, symbols, None, stop, 0.0)
-        share = self._share(piece)
+        sharpness = self._sharpness
+        with nullcontext() if sharpness is None else sharpness.of_step(number, carry.piece):
+            nats, norm, stop, state = self._move(piece, tokens, number)
+        if self._looked_up is not None:
+            self._looked_up.step()
+        self._forget_gradients()
+        if self._piece_steps is not None:
+            carry.move(carry.piece + 1, state)
+        return StepResult(nats, tokens, symbols, norm, stop, 0.0)
+
+    def _move(self, piece: Batch, tokens: int, number: int) -> tuple[float, float, int, Any]:
+        """Move the weights by the gradient of a piece: its loss, the norm, a signal, the state."""
+        carry, share = self._carry, self._share(piece)
         processes = self._accelerator.num_processes
         # Processes average their gradients; each sum divided by the tokens of all processes and
         # times their number makes that average the gradient of the piece's mean.
@@ -227,12 +251,7 @@ class BatchTrainer:
         else:
             self._optimizer.step()
             self._has_stepped = True
-        if self._looked_up is not None:
-            self._looked_up.step()
-        self._forget_gradients()
-        if self._piece_steps is not None:
-            carry.move(carry.piece + 1, state)
-        return StepResult(nats_of_all, tokens, symbols, norm, stop, 0.0)
+        return nats_of_all, norm, stop, state
 
     def _through_graph(
         self, share: Batch, scale: float, *, is_ragged: bool

@@ -14,6 +14,7 @@ from unbounded.evaluation.scorings import Scoring, scoring_of
 from unbounded.experiments.config.check_training import (
     STOPS,
     rounding_faults,
+    sharpness_faults,
     symbol_update_faults,
     training_faults,
 )
@@ -97,6 +98,7 @@ def examine(config: RunConfig) -> tuple[Task | None, list[str]]:
     if machine.threads is not None:
         check_number(found, "machine.threads", machine.threads, 1, 4096)
     found += symbol_update_faults(config)
+    found += sharpness_faults(config)
     if task is not None:
         found += _task_faults(config, task)
     return task, found

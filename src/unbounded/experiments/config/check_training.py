@@ -29,6 +29,8 @@ from unbounded.training.optimizers import (
     option_faults,
 )
 from unbounded.training.plateau import MEASURES
+from unbounded.training.random_sharpness import MOST as MOST_SHARPNESS
+from unbounded.training.random_sharpness import is_factor
 
 STOPS = ("solved", "converged", "budget")
 PRECISIONS = ("no", "bf16", "fp16")
@@ -99,6 +101,16 @@ def training_faults(training: TrainingConfig) -> list[str]:
     check_number(found, "training.give_up_perplexity", training.give_up_perplexity, 1, above=True)
     check_number(found, "training.prediction_clip", training.prediction_clip, 0, 0.1)
     check_number(found, "training.label_smoothing", training.label_smoothing, 0, 0.5)
+    if not is_factor(training.random_sharpness):
+        found.append(
+            "training.random_sharpness: expected 1, for none, or a power of two up to "
+            f"{MOST_SHARPNESS}, got {training.random_sharpness!r}"
+        )
+    check_number(found, "training.random_sharpness_after", training.random_sharpness_after, 0)
+    check_number(found, "training.random_sharpness_every", training.random_sharpness_every, 1)
+    if training.random_sharpness == 1:
+        of_it = ("random_sharpness_after", "random_sharpness_every")
+        check_idle(found, "training", training, of_it, "without random_sharpness")
     if not training.give_up_after:
         check_idle(found, "training", training, ("give_up_perplexity",), "without give_up_after")
     check_number(found, "training.patience", training.patience, 0)
@@ -192,6 +204,7 @@ def symbol_update_faults(config: RunConfig) -> list[str]:
         ("training.optimizer", training.optimizer, "sgd"),
         ("training.clip_by", training.clip_by, "value"),
         ("training.label_smoothing", training.label_smoothing, 0.0),
+        ("training.random_sharpness", training.random_sharpness, 1),
         ("training.precision", training.precision, "no"),
     ]
     if controller["name"] == "elman":
@@ -216,6 +229,20 @@ def symbol_update_faults(config: RunConfig) -> list[str]:
             "error goes back; the authors have 50"
         )
     return found
+
+
+def sharpness_faults(config: RunConfig) -> list[str]:
+    """What is wrong with decisions that are sharpened in training: there are none."""
+    if config.training.random_sharpness == 1 or not _decides_nothing(config):
+        return []
+    name = config.model.memory["name"]
+    return [f"training.random_sharpness: memory {name!r} decides nothing; leave it at 1"]
+
+
+def _decides_nothing(config: RunConfig) -> bool:
+    # Of a memory with faults, which are named elsewhere, nobody knows.
+    is_known = _memory(config) is not None or config.model.memory["name"] == NO_MEMORY
+    return is_known and not decides(config)
 
 
 def rounding_faults(config: RunConfig, scoring: Scoring) -> list[str]:
@@ -257,8 +284,7 @@ def rounding_faults(config: RunConfig, scoring: Scoring) -> list[str]:
     if not scoring.rounds:
         found.append(f"rounding.batches: task {config.task!r} is never right or wrong; give 0")
     name = config.model.memory["name"]
-    # Of a memory with faults, which are named elsewhere, nobody knows.
-    if not decides(config) and (_memory(config) is not None or name == NO_MEMORY):
+    if _decides_nothing(config):
         found.append(f"rounding.batches: memory {name!r} decides nothing; give 0")
     elif not has_actions(config):
         check_idle(found, "rounding", rounding, ("remove", "most_removals"), f"with memory {name}")

@@ -27,6 +27,11 @@ OPTIONS_OF: Final = {
 }
 #: The option of a memory that chooses for others: what it is when nothing is said, and those.
 CHOSEN_BY: Final = {"variant": ("2016", ("step", "action_gate"))}
+_NOT_SHARPENED: Final = {
+    "random_sharpness": 1,
+    "random_sharpness_after": 0,
+    "random_sharpness_every": 1000,
+}
 # Streams go on for thousands of symbols: cells in superposition get the authors' capacity there.
 _BOUNDED: Final[dict[str, dict[str, Any]]] = {
     "superposition_stack": {"capacity": 200, "overflow": "drop_bottom"},
@@ -63,8 +68,8 @@ def merged(
     them, and no other. All else:
 
     Another memory or controller than before has none of the options of the old one, and another
-    memory not the hardening that was meant for it. Another variant of a memory makes its choices
-    anew. Null takes back what was said of an option of a
+    memory neither the hardening nor the sharpness in training that was meant for it. Another
+    variant of a memory makes its choices anew. Null takes back what was said of an option of a
     memory that cannot be null. Embeddings that are asked for take the place of bits. Without a
     memory there is no readout, and an Elman controller is recurrent. A memory that grows does not
     go on from one length to the next in scoring, if nobody asked for that. Another optimizer,
@@ -94,6 +99,8 @@ def _without_others(
     plain = asdict(TrainingConfig())
     options = [each for choice, each in OPTIONS_OF.items() if _is_other(config, change, choice)]
     found = {name: plain[name] for names in options for name in names}
+    if change.get("random_sharpness") == 1:
+        found |= _NOT_SHARPENED
     # Lengths that change with what is learned cannot be dealt ahead.
     return found | ({"deal": 1} if change.get("curriculum") == "doubling" else {})
 
@@ -120,6 +127,7 @@ def _change_model(config: dict[str, Any], change: dict[str, Any], whole: Contain
         model["memory"] = as_kept(changed, data)
         if model["memory"]["name"] != before["name"]:
             config["rounding"] = asdict(RoundingConfig())
+            config["training"] = {**config["training"], **_NOT_SHARPENED}
             _without_idle(model, config, change, part_of(controller or {"name": None}))
     config["model"] = model
 

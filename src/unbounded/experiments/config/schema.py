@@ -111,6 +111,11 @@ class TrainingConfig:
         label_smoothing: share of each target that is spread over all that could be said, 0 for
             none. What is right has a gradient still, which may make a memory's way more exact
             (docs/reproducing/yang2016.md). Losses that are reported are without it.
+        random_sharpness: in each gradient step what decides (push and pop, actions, gates) is
+            multiplied by a power of two that is drawn from 1 to this one, for the time of the step;
+            1 for none. A network that is right at all of them is nearly a discrete machine.
+        random_sharpness_after: batches at the beginning without it.
+        random_sharpness_every: batches after which the greatest factor, 2 at first, doubles.
         piece_steps: steps of a piece of a stream, the reach of truncated BPTT; null for the whole.
         update: piece for a gradient step after each piece, or symbol for one after each symbol,
             as in the authors' program of the Stack RNN.
@@ -167,6 +172,9 @@ class TrainingConfig:
     give_up_perplexity: float = 1.2
     prediction_clip: float = 0.0
     label_smoothing: float = 0.0
+    random_sharpness: int = 1
+    random_sharpness_after: int = 0
+    random_sharpness_every: int = 1000
     piece_steps: int | None = None
     update: str = "piece"
     average: bool = True

@@ -123,6 +123,7 @@ def harden_model(
             accuracy_every=0,
             checkpoint_every=rounding.every,
             update="piece",
+            random_sharpness=1,
         ),
         scoring,
         exam,
