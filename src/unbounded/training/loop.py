@@ -24,6 +24,7 @@ from unbounded.training.objective import perplexity
 from unbounded.training.online import Trained, make_trainer
 from unbounded.training.options import PhaseOptions
 from unbounded.training.progress import Progress
+from unbounded.training.random_sharpness import RandomSharpness
 from unbounded.training.signals import Interrupted, StopRequest
 from unbounded.training.state import LoopState
 from unbounded.training.stopping import FAILED, Assess, StopRule
@@ -84,9 +85,18 @@ class Phase:
         self._progress = progress
         self._request = request
         self._used = used
+        self._sharpness = None
+        if options.random_sharpness > 1:
+            self._sharpness = RandomSharpness(
+                accelerator.unwrap_model(trained[0]),
+                most=options.random_sharpness,
+                every=options.random_sharpness_every,
+                seed=options.seed,
+            )
         self._trainer = make_trainer(
-            trained, accelerator, self._totals, options, objective=task.objective, carry=carry
-        )
+            trained, accelerator, self._totals, options,
+            objective=task.objective, carry=carry, sharpness=self._sharpness,
+        )  # fmt: skip
         self._dealer = Dealer(task, options.seed, options.batch_size, options.deal)
         self._in_pieces = options.piece_steps is not None
         self._clock = Clock(now, 60 * options.checkpoint_minutes)
@@ -126,6 +136,8 @@ class Phase:
         """Train one batch, or what is left of it; the signal that asked to stop, or 0."""
         if self._used is not None:
             state.go_on_with(self._used)
+        if self._sharpness is not None:
+            self._sharpness.since = state.sharp_since
         size = self._options.batch_size
         whole = self._dealer.batch(state.batch, self._lengths_of(state))
         stop = 0
@@ -213,6 +225,9 @@ class Phase:
         first = max(state.batch - self._options.report_every, 0)
         first -= first % self._options.deal
         state.begin_stage(stage(curriculum, first, state.longest))
+        is_learned = state.stage is None and loss < self._options.random_sharpness_below
+        if self._sharpness is not None and state.sharp_since is None and is_learned:
+            state.sharp_since = state.batch
         if isinstance(curriculum, Doubling):
             grows = {"longest": curriculum.range_of(state.longest).maximum}
             state.longest = curriculum.longer(state.longest, loss)

@@ -21,6 +21,7 @@ from unbounded.tasks import Batch
 from unbounded.training.carry import Carry
 from unbounded.training.optimizers import UPDATES
 from unbounded.training.options import PhaseOptions
+from unbounded.training.random_sharpness import RandomSharpness
 from unbounded.training.steps import BatchTrainer, StepResult
 
 #: Steps that the authors' program goes back.
@@ -39,6 +40,7 @@ def make_trainer(
     *,
     objective: str,
     carry: Carry | None,
+    sharpness: RandomSharpness | None = None,
 ) -> BatchTrainer | SymbolTrainer:
     """What trains a batch: a gradient step for each piece of it, or for each symbol.
 
@@ -47,6 +49,7 @@ def make_trainer(
         options: `update` is "piece" (`BatchTrainer`) or "symbol" (`SymbolTrainer`, with the pieces
             as its reach).
         objective: of the task.
+        sharpness: as for `BatchTrainer`; an update after each symbol has none.
     Raises:
         ChoiceError: `update` or `clip_by` is not among those there are.
         ConfigError: the model or the objective cannot be updated after every symbol.
@@ -56,8 +59,9 @@ def make_trainer(
     model, optimizer, _ = trained
     if options.update == "piece":
         return BatchTrainer(
-            model, optimizer, accelerator, totals, options, objective=objective, carry=carry
-        )
+            model, optimizer, accelerator, totals, options,
+            objective=objective, carry=carry, sharpness=sharpness,
+        )  # fmt: skip
     if objective != "cross_entropy":
         raise ConfigError([f"update: after every symbol only cross entropy, not {objective!r}"])
     return SymbolTrainer(

@@ -33,7 +33,8 @@ class PhaseOptions:
         label_smoothing: share of each target that is spread over all that could be said.
         random_sharpness: the greatest factor that sharpens decisions in a gradient step, a power
             of two (`RandomSharpness`); 1 for none.
-        random_sharpness_after: batches before that begins.
+        random_sharpness_below: nats a token since the last report, at all lengths, at which that
+            begins.
         random_sharpness_every: batches after which the greatest factor of that time doubles.
         report_every: batches between reports of training perplexity.
         accuracy_every: batches between the accuracies, 0 for none.
@@ -60,7 +61,7 @@ class PhaseOptions:
     prediction_clip: float = 0.0
     label_smoothing: float = 0.0
     random_sharpness: int = 1
-    random_sharpness_after: int = 0
+    random_sharpness_below: float = 1e-3
     random_sharpness_every: int = 1000
     report_every: int = 100
     accuracy_every: int = 0

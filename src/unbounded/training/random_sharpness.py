@@ -23,27 +23,29 @@ class RandomSharpness:
     at all of them. A step is that of the sharper network, which is then as soft again as before.
 
     The factors are powers of two, which round nothing. A factor follows from seed, batch and piece,
-    and needs no state.
+    and from the batch after which it began (`LoopState.sharp_since`).
 
     Args:
         model: has a memory with decisions.
         most: the greatest factor, a power of two from 2 to MOST; each power from 1 on is as likely.
-        after: batches at the beginning that train the model as it is.
         every: batches after which the greatest factor is twice as large: 2 at first, at last
             `most`. Too large a one throws a network far that has never been sharper.
         seed: of the factors.
+    Attributes:
+        since: the batch after which models are sharpened; None while they are not.
     Source: ours; what decides is sharpened as by `unbounded.models.sharpen`.
     """
 
-    def __init__(self, model: nn.Module, *, most: int, after: int, every: int, seed: int) -> None:
+    def __init__(self, model: nn.Module, *, most: int, every: int, seed: int) -> None:
         self._model, self._seed = model, seed
-        self._most, self._after, self._every = most.bit_length() - 1, after, every
+        self._most, self._every = most.bit_length() - 1, every
+        self.since: int | None = None
 
     def factor(self, batch: int, piece: int) -> float:
         """The factor of a gradient step, by the number of its batch and its place in it."""
-        if batch < self._after:
+        if self.since is None:
             return 1.0
-        most = min(self._most, 1 + (batch - self._after) // self._every)
+        most = min(self._most, 1 + (batch - self.since) // self._every)
         drawn = random.Random(f"sharpness {self._seed} {batch} {piece}")
         return 2.0 ** drawn.randrange(most + 1)
 

@@ -112,10 +112,10 @@ class BatchTrainer:
         optimizer: prepared by `accelerator`.
         accelerator: device, precision and processes.
         totals: sums a loss over all processes; also says which signal asked to stop, or 0.
-        options: clip, clip_by, piece_steps, average, prediction_clip, label_smoothing, and the
-            random sharpness, whose seed is that of the examples.
+        options: clip, clip_by, piece_steps, average, prediction_clip and label_smoothing.
         objective: of the task, one of `OBJECTIVES`.
         carry: holds the place in a batch; one that a checkpoint gave lets it be taken up there.
+        sharpness: makes decisions surer for the time of a step; None leaves them.
     Raises:
         ChoiceError: `clip_by` is neither.
     """
@@ -130,6 +130,7 @@ class BatchTrainer:
         *,
         objective: str = "cross_entropy",
         carry: Carry | None = None,
+        sharpness: RandomSharpness | None = None,
     ) -> None:
         if options.clip_by not in CLIPS:
             raise ChoiceError("clip_by", options.clip_by, CLIPS)
@@ -152,15 +153,7 @@ class BatchTrainer:
         self._piece_steps = options.piece_steps
         self._carry = carry or Carry()
         self._average = options.average
-        self._sharpness = None
-        if options.random_sharpness > 1:
-            self._sharpness = RandomSharpness(
-                accelerator.unwrap_model(model),
-                most=options.random_sharpness,
-                after=options.random_sharpness_after,
-                every=options.random_sharpness_every,
-                seed=options.seed,
-            )
+        self._sharpness = sharpness
         self._bound = bound_gradient(model, accelerator, options, objective)
         self._looked_up = None
         if self._plain and options.clip_by == "value":

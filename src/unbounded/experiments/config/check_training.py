@@ -106,10 +106,11 @@ def training_faults(training: TrainingConfig) -> list[str]:
             "training.random_sharpness: expected 1, for none, or a power of two up to "
             f"{MOST_SHARPNESS}, got {training.random_sharpness!r}"
         )
-    check_number(found, "training.random_sharpness_after", training.random_sharpness_after, 0)
+    below = training.random_sharpness_below
+    check_number(found, "training.random_sharpness_below", below, 0, above=True)
     check_number(found, "training.random_sharpness_every", training.random_sharpness_every, 1)
     if training.random_sharpness == 1:
-        of_it = ("random_sharpness_after", "random_sharpness_every")
+        of_it = ("random_sharpness_below", "random_sharpness_every")
         check_idle(found, "training", training, of_it, "without random_sharpness")
     if not training.give_up_after:
         check_idle(found, "training", training, ("give_up_perplexity",), "without give_up_after")
