@@ -32,6 +32,8 @@ class Lengths(Scoring):
     """Scores each n by whether every sequence of it is right."""
 
     fields = ("count", "lengths", "every", "streams", "carry")
+    # Of a loss that counts what nothing determines none converges (config.check).
+    stops: ClassVar[tuple[str, ...]] = ("solved", "converged", "budget")
     validates_on = "train"  # longer sequences are for the test alone
     columns: ClassVar[Mapping[str, int]] = {"percent": 1}
     groups: ClassVar[Mapping[str, tuple[str, ...]]] = {"percent": ("percent",)}

@@ -34,7 +34,7 @@ from unbounded.models.memory_model import initialization_faults, map_faults
 from unbounded.models.model_parts import can_read_only, controller_faults, memory_faults
 from unbounded.models.sequence_model import dropout_faults, tie_faults
 from unbounded.own_parts import NO_MEMORY
-from unbounded.tasks import TASKS, Batch, LengthRange, Task, make_task
+from unbounded.tasks import TASKS, Batch, LengthRange, StreamTask, Task, make_task
 from unbounded.training.objective import CLIPPED
 
 DEVICES = ("auto", "cpu", "cuda")
@@ -240,6 +240,11 @@ def _own_batch_faults(config: RunConfig, task: Task) -> list[str]:
     return []
 
 
+def _comes_to_one(task: Task) -> bool:
+    """Whether the perplexity of training comes to 1: what it counts is determined."""
+    return not (isinstance(task, StreamTask) and task.loss == "all")
+
+
 def _task_faults(config: RunConfig, task: Task) -> list[str]:
     """What does not go with the task and its scoring."""
     found = [] if config.task in TASKS else _own_batch_faults(config, task)
@@ -250,10 +255,11 @@ def _task_faults(config: RunConfig, task: Task) -> list[str]:
         scoring = scoring_of(task.scoring)
     except (ChoiceError, ConfigError) as error:
         return [f"task: {error}"]
-    if training.stop in STOPS and training.stop not in scoring.stops:
+    stops = [stop for stop in scoring.stops if stop != "converged" or _comes_to_one(task)]
+    if training.stop in STOPS and training.stop not in stops:
         found.append(
             f"training.stop: {training.stop!r} has no meaning on task {config.task!r}; choose "
-            f"{' or '.join(scoring.stops)}"
+            f"{' or '.join(stops)}"
         )
     if "solved" not in scoring.stops and training.accuracy_every:
         found.append(f"training.accuracy_every: has no effect on task {config.task!r}; give 0")
