@@ -12,8 +12,8 @@ import pytest
 from tests.experiments.tiny_streams import tiny_corpus
 from unbounded.errors import CheckpointError, ConfigError
 from unbounded.experiments.config.check import faults
-from unbounded.experiments.config.compose import preset_of
-from unbounded.experiments.config.schema import RoundingConfig, from_dict, to_dict
+from unbounded.experiments.config.compose import OPTIONS_OF, preset_of
+from unbounded.experiments.config.schema import RoundingConfig, TrainingConfig, from_dict, to_dict
 from unbounded.experiments.tables.published import published
 from unbounded.experiments.tables.reproduce import draw_tasks, plan, reproduce, write_table
 from unbounded.experiments.tables.results import copy_report
@@ -297,8 +297,14 @@ def test_addition_is_trained_as_the_preset_says_and_scored_as_it() -> None:
         for trial in own:
             assert replace(trial.config, seed=preset.seed, machine=preset.machine) == preset
     # And without what is ours, scored as it was then.
-    training = replace(preset.training, random_sharpness=1, random_sharpness_after=0)
-    assert training != preset.training
+    stop = TrainingConfig(stop="budget")
+    training = replace(
+        preset.training,
+        random_sharpness=1,
+        tail_batches=8000,
+        **{name: getattr(stop, name) for name in ("stop", *OPTIONS_OF["stop"])},
+    )
+    assert preset.training.random_sharpness == 8
     without = replace(
         preset, training=training, evaluation=replace(preset.evaluation, lengths=None)
     )

@@ -22,7 +22,7 @@ from unbounded.training.steps import BatchTrainer
 
 SHARP: dict[str, Any] = {
     "random_sharpness": 8,
-    "random_sharpness_after": 3,
+    "random_sharpness_below": 100.0,
     "random_sharpness_every": 1,
 }
 
@@ -31,11 +31,13 @@ SHARP: dict[str, Any] = {
 def test_interrupted_in_a_batch_it_ends_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, streams: bool
 ) -> None:
-    config = tiny_streams(batches=8, **SHARP) if streams else tiny(batches=10, **SHARP)
+    config = (
+        tiny_streams(batches=8, **SHARP) if streams else tiny(batches=8, report_every=1, **SHARP)
+    )
     config.rounding.batches = 0
     whole = train_run(config, root=tmp_path / "whole", quiet=True).folder
     plain = dataclasses.replace(config.training, random_sharpness=1)
-    plain = dataclasses.replace(plain, random_sharpness_after=0, random_sharpness_every=1000)
+    plain = dataclasses.replace(plain, random_sharpness_below=1e-3, random_sharpness_every=1000)
     other = dataclasses.replace(config, training=plain)
     folder = train_run(other, root=tmp_path / "plain", quiet=True).folder
     assert metrics(folder) != metrics(whole)
@@ -76,6 +78,31 @@ def test_a_hardening_sharpens_by_its_own_schedule_alone(
     assert set(seen) == {0, 1, 2, 3, 4}
 
 
+def test_it_begins_when_the_task_is_learned_at_all_lengths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the first report below the bound on whose batches all lengths were."""
+    since: dict[int, int | None] = {}
+    factor = RandomSharpness.factor
+
+    def noting(sharpness: RandomSharpness, batch: int, piece: int) -> float:
+        since[batch] = sharpness.since
+        assert (factor(sharpness, batch, 0) == 1) or sharpness.since is not None
+        return factor(sharpness, batch, piece)
+
+    monkeypatch.setattr(RandomSharpness, "factor", noting)
+    config = tiny_streams(batches=10, curriculum_every=2, report_every=1, **SHARP)
+    config.rounding.batches = 0
+    losses = metrics(train_run(config, root=tmp_path, quiet=True).folder)
+    # Lengths of 2, 3 and 4: from batch 4 on there are all.
+    assert list(since.values()) == [None] * 5 + [5] * 5
+    least = min(each["loss_nats_per_token"] for each in losses if each["kind"] == "train")
+    config.training.random_sharpness_below = least / 2
+    since.clear()
+    train_run(config, root=tmp_path, quiet=True)
+    assert set(since.values()) == {None}
+
+
 def changed(*changes: dict[str, Any]) -> RunConfig:
     return from_dict(merged(preset_of("anbn"), {"training": SHARP}, *changes))
 
@@ -87,7 +114,7 @@ def changed(*changes: dict[str, Any]) -> RunConfig:
             {"random_sharpness": 6},
             "random_sharpness: expected 1, for none, or a power of two up to",
         ),
-        ({"random_sharpness_after": -1}, "random_sharpness_after: expected"),
+        ({"random_sharpness_below": 0.0}, "random_sharpness_below: expected"),
         ({"random_sharpness_every": 0}, "random_sharpness_every: expected"),
         ({"update": "symbol"}, "random_sharpness: an update after every symbol needs 1, got 8"),
     ],
@@ -109,13 +136,22 @@ def test_another_memory_than_the_presets_and_1_have_none_of_it() -> None:
         training = changed(change).training
         assert {name: getattr(training, name) for name in SHARP} == {
             "random_sharpness": 1,
-            "random_sharpness_after": 0,
+            "random_sharpness_below": 1e-3,
             "random_sharpness_every": 1000,
         }
     own = changed({"model": {"memory": "stack"}, "training": SHARP}).training
     assert {name: getattr(own, name) for name in SHARP} == SHARP
     config = changed({"training": {"random_sharpness": 1}})
-    config.training.random_sharpness_after = 3
-    assert "training.random_sharpness_after: has no effect without random_sharpness" in str(
+    config.training.random_sharpness_below = 3.0
+    assert "training.random_sharpness_below: has no effect without random_sharpness" in str(
         faults(config)
     )
+
+
+def test_streams_converge_where_what_counts_is_determined() -> None:
+    stop = {"training": {"stop": "converged"}}
+    assert faults(from_dict(merged(preset_of("binary_addition"), stop))) == []
+    message = "training.stop: 'converged' has no meaning on task 'binary_addition'; choose solved"
+    everything = {"task_options": {"loss": "all"}}
+    (fault,) = faults(from_dict(merged(preset_of("binary_addition"), stop, everything)))
+    assert fault.startswith(message)

@@ -28,15 +28,25 @@ def model_of(options: dict[str, Any]) -> MemoryModel:
     return MemoryModel(inputs=3, outputs=3, **options)
 
 
-def trained(model: MemoryModel, batch: Batch, rate: float = 0.5, **options: Any) -> BatchTrainer:
+def began(model: MemoryModel, *, since: int = 5, **options: int) -> RandomSharpness:
+    sharpness = RandomSharpness(model, **options)
+    sharpness.since = since
+    return sharpness
+
+
+def trained(
+    model: MemoryModel, batch: Batch, rate: float = 0.5, *, most: int = 1, **options: Any
+) -> BatchTrainer:
     """A trainer behind one batch, the eighth, by plain SGD."""
     phase = PhaseOptions(
         seed=3, lengths=LengthRange(1, 2), batch_size=2, batches=1, clip=1e9, **options
     )
     optimizer = torch.optim.SGD(model.parameters(), lr=rate)
+    sharpness = began(model, most=most, every=1, seed=3, since=-10) if most > 1 else None
     trainer = BatchTrainer(
-        model, optimizer, Accelerator(cpu=True), lambda nats: (float(nats.detach()), 0), phase
-    )
+        model, optimizer, Accelerator(cpu=True), lambda nats: (float(nats.detach()), 0), phase,
+        sharpness=sharpness,
+    )  # fmt: skip
     for _ in trainer.train(batch, 7):
         pass
     return trainer
@@ -49,18 +59,20 @@ def batch_of(steps: int = 12) -> Batch:
 
 
 def test_factors_are_powers_of_two_and_follow_from_seed_and_place() -> None:
-    sharpness = RandomSharpness(model_of(STACKS), most=8, after=5, every=1, seed=1)
+    sharpness = began(model_of(STACKS), most=8, every=1, seed=1)
     places = [(batch, piece) for batch in range(7, 207) for piece in range(4)]
     drawn = [sharpness.factor(*place) for place in places]
     assert drawn == [sharpness.factor(*place) for place in places]
     for factor in (1, 2, 4, 8):
         assert 150 < drawn.count(factor) < 250
     assert sum(map(drawn.count, (1.0, 2.0, 4.0, 8.0))) == len(drawn)
-    assert {sharpness.factor(batch, 0) for batch in range(5)} == {1.0}
-    slow = RandomSharpness(model_of(STACKS), most=8, after=5, every=100, seed=1)
+    sharpness.since = None
+    assert {sharpness.factor(*place) for place in places} == {1.0}
+    sharpness.since = 5
+    slow = began(model_of(STACKS), most=8, every=100, seed=1)
     for first, most in ((5, 2), (105, 4), (205, 8), (305, 8)):
         assert max(slow.factor(batch, 0) for batch in range(first, first + 100)) == most
-    others = RandomSharpness(model_of(STACKS), most=8, after=5, every=1, seed=2)
+    others = began(model_of(STACKS), most=8, every=1, seed=2)
     assert drawn != [others.factor(*place) for place in places]
     assert [sharpness.factor(9, piece) for piece in range(8)] != [sharpness.factor(9, 0)] * 8
 
@@ -70,7 +82,7 @@ def test_factors_are_powers_of_two_and_follow_from_seed_and_place() -> None:
 def test_a_step_is_that_of_the_sharper_model(options: dict[str, Any], pieces: int | None) -> None:
     """In pieces of one-hot symbols by the kernels alone, else by torch's graph."""
     model, batch = model_of(options), batch_of()
-    factor = RandomSharpness(model, most=MOST, after=0, every=1, seed=3).factor(7, 0)
+    factor = began(model, most=MOST, every=1, seed=3, since=-10).factor(7, 0)
     assert factor > 1
     sharper = copy.deepcopy(model)
     sharpen(sharper, factor)
@@ -82,7 +94,7 @@ def test_a_step_is_that_of_the_sharper_model(options: dict[str, Any], pieces: in
             assert weight.grad is not None
             weight -= 0.5 * weight.grad
     sharpen(sharper, 1 / factor)
-    trained(model, batch, piece_steps=pieces, random_sharpness=MOST, random_sharpness_every=1)
+    trained(model, batch, piece_steps=pieces, most=MOST)
     wanted = dict(sharper.named_parameters())
     for name, weight in model.named_parameters():
         torch.testing.assert_close(weight, wanted[name], atol=2e-6, rtol=1e-5, msg=name)
@@ -95,7 +107,7 @@ def test_a_step_is_that_of_the_sharper_model(options: dict[str, Any], pieces: in
 def test_pieces_have_factors_of_their_own_and_leave_the_weights() -> None:
     model, batch = model_of(STACKS), batch_of(40)
     before = copy.deepcopy(model.state_dict())
-    trained(model, batch, rate=0.0, piece_steps=5, random_sharpness=8, random_sharpness_every=1)
+    trained(model, batch, rate=0.0, piece_steps=5, most=8)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
 
@@ -106,14 +118,14 @@ def test_a_step_that_fails_leaves_the_weights(monkeypatch: pytest.MonkeyPatch) -
     infinite = sound._replace(loss=lambda logits, *rest: logits.sum() * math.inf)
     monkeypatch.setitem(OBJECTIVES, "cross_entropy", infinite)
     with pytest.raises(NonFiniteError):
-        trained(model, batch, random_sharpness=MOST, random_sharpness_every=1)
+        trained(model, batch, most=MOST)
 
     def broken(*given: Any, **named: Any) -> Any:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(BatchTrainer, "_through_graph", broken)
     with pytest.raises(KeyboardInterrupt):
-        trained(model, batch, random_sharpness=MOST, random_sharpness_every=1)
+        trained(model, batch, most=MOST)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
 
