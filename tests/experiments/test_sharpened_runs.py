@@ -23,7 +23,6 @@ from unbounded.training.steps import BatchTrainer
 SHARP: dict[str, Any] = {
     "random_sharpness": 8,
     "random_sharpness_below": 100.0,
-    "random_sharpness_every": 1,
 }
 
 
@@ -37,7 +36,7 @@ def test_interrupted_in_a_batch_it_ends_the_same(
     config.rounding.batches = 0
     whole = train_run(config, root=tmp_path / "whole", quiet=True).folder
     plain = dataclasses.replace(config.training, random_sharpness=1)
-    plain = dataclasses.replace(plain, random_sharpness_below=1e-3, random_sharpness_every=1000)
+    plain = dataclasses.replace(plain, random_sharpness_below=1e-3)
     other = dataclasses.replace(config, training=plain)
     folder = train_run(other, root=tmp_path / "plain", quiet=True).folder
     assert metrics(folder) != metrics(whole)
@@ -78,29 +77,30 @@ def test_a_hardening_sharpens_by_its_own_schedule_alone(
     assert set(seen) == {0, 1, 2, 3, 4}
 
 
-def test_it_begins_when_the_task_is_learned_at_all_lengths(
+def test_factors_double_while_the_task_is_learned_at_all_lengths(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At the first report below the bound on whose batches all lengths were."""
-    since: dict[int, int | None] = {}
+    """With each report below the bound on whose batches all lengths were."""
+    most: dict[int, int] = {}
     factor = RandomSharpness.factor
 
     def noting(sharpness: RandomSharpness, batch: int, piece: int) -> float:
-        since[batch] = sharpness.since
-        assert (factor(sharpness, batch, 0) == 1) or sharpness.since is not None
-        return factor(sharpness, batch, piece)
+        most[batch] = sharpness.most
+        drawn = factor(sharpness, batch, piece)
+        assert 1 <= drawn <= sharpness.most
+        return drawn
 
     monkeypatch.setattr(RandomSharpness, "factor", noting)
-    config = tiny_streams(batches=10, curriculum_every=2, report_every=1, **SHARP)
+    config = tiny_streams(batches=10, curriculum_every=2, **SHARP)
     config.rounding.batches = 0
     losses = metrics(train_run(config, root=tmp_path, quiet=True).folder)
     # Lengths of 2, 3 and 4: from batch 4 on there are all.
-    assert list(since.values()) == [None] * 5 + [5] * 5
+    assert list(most.values()) == [1, 1, 1, 1, 1, 2, 4, 8, 8, 8]
     least = min(each["loss_nats_per_token"] for each in losses if each["kind"] == "train")
     config.training.random_sharpness_below = least / 2
-    since.clear()
+    most.clear()
     train_run(config, root=tmp_path, quiet=True)
-    assert set(since.values()) == {None}
+    assert set(most.values()) == {1}
 
 
 def changed(*changes: dict[str, Any]) -> RunConfig:
@@ -115,7 +115,6 @@ def changed(*changes: dict[str, Any]) -> RunConfig:
             "random_sharpness: expected 1, for none, or a power of two up to",
         ),
         ({"random_sharpness_below": 0.0}, "random_sharpness_below: expected"),
-        ({"random_sharpness_every": 0}, "random_sharpness_every: expected"),
         ({"update": "symbol"}, "random_sharpness: an update after every symbol needs 1, got 8"),
     ],
 )
@@ -137,7 +136,6 @@ def test_another_memory_than_the_presets_and_1_have_none_of_it() -> None:
         assert {name: getattr(training, name) for name in SHARP} == {
             "random_sharpness": 1,
             "random_sharpness_below": 1e-3,
-            "random_sharpness_every": 1000,
         }
     own = changed({"model": {"memory": "stack"}, "training": SHARP}).training
     assert {name: getattr(own, name) for name in SHARP} == SHARP

@@ -28,9 +28,9 @@ def model_of(options: dict[str, Any]) -> MemoryModel:
     return MemoryModel(inputs=3, outputs=3, **options)
 
 
-def began(model: MemoryModel, *, since: int = 5, **options: int) -> RandomSharpness:
-    sharpness = RandomSharpness(model, **options)
-    sharpness.since = since
+def began(model: MemoryModel, *, most: int, seed: int) -> RandomSharpness:
+    sharpness = RandomSharpness(model, seed=seed)
+    sharpness.most = most
     return sharpness
 
 
@@ -42,7 +42,7 @@ def trained(
         seed=3, lengths=LengthRange(1, 2), batch_size=2, batches=1, clip=1e9, **options
     )
     optimizer = torch.optim.SGD(model.parameters(), lr=rate)
-    sharpness = began(model, most=most, every=1, seed=3, since=-10) if most > 1 else None
+    sharpness = began(model, most=most, seed=3) if most > 1 else None
     trainer = BatchTrainer(
         model, optimizer, Accelerator(cpu=True), lambda nats: (float(nats.detach()), 0), phase,
         sharpness=sharpness,
@@ -59,20 +59,16 @@ def batch_of(steps: int = 12) -> Batch:
 
 
 def test_factors_are_powers_of_two_and_follow_from_seed_and_place() -> None:
-    sharpness = began(model_of(STACKS), most=8, every=1, seed=1)
+    sharpness = began(model_of(STACKS), most=8, seed=1)
     places = [(batch, piece) for batch in range(7, 207) for piece in range(4)]
     drawn = [sharpness.factor(*place) for place in places]
     assert drawn == [sharpness.factor(*place) for place in places]
     for factor in (1, 2, 4, 8):
         assert 150 < drawn.count(factor) < 250
     assert sum(map(drawn.count, (1.0, 2.0, 4.0, 8.0))) == len(drawn)
-    sharpness.since = None
-    assert {sharpness.factor(*place) for place in places} == {1.0}
-    sharpness.since = 5
-    slow = began(model_of(STACKS), most=8, every=100, seed=1)
-    for first, most in ((5, 2), (105, 4), (205, 8), (305, 8)):
-        assert max(slow.factor(batch, 0) for batch in range(first, first + 100)) == most
-    others = began(model_of(STACKS), most=8, every=1, seed=2)
+    assert {RandomSharpness(model_of(STACKS), seed=1).factor(*place) for place in places} == {1.0}
+    assert {began(model_of(STACKS), most=2, seed=1).factor(*place) for place in places} == {1, 2}
+    others = began(model_of(STACKS), most=8, seed=2)
     assert drawn != [others.factor(*place) for place in places]
     assert [sharpness.factor(9, piece) for piece in range(8)] != [sharpness.factor(9, 0)] * 8
 
@@ -82,7 +78,7 @@ def test_factors_are_powers_of_two_and_follow_from_seed_and_place() -> None:
 def test_a_step_is_that_of_the_sharper_model(options: dict[str, Any], pieces: int | None) -> None:
     """In pieces of one-hot symbols by the kernels alone, else by torch's graph."""
     model, batch = model_of(options), batch_of()
-    factor = began(model, most=MOST, every=1, seed=3, since=-10).factor(7, 0)
+    factor = began(model, most=MOST, seed=3).factor(7, 0)
     assert factor > 1
     sharper = copy.deepcopy(model)
     sharpen(sharper, factor)

@@ -87,12 +87,8 @@ class Phase:
         self._used = used
         self._sharpness = None
         if options.random_sharpness > 1:
-            self._sharpness = RandomSharpness(
-                accelerator.unwrap_model(trained[0]),
-                most=options.random_sharpness,
-                every=options.random_sharpness_every,
-                seed=options.seed,
-            )
+            model = accelerator.unwrap_model(trained[0])
+            self._sharpness = RandomSharpness(model, seed=options.seed)
         self._trainer = make_trainer(
             trained, accelerator, self._totals, options,
             objective=task.objective, carry=carry, sharpness=self._sharpness,
@@ -137,7 +133,7 @@ class Phase:
         if self._used is not None:
             state.go_on_with(self._used)
         if self._sharpness is not None:
-            self._sharpness.since = state.sharp_since
+            self._sharpness.most = state.sharpness
         size = self._options.batch_size
         whole = self._dealer.batch(state.batch, self._lengths_of(state))
         stop = 0
@@ -225,9 +221,8 @@ class Phase:
         first = max(state.batch - self._options.report_every, 0)
         first -= first % self._options.deal
         state.begin_stage(stage(curriculum, first, state.longest))
-        is_learned = state.stage is None and loss < self._options.random_sharpness_below
-        if self._sharpness is not None and state.sharp_since is None and is_learned:
-            state.sharp_since = state.batch
+        if state.stage is None and loss < self._options.random_sharpness_below:
+            state.sharpness = min(2 * state.sharpness, self._options.random_sharpness)
         if isinstance(curriculum, Doubling):
             grows = {"longest": curriculum.range_of(state.longest).maximum}
             state.longest = curriculum.longer(state.longest, loss)

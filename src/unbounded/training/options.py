@@ -33,9 +33,8 @@ class PhaseOptions:
         label_smoothing: share of each target that is spread over all that could be said.
         random_sharpness: the greatest factor that sharpens decisions in a gradient step, a power
             of two (`RandomSharpness`); 1 for none.
-        random_sharpness_below: nats a token since the last report, at all lengths, at which that
-            begins.
-        random_sharpness_every: batches after which the greatest factor of that time doubles.
+        random_sharpness_below: nats a token since the last report, at all lengths, at which the
+            greatest factor of that time, 1 at first, doubles.
         report_every: batches between reports of training perplexity.
         accuracy_every: batches between the accuracies, 0 for none.
         accuracy_lengths: the ranges they are taken over.
@@ -62,7 +61,6 @@ class PhaseOptions:
     label_smoothing: float = 0.0
     random_sharpness: int = 1
     random_sharpness_below: float = 1e-3
-    random_sharpness_every: int = 1000
     report_every: int = 100
     accuracy_every: int = 0
     accuracy_lengths: tuple[LengthRange, ...] = ()

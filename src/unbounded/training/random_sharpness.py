@@ -23,31 +23,27 @@ class RandomSharpness:
     at all of them. A step is that of the sharper network, which is then as soft again as before.
 
     The factors are powers of two, which round nothing. A factor follows from seed, batch and piece,
-    and from the batch after which it began (`LoopState.sharp_since`).
+    and from the greatest one of that time, which doubles whenever the task is done with those there
+    are: too large a one throws a network far that has never been sharper.
 
     Args:
         model: has a memory with decisions.
-        most: the greatest factor, a power of two from 2 to MOST; each power from 1 on is as likely.
-        every: batches after which the greatest factor is twice as large: 2 at first, at last
-            `most`. Too large a one throws a network far that has never been sharper.
         seed: of the factors.
     Attributes:
-        since: the batch after which models are sharpened; None while they are not.
+        most: the greatest factor, a power of two; each power from 1 on is as likely. 1 at first.
     Source: ours; what decides is sharpened as by `unbounded.models.sharpen`.
     """
 
-    def __init__(self, model: nn.Module, *, most: int, every: int, seed: int) -> None:
+    def __init__(self, model: nn.Module, *, seed: int) -> None:
         self._model, self._seed = model, seed
-        self._most, self._every = most.bit_length() - 1, every
-        self.since: int | None = None
+        self.most = 1
 
     def factor(self, batch: int, piece: int) -> float:
         """The factor of a gradient step, by the number of its batch and its place in it."""
-        if self.since is None:
+        if self.most == 1:
             return 1.0
-        most = min(self._most, 1 + (batch - self.since) // self._every)
         drawn = random.Random(f"sharpness {self._seed} {batch} {piece}")
-        return 2.0 ** drawn.randrange(most + 1)
+        return 2.0 ** drawn.randrange(self.most.bit_length())
 
     @contextmanager
     def of_step(self, batch: int, piece: int) -> Iterator[None]:

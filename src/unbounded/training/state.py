@@ -17,7 +17,7 @@ _LATER = {
     "stage",
     "began_as",
     "trained_with",
-    "sharp_since",
+    "sharpness",
 }
 _AFTER = "after_batch"
 
@@ -44,8 +44,7 @@ class LoopState:
         finished: why the run is over, None while it is not.
         began_as: the run whose checkpoint this one began with, its batch and commit; None where it
             began with its first batch.
-        sharp_since: the batch after which decisions are sharpened by random factors; None while
-            they are not.
+        sharpness: the greatest random factor so far by which decisions are sharpened; 1 for none.
         trained_with: the threads and kernels that trained, in order, each with the batch after
             which (`after_batch`; two have the same where they trained parts of one batch).
     """
@@ -68,7 +67,7 @@ class LoopState:
     metrics_lines: int = 0
     finished: str | None = None
     began_as: str | None = None
-    sharp_since: int | None = None
+    sharpness: int = 1
     trained_with: list[dict[str, Any]] = field(default_factory=list)
 
     def begin_stage(self, stage: int | None) -> None:

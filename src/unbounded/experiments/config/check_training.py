@@ -108,10 +108,9 @@ def training_faults(training: TrainingConfig) -> list[str]:
         )
     below = training.random_sharpness_below
     check_number(found, "training.random_sharpness_below", below, 0, above=True)
-    check_number(found, "training.random_sharpness_every", training.random_sharpness_every, 1)
     if training.random_sharpness == 1:
-        of_it = ("random_sharpness_below", "random_sharpness_every")
-        check_idle(found, "training", training, of_it, "without random_sharpness")
+        after = ("random_sharpness_below",)
+        check_idle(found, "training", training, after, "without random_sharpness")
     if not training.give_up_after:
         check_idle(found, "training", training, ("give_up_perplexity",), "without give_up_after")
     check_number(found, "training.patience", training.patience, 0)

@@ -30,7 +30,6 @@ CHOSEN_BY: Final = {"variant": ("2016", ("step", "action_gate"))}
 _NOT_SHARPENED: Final = {
     "random_sharpness": 1,
     "random_sharpness_below": 1e-3,
-    "random_sharpness_every": 1000,
 }
 # Streams go on for thousands of symbols: cells in superposition get the authors' capacity there.
 _BOUNDED: Final[dict[str, dict[str, Any]]] = {

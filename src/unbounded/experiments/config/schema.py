@@ -114,9 +114,8 @@ class TrainingConfig:
         random_sharpness: in each gradient step what decides (push and pop, actions, gates) is
             multiplied by a power of two that is drawn from 1 to this one, for the time of the step;
             1 for none. A network that is right at all of them is nearly a discrete machine.
-        random_sharpness_below: nats a token since the last report at which it begins: what has not
-            learned its task cannot learn it so.
-        random_sharpness_every: batches after which the greatest factor, 2 at first, doubles.
+        random_sharpness_below: nats a token since the last report at which the greatest factor so
+            far, 1 at first, doubles: what has not learned its task cannot learn it so.
         piece_steps: steps of a piece of a stream, the reach of truncated BPTT; null for the whole.
         update: piece for a gradient step after each piece, or symbol for one after each symbol,
             as in the authors' program of the Stack RNN.
@@ -175,7 +174,6 @@ class TrainingConfig:
     label_smoothing: float = 0.0
     random_sharpness: int = 1
     random_sharpness_below: float = 1e-3
-    random_sharpness_every: int = 1000
     piece_steps: int | None = None
     update: str = "piece"
     average: bool = True

@@ -96,7 +96,6 @@ class Plan:
             label_smoothing=training.label_smoothing,
             random_sharpness=training.random_sharpness,
             random_sharpness_below=training.random_sharpness_below,
-            random_sharpness_every=training.random_sharpness_every,
             report_every=training.report_every,
             accuracy_every=training.accuracy_every,
             accuracy_lengths=tuple(dict.fromkeys((self.train_lengths, self.validation_lengths))),
