@@ -27,10 +27,8 @@ OPTIONS_OF: Final = {
 }
 #: The option of a memory that chooses for others: what it is when nothing is said, and those.
 CHOSEN_BY: Final = {"variant": ("2016", ("step", "action_gate"))}
-_NOT_SHARPENED: Final = {
-    "random_sharpness": 1,
-    "random_sharpness_below": 1e-3,
-}
+#: What sharpens decisions in training, and is meant for one memory.
+_SHARPNESS: Final = ("random_sharpness", "random_sharpness_below")
 # Streams go on for thousands of symbols: cells in superposition get the authors' capacity there.
 _BOUNDED: Final[dict[str, dict[str, Any]]] = {
     "superposition_stack": {"capacity": 200, "overflow": "drop_bottom"},
@@ -99,7 +97,7 @@ def _without_others(
     options = [each for choice, each in OPTIONS_OF.items() if _is_other(config, change, choice)]
     found = {name: plain[name] for names in options for name in names}
     if change.get("random_sharpness") == 1:
-        found |= _NOT_SHARPENED
+        found |= {name: plain[name] for name in _SHARPNESS}
     # Lengths that change with what is learned cannot be dealt ahead.
     return found | ({"deal": 1} if change.get("curriculum") == "doubling" else {})
 
@@ -126,7 +124,11 @@ def _change_model(config: dict[str, Any], change: dict[str, Any], whole: Contain
         model["memory"] = as_kept(changed, data)
         if model["memory"]["name"] != before["name"]:
             config["rounding"] = asdict(RoundingConfig())
-            config["training"] = {**config["training"], **_NOT_SHARPENED}
+            plain = asdict(TrainingConfig())
+            config["training"] = {
+                **config["training"],
+                **{name: plain[name] for name in _SHARPNESS},
+            }
             _without_idle(model, config, change, part_of(controller or {"name": None}))
     config["model"] = model
 
