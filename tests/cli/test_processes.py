@@ -27,17 +27,27 @@ def launch(arguments: list[str], processes: int) -> subprocess.CompletedProcess[
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("share", [0.0, 0.2])
-def test_two_processes_train_the_run_that_one_does(share: float, tmp_path: Path) -> None:
-    config = tiny(batches=20, label_smoothing=share)
-    arguments = tiny_arguments(tmp_path / "two", batches=20, label_smoothing=share)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"label_smoothing": 0.2},
+        {"random_sharpness": 8, "random_sharpness_below": 100.0, "report_every": 5},
+    ],
+    ids=["plain", "smoothed", "sharpened"],
+)
+def test_two_processes_train_the_run_that_one_does(
+    options: dict[str, float], tmp_path: Path
+) -> None:
+    config = tiny(batches=20, **options)
+    arguments = tiny_arguments(tmp_path / "two", batches=20, **options)
     done = launch(arguments, 2)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("run folder:") == 1
     one = train_run(config, root=tmp_path / "one", quiet=True).folder
     two = tmp_path / "two" / run_name(config)
     pairs = list(zip(metrics(one), metrics(two), strict=True))
-    assert len(pairs) == 5
+    assert len(pairs) == 20 // config.training.report_every + 3
     for left, right in pairs:
         assert left.keys() == right.keys()
         for name, value in left.items():
