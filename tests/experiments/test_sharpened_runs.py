@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import signal
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from unbounded.experiments.config.check import faults
 from unbounded.experiments.config.compose import merged, preset_of
 from unbounded.experiments.config.schema import RunConfig, from_dict
 from unbounded.experiments.run.run import train_run
-from unbounded.training import Interrupted
+from unbounded.training import Interrupted, loop
 from unbounded.training.random_sharpness import RandomSharpness
 from unbounded.training.steps import BatchTrainer
 
@@ -56,51 +57,64 @@ def test_interrupted_in_a_batch_it_ends_the_same(
     assert_same_run(whole, parted)
 
 
-def test_a_hardening_sharpens_by_its_own_schedule_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def noting(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """Batch and greatest factor of each step that is sharpened."""
+    seen: list[tuple[int, int]] = []
+    of_step = RandomSharpness.of_step
+
+    def noted(sharpness: RandomSharpness, batch: int, piece: int) -> AbstractContextManager[None]:
+        seen.append((batch, sharpness.most))
+        return of_step(sharpness, batch, piece)
+
+    monkeypatch.setattr(RandomSharpness, "of_step", noted)
+    return seen
+
+
+def test_a_hardening_goes_on_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = tiny_streams(batches=5, **SHARP)
     config.rounding = dataclasses.replace(
         config.rounding, batches=4, every=1, learning_rate=0.1, tolerance=1.0
     )
-    seen: list[int] = []
-    factor = RandomSharpness.factor
-
-    def noting(sharpness: RandomSharpness, batch: int, piece: int) -> float:
-        seen.append(batch)
-        return factor(sharpness, batch, piece)
-
-    monkeypatch.setattr(RandomSharpness, "factor", noting)
+    seen = noting(monkeypatch)
     report = train_run(config, root=tmp_path, quiet=True).report
-    assert report["rounded"]["batches"] >= 1
-    assert seen == sorted(seen)
-    assert set(seen) == {0, 1, 2, 3, 4}
+    assert report["rounded"]["batches"] == 4
+    last = max(place for place, (batch, _) in enumerate(seen) if batch == 4)
+    assert list(dict(seen[: last + 1])) == [0, 1, 2, 3, 4]
+    # Its reports come with its looks, and it begins with 1 again.
+    assert dict(seen[last + 1 :]) == {0: 1, 1: 2, 2: 4, 3: 8}
 
 
 def test_factors_double_while_the_task_is_learned_at_all_lengths(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With each report below the bound on whose batches all lengths were."""
-    most: dict[int, int] = {}
-    factor = RandomSharpness.factor
-
-    def noting(sharpness: RandomSharpness, batch: int, piece: int) -> float:
-        most[batch] = sharpness.most
-        drawn = factor(sharpness, batch, piece)
-        assert 1 <= drawn <= sharpness.most
-        return drawn
-
-    monkeypatch.setattr(RandomSharpness, "factor", noting)
+    """With each report below the bound on whose batches all lengths were; else they halve."""
+    seen = noting(monkeypatch)
     config = tiny_streams(batches=10, curriculum_every=2, **SHARP)
     config.rounding.batches = 0
-    losses = metrics(train_run(config, root=tmp_path, quiet=True).folder)
+    logged = metrics(train_run(config, root=tmp_path, quiet=True).folder)
+    reports = [each for each in logged if each["kind"] == "train"]
     # Lengths of 2, 3 and 4: from batch 4 on there are all.
-    assert list(most.values()) == [1, 1, 1, 1, 1, 2, 4, 8, 8, 8]
-    least = min(each["loss_nats_per_token"] for each in losses if each["kind"] == "train")
+    most = [1, 1, 1, 1, 1, 2, 4, 8, 8, 8]
+    assert list(dict(seen).values()) == most
+    assert [each["random_sharpness"] for each in reports] == most
+    least = min(each["loss_nats_per_token"] for each in reports)
     config.training.random_sharpness_below = least / 2
-    most.clear()
+    seen.clear()
     train_run(config, root=tmp_path, quiet=True)
-    assert set(most.values()) == {1}
+    assert set(dict(seen).values()) == {1}
+    # Where the bound falls, what was below it is ten times above.
+    bounds = iter([100.0] * 7 + [least / 20] * 3)
+    greatest = loop.greatest_factor
+
+    def falling(before: int, loss: float, *, below: float, limit: int) -> int:
+        return greatest(before, loss, below=next(bounds), limit=limit)
+
+    monkeypatch.setattr(loop, "greatest_factor", falling)
+    config.training.random_sharpness_below, config.training.curriculum = 100.0, "none"
+    config.training.curriculum_every = 1
+    seen.clear()
+    train_run(config, root=tmp_path, quiet=True)
+    assert list(dict(seen).values()) == [1, 2, 4, 8, 8, 8, 8, 8, 4, 2]
 
 
 def changed(*changes: dict[str, Any]) -> RunConfig:

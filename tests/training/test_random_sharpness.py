@@ -1,4 +1,4 @@
-"""Decisions that are sharpened for the time of a gradient."""
+"""Decisions and units that are sharpened for the time of a gradient."""
 
 from __future__ import annotations
 
@@ -10,16 +10,23 @@ import pytest
 import torch
 from accelerate import Accelerator
 
-from unbounded.errors import NonFiniteError
-from unbounded.models import sharpen
+from unbounded.errors import ConfigError, NonFiniteError
+from unbounded.models import sharpen, sharpen_units
 from unbounded.models.memory_model import STACK_RNN, MemoryModel
 from unbounded.tasks import Batch, LengthRange
 from unbounded.training import PhaseOptions
 from unbounded.training.objective import OBJECTIVES
-from unbounded.training.random_sharpness import MOST, RandomSharpness, is_factor
+from unbounded.training.random_sharpness import (
+    MOST,
+    RandomSharpness,
+    greatest_factor,
+    is_factor,
+)
 from unbounded.training.steps import BatchTrainer
 
 STACKS: dict[str, Any] = {**STACK_RNN, "memory": {"name": "superposition_stack", "count": 2}}
+#: Fewer units than symbols, whose columns are looked up.
+FEW: dict[str, Any] = {**STACKS, "hidden_size": 2}
 QUEUE: dict[str, Any] = {"memory": "queue", "controller": "lstm", "hidden_size": 8}
 
 
@@ -38,9 +45,8 @@ def trained(
     model: MemoryModel, batch: Batch, rate: float = 0.5, *, most: int = 1, **options: Any
 ) -> BatchTrainer:
     """A trainer behind one batch, the eighth, by plain SGD."""
-    phase = PhaseOptions(
-        seed=3, lengths=LengthRange(1, 2), batch_size=2, batches=1, clip=1e9, **options
-    )
+    whole = {"clip": 1e9, **options}
+    phase = PhaseOptions(seed=3, lengths=LengthRange(1, 2), batch_size=2, batches=1, **whole)
     optimizer = torch.optim.SGD(model.parameters(), lr=rate)
     sharpness = began(model, most=most, seed=3) if most > 1 else None
     trainer = BatchTrainer(
@@ -61,27 +67,69 @@ def batch_of(steps: int = 12) -> Batch:
 def test_factors_are_powers_of_two_and_follow_from_seed_and_place() -> None:
     sharpness = began(model_of(STACKS), most=8, seed=1)
     places = [(batch, piece) for batch in range(7, 207) for piece in range(4)]
-    drawn = [sharpness.factor(*place) for place in places]
-    assert drawn == [sharpness.factor(*place) for place in places]
-    for factor in (1, 2, 4, 8):
-        assert 150 < drawn.count(factor) < 250
-    assert sum(map(drawn.count, (1.0, 2.0, 4.0, 8.0))) == len(drawn)
-    assert {RandomSharpness(model_of(STACKS), seed=1).factor(*place) for place in places} == {1.0}
-    assert {began(model_of(STACKS), most=2, seed=1).factor(*place) for place in places} == {1, 2}
+    drawn = [sharpness.factors(*place) for place in places]
+    assert drawn == [sharpness.factors(*place) for place in places]
+    for each in zip(*drawn, strict=True):
+        for factor in (1, 2, 4, 8):
+            assert 150 < each.count(factor) < 250
+        assert sum(map(each.count, (1.0, 2.0, 4.0, 8.0))) == len(places)
+    # Of the 16 pairs each is about as likely.
+    assert len(set(drawn)) == 16
+    assert all(25 < drawn.count(pair) < 80 for pair in set(drawn))
+    assert {RandomSharpness(model_of(STACKS), seed=1).factors(*place) for place in places} == {
+        (1.0, 1.0)
+    }
+    twos = {began(model_of(STACKS), most=2, seed=1).factors(*place) for place in places}
+    assert twos == {(1, 1), (1, 2), (2, 1), (2, 2)}
     others = began(model_of(STACKS), most=8, seed=2)
-    assert drawn != [others.factor(*place) for place in places]
-    assert [sharpness.factor(9, piece) for piece in range(8)] != [sharpness.factor(9, 0)] * 8
+    assert drawn != [others.factors(*place) for place in places]
+    pieces = [sharpness.factors(9, piece) for piece in range(8)]
+    assert pieces != [sharpness.factors(9, 0)] * 8
 
 
-@pytest.mark.parametrize("options", [STACKS, QUEUE], ids=["stacks", "queue"])
+@pytest.mark.parametrize(
+    ("before", "loss", "after"),
+    [(1, 9e-4, 2), (2, 9e-4, 4), (4, 0.0, 8), (8, 0.0, 8), (4, 1e-3, 4), (4, 9.9e-3, 4),
+     (4, 1e-2, 2), (2, 1.0, 1), (1, 1.0, 1), (8, math.inf, 4)],
+)  # fmt: skip
+def test_the_greatest_factor_doubles_where_it_is_learned_and_halves_where_it_is_lost(
+    before: int, loss: float, after: int
+) -> None:
+    assert greatest_factor(before, loss, below=1e-3, limit=8) == after
+
+
+def test_what_a_controller_sums_up_is_multiplied_and_nothing_else() -> None:
+    model = model_of(STACKS)
+    before = copy.deepcopy(model.state_dict())
+    sharpen_units(model, 4.0)
+    changed = {
+        name for name, value in model.state_dict().items() if not torch.equal(value, before[name])
+    }
+    assert changed
+    assert all(".controller." in name for name in changed)
+    assert all(torch.equal(model.state_dict()[name], 4 * before[name]) for name in changed)
+    for factor in (0.0, -1.0, math.inf, math.nan):
+        with pytest.raises(ConfigError, match="factor: expected a finite number above 0"):
+            sharpen_units(model, factor)
+    with pytest.raises(ConfigError, match="expected a memory with heads that decide"):
+        sharpen_units(model_of({"memory": "none", "controller": "lstm", "hidden_size": 8}), 2.0)
+
+
+@pytest.mark.parametrize("clip_by", ["norm", "value"])
 @pytest.mark.parametrize("pieces", [None, 12])
-def test_a_step_is_that_of_the_sharper_model(options: dict[str, Any], pieces: int | None) -> None:
-    """In pieces of one-hot symbols by the kernels alone, else by torch's graph."""
+@pytest.mark.parametrize("options", [STACKS, FEW, QUEUE], ids=["stacks", "few", "queue"])
+def test_a_step_is_that_of_the_sharper_model(
+    options: dict[str, Any], pieces: int | None, clip_by: str
+) -> None:
+    """In pieces of one-hot symbols by the kernels alone or by columns, else by torch's graph."""
     model, batch = model_of(options), batch_of()
-    factor = began(model, most=MOST, seed=3).factor(7, 0)
-    assert factor > 1
+    decisions, units = began(model, most=MOST, seed=3).factors(7, 0)
+    assert decisions > 1
+    assert units > 1
+    assert decisions != units
     sharper = copy.deepcopy(model)
-    sharpen(sharper, factor)
+    sharpen(sharper, decisions)
+    sharpen_units(sharper, units)
     loss = OBJECTIVES["cross_entropy"].loss(sharper(batch.inputs)[0], batch.targets, batch.mask)
     (loss / int(batch.mask.sum())).backward()
     before = copy.deepcopy(model)
@@ -89,8 +137,10 @@ def test_a_step_is_that_of_the_sharper_model(options: dict[str, Any], pieces: in
         for weight in sharper.parameters():
             assert weight.grad is not None
             weight -= 0.5 * weight.grad
-    sharpen(sharper, 1 / factor)
-    trained(model, batch, piece_steps=pieces, most=MOST)
+    sharpen(sharper, 1 / decisions)
+    sharpen_units(sharper, 1 / units)
+    trainer = trained(model, batch, piece_steps=pieces, most=MOST, clip_by=clip_by)
+    assert (trainer._looked_up is not None) == (clip_by == "value" and options is FEW)
     wanted = dict(sharper.named_parameters())
     for name, weight in model.named_parameters():
         torch.testing.assert_close(weight, wanted[name], atol=2e-6, rtol=1e-5, msg=name)
@@ -98,6 +148,26 @@ def test_a_step_is_that_of_the_sharper_model(options: dict[str, Any], pieces: in
     trained(plain, batch, piece_steps=pieces)
     states = zip(plain.parameters(), model.parameters(), strict=True)
     assert not all(torch.allclose(*each, atol=1e-4) for each in states)
+
+
+@pytest.mark.parametrize("clip_by", ["norm", "value"])
+def test_gradients_are_clipped_at_a_bound_as_much_smaller(clip_by: str) -> None:
+    def moved(most: int, clip: float) -> float:
+        model = model_of(QUEUE)
+        before = copy.deepcopy(model.state_dict())
+        trained(model, batch_of(), 1.0, most=most, clip=clip, clip_by=clip_by)
+        of_output = model.state_dict()["sequence.output.bias"] - before["sequence.output.bias"]
+        whole = [value - before[name] for name, value in model.state_dict().items()]
+        # Of what is not sharpened the step is the gradient; of all it is at most that.
+        of_all = math.sqrt(sum(float(each.square().sum()) for each in whole))
+        return of_all if clip_by == "norm" else float(of_output.abs().max())
+
+    bound = moved(1, 1e-3)
+    assert bound == pytest.approx(1e-3, rel=1e-3)
+    if clip_by == "norm":
+        assert 0 < moved(8, 1e-3) <= 1.001e-3 / 8
+    else:
+        assert moved(8, 1e-3) == pytest.approx(1e-3 / 8, rel=1e-3)
 
 
 def test_pieces_have_factors_of_their_own_and_leave_the_weights() -> None:

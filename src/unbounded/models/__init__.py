@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from unbounded.models.decisions import certainties, least_decided, mean_decisions
-from unbounded.models.discrete import discretized, sharpen
+from unbounded.models.discrete import discretized, sharpen, sharpen_units
 from unbounded.models.generation import generate
 from unbounded.models.initialization import draw_sums
 from unbounded.models.sequence_model import SequenceModel
@@ -23,6 +23,7 @@ __all__ = [
     "least_decided",
     "mean_decisions",
     "sharpen",
+    "sharpen_units",
 ]
 
 

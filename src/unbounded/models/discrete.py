@@ -88,12 +88,30 @@ def sharpen(model: nn.Module, factor: float) -> None:
     Raises:
         ConfigError: `factor` is not above 0 and finite, or the model has no such memory.
     """
-    if not 0 < factor < math.inf:
-        raise ConfigError([f"factor: expected a finite number above 0, got {factor!r}"])
+    _check_factor(factor)
     with torch.no_grad():
         for layer in deciding_layers(model):
             for rows in _rows(layer):
                 _scale(layer, rows, factor)
+
+
+def sharpen_units(model: nn.Module, factor: float) -> None:
+    """Multiply what the controllers in front of decisions sum up, weights and biases, in place.
+
+    Units that are a sigmoid or tanh of it are nearer to their ends so, and gates surer. What the
+    machine of the likeliest actions keeps is its units' own softness: it is discrete in its memory.
+
+    Args:
+        model: has a memory with decisions.
+        factor: above 0; more than 1 makes every unit a surer one.
+    Raises:
+        ConfigError: `factor` is not above 0 and finite, or the model has no such memory.
+    """
+    _check_factor(factor)
+    with torch.no_grad():
+        for layer in deciding_layers(model):
+            for weight in layer.controller.parameters():
+                weight *= factor
 
 
 def discretized(model: ModelT) -> ModelT:
@@ -130,3 +148,8 @@ def _scale(layer: MemoryRNN, rows: slice, factor: float) -> None:
     layer.heads.weight[rows] *= factor
     if layer.heads.bias is not None:
         layer.heads.bias[rows] *= factor
+
+
+def _check_factor(factor: float) -> None:
+    if not 0 < factor < math.inf:
+        raise ConfigError([f"factor: expected a finite number above 0, got {factor!r}"])

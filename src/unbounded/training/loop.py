@@ -24,7 +24,7 @@ from unbounded.training.objective import perplexity
 from unbounded.training.online import Trained, make_trainer
 from unbounded.training.options import PhaseOptions
 from unbounded.training.progress import Progress
-from unbounded.training.random_sharpness import RandomSharpness
+from unbounded.training.random_sharpness import RandomSharpness, greatest_factor
 from unbounded.training.signals import Interrupted, StopRequest
 from unbounded.training.state import LoopState
 from unbounded.training.stopping import FAILED, Assess, StopRule
@@ -217,14 +217,21 @@ class Phase:
         loss = state.window_nats / max(state.window_tokens, 1)
         state.perplexity = perplexity(loss)
         state.window_nats, state.window_tokens = 0.0, 0
-        grows, curriculum = {}, self._options.lengths
+        further, curriculum = {}, self._options.lengths
         first = max(state.batch - self._options.report_every, 0)
         first -= first % self._options.deal
         state.begin_stage(stage(curriculum, first, state.longest))
-        if state.stage is None and loss < self._options.random_sharpness_below:
-            state.sharpness = min(2 * state.sharpness, self._options.random_sharpness)
+        if self._sharpness is not None:
+            further["random_sharpness"] = state.sharpness
+            if state.stage is None:
+                state.sharpness = greatest_factor(
+                    state.sharpness,
+                    loss,
+                    below=self._options.random_sharpness_below,
+                    limit=self._options.random_sharpness,
+                )
         if isinstance(curriculum, Doubling):
-            grows = {"longest": curriculum.range_of(state.longest).maximum}
+            further["longest"] = curriculum.range_of(state.longest).maximum
             state.longest = curriculum.longer(state.longest, loss)
         self._recorder(state)(
             {
@@ -236,7 +243,7 @@ class Phase:
                 "learning_rate": float(self._schedule.get_last_lr()[0]),
                 f"{'symbols' if self._in_pieces else 'sequences'}_per_s": self._clock.speed(),
                 "elapsed_s": state.elapsed_s,
-                **grows,
+                **further,
             }
         )
 

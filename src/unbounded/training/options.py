@@ -31,10 +31,11 @@ class PhaseOptions:
         update: "piece" for a gradient step after each piece, "symbol" after each symbol.
         prediction_clip: what chances of yes or no are cut to in the loss, 0 for no cut.
         label_smoothing: share of each target that is spread over all that could be said.
-        random_sharpness: the greatest factor that sharpens decisions in a gradient step, a power
-            of two (`RandomSharpness`); 1 for none.
-        random_sharpness_below: nats a token since the last report, at all lengths, at which the
-            greatest factor of that time, 1 at first, doubles.
+        random_sharpness: the greatest factor that sharpens decisions and the controller's units in
+            a gradient step, a power of two (`RandomSharpness`); 1 for none. While the greatest one
+            of a time is k, gradients are clipped at clip / k.
+        random_sharpness_below: nats a token since the last report, at all lengths, below which the
+            greatest factor of that time doubles (`greatest_factor`).
         report_every: batches between reports of training perplexity.
         accuracy_every: batches between the accuracies, 0 for none.
         accuracy_lengths: the ranges they are taken over.

@@ -1,4 +1,7 @@
-"""Decisions that are surer in some gradient steps than in others, so that none stays a mixture."""
+"""Networks that are sharper in some gradient steps than in others, so that nothing stays between.
+
+A function and a class: the greatest factor of a time, and the steps of it.
+"""
 
 from __future__ import annotations
 
@@ -8,23 +11,27 @@ from contextlib import contextmanager
 
 from torch import nn
 
-from unbounded.models.discrete import sharpen
+from unbounded.models.discrete import sharpen, sharpen_units
 
 #: The largest factor; a larger one would take a sigmoid of float32 to its end.
 MOST = 1024
+#: A loss so many times as high as that at which the greatest factor doubles halves it.
+_TOO_HIGH = 10
 
 
 class RandomSharpness:
-    """Sharpens what decides in a model for the time of a gradient step, by a factor drawn for it.
+    """Sharpens a model for the time of a gradient step: its decisions, and its controller's units.
 
     A network may do its work with decisions that are half made: binary addition learns to hold its
-    carry as a mixture of pushed and not pushed, which no discrete machine can. Where every step
-    trains it at another sharpness, of which it knows nothing, only decisions that are made serve it
-    at all of them. A step is that of the sharper network, which is then as soft again as before.
+    carry as a mixture of pushed and not pushed, which no discrete machine can. And it may keep in
+    its units what fades within the lengths of training, or drifts behind them. Where every step
+    trains it at another sharpness, of which it knows nothing, only decisions that are made and
+    units that are on or off serve it at all of them. A step is that of the sharper network, which
+    is then as soft again as before.
 
-    The factors are powers of two, which round nothing. A factor follows from seed, batch and piece,
-    and from the greatest one of that time, which doubles whenever the task is done with those there
-    are: too large a one throws a network far that has never been sharper.
+    Two factors are drawn for a step, one for what decides and one for the controller; they are
+    powers of two, which round nothing. They follow from seed, batch and piece, and from the
+    greatest one of that time (`greatest_factor`).
 
     Args:
         model: has a memory with decisions.
@@ -38,25 +45,52 @@ class RandomSharpness:
         self._model, self._seed = model, seed
         self.most = 1
 
-    def factor(self, batch: int, piece: int) -> float:
-        """The factor of a gradient step, by the number of its batch and its place in it."""
-        if self.most == 1:
-            return 1.0
+    def factors(self, batch: int, piece: int) -> tuple[float, float]:
+        """The factors of a gradient step, by the number of its batch and its place in it.
+
+        Returns:
+            of what decides, and of the controller.
+        """
         drawn = random.Random(f"sharpness {self._seed} {batch} {piece}")
-        return 2.0 ** drawn.randrange(self.most.bit_length())
+        powers = self.most.bit_length()
+        return 2.0 ** drawn.randrange(powers), 2.0 ** drawn.randrange(powers)
 
     @contextmanager
     def of_step(self, batch: int, piece: int) -> Iterator[None]:
         """The model as sharp as a gradient step has it; as soft as before, behind the block."""
-        factor = self.factor(batch, piece)
-        if factor == 1:
+        if self.most == 1:
             yield
             return
-        sharpen(self._model, factor)
+        decisions, units = self.factors(batch, piece)
+        self._multiply(decisions, units)
         try:
             yield
         finally:
-            sharpen(self._model, 1 / factor)
+            self._multiply(1 / decisions, 1 / units)
+
+    def _multiply(self, decisions: float, units: float) -> None:
+        if decisions != 1:
+            sharpen(self._model, decisions)
+        if units != 1:
+            sharpen_units(self._model, units)
+
+
+def greatest_factor(before: int, loss: float, *, below: float, limit: int) -> int:
+    """The greatest factor from a report on: it doubles, halves, or is what it was.
+
+    Too large a one throws a network off that has never been sharper, so it is 1 at first and
+    doubles whenever the task is done with those there are; and it halves where the loss says that
+    the network is being thrown.
+
+    Args:
+        before: the greatest factor until now.
+        loss: nats a token since the last report.
+        below: the loss below which it doubles; it halves at ten times as much.
+        limit: what it never exceeds.
+    """
+    if loss < below:
+        return min(2 * before, limit)
+    return max(1, before // 2) if loss >= _TOO_HIGH * below else before
 
 
 def is_factor(value: object) -> bool:

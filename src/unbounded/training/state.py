@@ -44,7 +44,7 @@ class LoopState:
         finished: why the run is over, None while it is not.
         began_as: the run whose checkpoint this one began with, its batch and commit; None where it
             began with its first batch.
-        sharpness: the greatest random factor so far by which decisions are sharpened; 1 for none.
+        sharpness: the greatest random factor at this time, of decisions and units; 1 for none.
         trained_with: the threads and kernels that trained, in order, each with the batch after
             which (`after_batch`; two have the same where they trained parts of one batch).
     """

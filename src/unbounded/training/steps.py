@@ -115,7 +115,7 @@ class BatchTrainer:
         options: clip, clip_by, piece_steps, average, prediction_clip and label_smoothing.
         objective: of the task, one of `OBJECTIVES`.
         carry: holds the place in a batch; one that a checkpoint gave lets it be taken up there.
-        sharpness: makes decisions surer for the time of a step; None leaves them.
+        sharpness: makes decisions and units surer for the time of a step; None leaves them.
     Raises:
         ChoiceError: `clip_by` is neither.
     """
@@ -211,8 +211,8 @@ class BatchTrainer:
         sharpness = self._sharpness
         with nullcontext() if sharpness is None else sharpness.of_step(number, carry.piece):
             nats, norm, stop, state = self._move(piece, tokens, number)
-        if self._looked_up is not None:
-            self._looked_up.step()
+            if self._looked_up is not None:
+                self._looked_up.step()
         self._forget_gradients()
         if self._piece_steps is not None:
             carry.move(carry.piece + 1, state)
@@ -284,8 +284,10 @@ class BatchTrainer:
     def _clip_gradient(self) -> Tensor:
         """Clip; the norm before."""
         parameters = self._parameters
+        # What is sharper has a steeper loss, and a bound that lets it learn would throw it off.
+        clip = self._clip if self._sharpness is None else self._clip / self._sharpness.most
         if self._clip_by == "norm":
-            return torch.as_tensor(self._accelerator.clip_grad_norm_(parameters, self._clip))
+            return torch.as_tensor(self._accelerator.clip_grad_norm_(parameters, clip))
         self._accelerator.unscale_gradients()
         gradients = [each.grad for each in parameters if each.grad is not None]
         if (columns := self._column_gradient()) is not None:
@@ -297,9 +299,9 @@ class BatchTrainer:
             whole = [each.double() for each in gradients]
             norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(whole)))
         # No element is larger than the norm, which is rounded.
-        if not norm < 0.999 * self._clip:
-            torch._foreach_clamp_min_(gradients, -self._clip)
-            torch._foreach_clamp_max_(gradients, self._clip)
+        if not norm < 0.999 * clip:
+            torch._foreach_clamp_min_(gradients, -clip)
+            torch._foreach_clamp_max_(gradients, clip)
         return norm
 
     def _share(self, batch: Batch) -> Batch:

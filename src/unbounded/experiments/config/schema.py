@@ -112,10 +112,12 @@ class TrainingConfig:
             none. What is right has a gradient still, which may make a memory's way more exact
             (docs/reproducing/yang2016.md). Losses that are reported are without it.
         random_sharpness: in each gradient step what decides (push and pop, actions, gates) is
-            multiplied by a power of two that is drawn from 1 to this one, for the time of the step;
-            1 for none. A network that is right at all of them is nearly a discrete machine.
-        random_sharpness_below: nats a token since the last report at which the greatest factor so
-            far, 1 at first, doubles: what has not learned its task cannot learn it so.
+            multiplied by a power of two that is drawn from 1 to this one, for the time of the step,
+            and what the controller's units sum up by another; 1 for none. A network that is right
+            at all of them is nearly a discrete machine.
+        random_sharpness_below: nats a token since the last report below which the greatest factor
+            so far, 1 at first, doubles: what has not learned its task cannot learn it so. At ten
+            times as much it halves.
         piece_steps: steps of a piece of a stream, the reach of truncated BPTT; null for the whole.
         update: piece for a gradient step after each piece, or symbol for one after each symbol,
             as in the authors' program of the Stack RNN.

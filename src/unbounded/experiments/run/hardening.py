@@ -35,8 +35,8 @@ def harden_model(
     The machine that is best on the validation split is kept, and stacks or lists in superposition
     that it does not need there are removed. Where no machine does as well as the model, the model
     itself is kept, as hard as it went; and where that is worse than it was before, at the lengths
-    of training, of validation or far beyond, the trained model is. An interrupted hardening goes on
-    where it was.
+    of training, of validation or far beyond, the trained model is. What was trained at random
+    sharpness is so still, lest it forgets. An interrupted hardening goes on where it was.
 
     Args:
         planned: of the run; its config's `rounding` says how.
@@ -123,7 +123,6 @@ def harden_model(
             accuracy_every=0,
             checkpoint_every=rounding.every,
             update="piece",
-            random_sharpness=1,
         ),
         scoring,
         exam,
