@@ -111,7 +111,7 @@ def sharpen_units(model: nn.Module, factor: float) -> None:
     with torch.no_grad():
         for layer in deciding_layers(model):
             for weight in layer.controller.parameters():
-                weight *= factor
+                weight.mul_(factor)
 
 
 def discretized(model: ModelT) -> ModelT:
