@@ -13,6 +13,7 @@ from tests.experiments.tiny_streams import tiny_corpus
 from unbounded.errors import CheckpointError, ConfigError
 from unbounded.experiments.config.check import faults
 from unbounded.experiments.config.compose import preset_of
+from unbounded.experiments.config.identity import config_hash
 from unbounded.experiments.config.schema import RoundingConfig, from_dict, to_dict
 from unbounded.experiments.tables.published import published
 from unbounded.experiments.tables.reproduce import draw_tasks, plan, reproduce, write_table
@@ -100,7 +101,9 @@ def test_some_cells_to_the_digit(task: str, model: str, values: tuple[float, ...
 
 #: Variants of ours, of Penn Treebank alone.
 VARIANTS_OF_TEXT = {"rnn-tanh", "stack-rnn-tanh", "srcn-tanh", "stack-rnn-tied", "srcn-tied"}
-VARIANTS = VARIANTS_OF_TEXT | {"stack-rnn-emptied", "stack-rnn-emptied-rounded"}
+VARIANTS = VARIANTS_OF_TEXT | {
+    f"stack-rnn-{ours}{phase}" for ours in ("emptied", "sharpened") for phase in ("", "-rounded")
+}
 
 
 def test_every_cell_of_table_2_and_every_measured_row_of_table_4_is_there() -> None:
@@ -285,16 +288,24 @@ def test_penn_treebank_s_three_recipes_stay_apart() -> None:
 
 
 def test_addition_is_trained_as_the_preset_says_and_scored_as_it() -> None:
-    own = [
-        trial
-        for trial in load_tier("joulin2015", "laptop").trials
-        if trial.cell == "binary_addition/stack-rnn"
-    ]
-    assert {trial.config.seed for trial in own} == {*range(1, 11)}
+    of_cell: dict[str, list[Trial]] = {}
+    for trial in load_tier("joulin2015", "laptop").trials:
+        of_cell.setdefault(trial.cell, []).append(trial)
     preset = from_dict(preset_of("binary_addition"))
-    for trial in own:
-        plain = replace(trial.config, seed=preset.seed, machine=preset.machine)
-        assert plain == preset
+    for cell in ("stack-rnn-sharpened", "stack-rnn-sharpened-rounded"):
+        own = of_cell[f"binary_addition/{cell}"]
+        assert {trial.config.seed for trial in own} == {*range(1, 6)}
+        for trial in own:
+            assert replace(trial.config, seed=preset.seed, machine=preset.machine) == preset
+    # And without what is ours, scored as it was then.
+    assert preset.model.controller["recurrent"]
+    assert preset.training.random_sharpness > 1
+    for cell in ("stack-rnn", "stack-rnn-rounded"):
+        own = of_cell[f"binary_addition/{cell}"]
+        assert {trial.config.seed for trial in own} == {*range(1, 11)}
+        for trial in own:
+            assert not trial.config.model.controller["recurrent"]
+            assert config_hash(trial.config) == "25b2d8ef"
     paper = from_dict(preset_of("binary_addition", "paper"))
     assert paper.training.schedule == "constant"
     assert paper.rounding == RoundingConfig()

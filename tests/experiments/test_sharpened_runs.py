@@ -23,6 +23,7 @@ from unbounded.training.steps import BatchTrainer
 
 SHARP: dict[str, Any] = {
     "random_sharpness": 8,
+    "random_sharpness_units": 2,
     "random_sharpness_below": 100.0,
 }
 
@@ -36,8 +37,12 @@ def test_interrupted_in_a_batch_it_ends_the_same(
     )
     config.rounding.batches = 0
     whole = train_run(config, root=tmp_path / "whole", quiet=True).folder
-    plain = dataclasses.replace(config.training, random_sharpness=1)
-    plain = dataclasses.replace(plain, random_sharpness_below=1e-3)
+    plain = dataclasses.replace(
+        config.training,
+        random_sharpness=1,
+        random_sharpness_units=1,
+        random_sharpness_below=1e-3,
+    )
     other = dataclasses.replace(config, training=plain)
     folder = train_run(other, root=tmp_path / "plain", quiet=True).folder
     assert metrics(folder) != metrics(whole)
@@ -128,6 +133,10 @@ def changed(*changes: dict[str, Any]) -> RunConfig:
             {"random_sharpness": 6},
             "random_sharpness: expected 1, for none, or a power of two up to",
         ),
+        (
+            {"random_sharpness_units": 3},
+            "random_sharpness_units: expected 1, for none, or a power of two up to",
+        ),
         ({"random_sharpness_below": 0.0}, "random_sharpness_below: expected"),
         ({"update": "symbol"}, "random_sharpness: an update after every symbol needs 1, got 8"),
     ],
@@ -149,6 +158,7 @@ def test_another_memory_than_the_presets_and_1_have_none_of_it() -> None:
         training = changed(change).training
         assert {name: getattr(training, name) for name in SHARP} == {
             "random_sharpness": 1,
+            "random_sharpness_units": 1,
             "random_sharpness_below": 1e-3,
         }
     own = changed({"model": {"memory": "stack"}, "training": SHARP}).training

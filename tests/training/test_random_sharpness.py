@@ -35,8 +35,8 @@ def model_of(options: dict[str, Any]) -> MemoryModel:
     return MemoryModel(inputs=3, outputs=3, **options)
 
 
-def began(model: MemoryModel, *, most: int, seed: int) -> RandomSharpness:
-    sharpness = RandomSharpness(model, seed=seed)
+def began(model: MemoryModel, *, most: int, seed: int, units: int = MOST) -> RandomSharpness:
+    sharpness = RandomSharpness(model, seed=seed, units=units)
     sharpness.most = most
     return sharpness
 
@@ -81,6 +81,13 @@ def test_factors_are_powers_of_two_and_follow_from_seed_and_place() -> None:
     }
     twos = {began(model_of(STACKS), most=2, seed=1).factors(*place) for place in places}
     assert twos == {(1, 1), (1, 2), (2, 1), (2, 2)}
+    # Units have a limit of their own, and are as they were if none is given.
+    less = [began(model_of(STACKS), most=8, seed=1, units=2).factors(*place) for place in places]
+    assert {units for _, units in less} == {1, 2}
+    assert {decisions for decisions, _ in less} == {1, 2, 4, 8}
+    plain = RandomSharpness(model_of(STACKS), seed=1)
+    plain.most = 8
+    assert {plain.factors(*place)[1] for place in places} == {1}
     others = began(model_of(STACKS), most=8, seed=2)
     assert drawn != [others.factors(*place) for place in places]
     pieces = [sharpness.factors(9, piece) for piece in range(8)]
@@ -165,9 +172,9 @@ def test_gradients_are_clipped_at_a_bound_as_much_smaller(clip_by: str) -> None:
     bound = moved(1, 1e-3)
     assert bound == pytest.approx(1e-3, rel=1e-3)
     if clip_by == "norm":
-        assert 0 < moved(8, 1e-3) <= 1.001e-3 / 8
+        assert 0 < moved(16, 1e-3) <= 1.001e-3 / 4
     else:
-        assert moved(8, 1e-3) == pytest.approx(1e-3 / 8, rel=1e-3)
+        assert moved(16, 1e-3) == pytest.approx(1e-3 / 4, rel=1e-3)
 
 
 def test_pieces_have_factors_of_their_own_and_leave_the_weights() -> None:

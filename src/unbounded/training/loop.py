@@ -88,7 +88,8 @@ class Phase:
         self._sharpness = None
         if options.random_sharpness > 1:
             model = accelerator.unwrap_model(trained[0])
-            self._sharpness = RandomSharpness(model, seed=options.seed)
+            units = options.random_sharpness_units
+            self._sharpness = RandomSharpness(model, seed=options.seed, units=units)
         self._trainer = make_trainer(
             trained, accelerator, self._totals, options,
             objective=task.objective, carry=carry, sharpness=self._sharpness,

@@ -31,9 +31,10 @@ class PhaseOptions:
         update: "piece" for a gradient step after each piece, "symbol" after each symbol.
         prediction_clip: what chances of yes or no are cut to in the loss, 0 for no cut.
         label_smoothing: share of each target that is spread over all that could be said.
-        random_sharpness: the greatest factor that sharpens decisions and the controller's units in
-            a gradient step, a power of two (`RandomSharpness`); 1 for none. While the greatest one
-            of a time is k, gradients are clipped at clip / k.
+        random_sharpness: the greatest factor that sharpens decisions in a gradient step, a power
+            of two (`RandomSharpness`); 1 for none. While the greatest one of a time is k, gradients
+            are clipped at clip / sqrt(k).
+        random_sharpness_units: the greatest one that sharpens the controller's units in it.
         random_sharpness_below: nats a token since the last report, at all lengths, below which the
             greatest factor of that time doubles (`greatest_factor`).
         report_every: batches between reports of training perplexity.
@@ -61,6 +62,7 @@ class PhaseOptions:
     prediction_clip: float = 0.0
     label_smoothing: float = 0.0
     random_sharpness: int = 1
+    random_sharpness_units: int = 1
     random_sharpness_below: float = 1e-3
     report_every: int = 100
     accuracy_every: int = 0

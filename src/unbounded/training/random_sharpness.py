@@ -36,13 +36,15 @@ class RandomSharpness:
     Args:
         model: has a memory with decisions.
         seed: of the factors.
+        units: the greatest factor of the controller, at any time; 1 leaves it as it is. Decisions
+            end as 0 or 1, but what units are good for ends where all are.
     Attributes:
         most: the greatest factor, a power of two; each power from 1 on is as likely. 1 at first.
     Source: ours; what decides is sharpened as by `unbounded.models.sharpen`.
     """
 
-    def __init__(self, model: nn.Module, *, seed: int) -> None:
-        self._model, self._seed = model, seed
+    def __init__(self, model: nn.Module, *, seed: int, units: int = 1) -> None:
+        self._model, self._seed, self._units = model, seed, units
         self.most = 1
 
     def factors(self, batch: int, piece: int) -> tuple[float, float]:
@@ -53,7 +55,8 @@ class RandomSharpness:
         """
         drawn = random.Random(f"sharpness {self._seed} {batch} {piece}")
         powers = self.most.bit_length()
-        return 2.0 ** drawn.randrange(powers), 2.0 ** drawn.randrange(powers)
+        of_units = min(powers, self._units.bit_length())
+        return 2.0 ** drawn.randrange(powers), 2.0 ** drawn.randrange(of_units)
 
     @contextmanager
     def of_step(self, batch: int, piece: int) -> Iterator[None]:

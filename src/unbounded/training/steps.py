@@ -285,7 +285,8 @@ class BatchTrainer:
         """Clip; the norm before."""
         parameters = self._parameters
         # What is sharper has a steeper loss, and a bound that lets it learn would throw it off.
-        clip = self._clip if self._sharpness is None else self._clip / self._sharpness.most
+        sharpest = 1 if self._sharpness is None else self._sharpness.most
+        clip = self._clip / math.sqrt(sharpest)
         if self._clip_by == "norm":
             return torch.as_tensor(self._accelerator.clip_grad_norm_(parameters, clip))
         self._accelerator.unscale_gradients()

@@ -101,16 +101,17 @@ def training_faults(training: TrainingConfig) -> list[str]:
     check_number(found, "training.give_up_perplexity", training.give_up_perplexity, 1, above=True)
     check_number(found, "training.prediction_clip", training.prediction_clip, 0, 0.1)
     check_number(found, "training.label_smoothing", training.label_smoothing, 0, 0.5)
-    if not is_factor(training.random_sharpness):
-        found.append(
-            "training.random_sharpness: expected 1, for none, or a power of two up to "
-            f"{MOST_SHARPNESS}, got {training.random_sharpness!r}"
-        )
+    for name in ("random_sharpness", "random_sharpness_units"):
+        if not is_factor(getattr(training, name)):
+            found.append(
+                f"training.{name}: expected 1, for none, or a power of two up to "
+                f"{MOST_SHARPNESS}, got {getattr(training, name)!r}"
+            )
     below = training.random_sharpness_below
     check_number(found, "training.random_sharpness_below", below, 0, above=True)
     if training.random_sharpness == 1:
-        after = ("random_sharpness_below",)
-        check_idle(found, "training", training, after, "without random_sharpness")
+        others = ("random_sharpness_units", "random_sharpness_below")
+        check_idle(found, "training", training, others, "without random_sharpness")
     if not training.give_up_after:
         check_idle(found, "training", training, ("give_up_perplexity",), "without give_up_after")
     check_number(found, "training.patience", training.patience, 0)

@@ -28,7 +28,7 @@ OPTIONS_OF: Final = {
 #: The option of a memory that chooses for others: what it is when nothing is said, and those.
 CHOSEN_BY: Final = {"variant": ("2016", ("step", "action_gate"))}
 #: What sharpens decisions in training, and is meant for one memory.
-_SHARPNESS: Final = ("random_sharpness", "random_sharpness_below")
+_SHARPNESS: Final = ("random_sharpness", "random_sharpness_units", "random_sharpness_below")
 # Streams go on for thousands of symbols: cells in superposition get the authors' capacity there.
 _BOUNDED: Final[dict[str, dict[str, Any]]] = {
     "superposition_stack": {"capacity": 200, "overflow": "drop_bottom"},

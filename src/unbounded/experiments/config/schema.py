@@ -112,9 +112,10 @@ class TrainingConfig:
             none. What is right has a gradient still, which may make a memory's way more exact
             (docs/reproducing/yang2016.md). Losses that are reported are without it.
         random_sharpness: in each gradient step what decides (push and pop, actions, gates) is
-            multiplied by a power of two that is drawn from 1 to this one, for the time of the step,
-            and what the controller's units sum up by another; 1 for none. A network that is right
-            at all of them is nearly a discrete machine.
+            multiplied by a power of two that is drawn from 1 to this one, for the time of the step;
+            1 for none. A network that is right at all of them is nearly a discrete machine.
+        random_sharpness_units: the same of what the controller's units sum up, by a factor drawn
+            apart, so that nothing is kept in them that fades or drifts.
         random_sharpness_below: nats a token since the last report below which the greatest factor
             so far, 1 at first, doubles: what has not learned its task cannot learn it so. At ten
             times as much it halves.
@@ -175,6 +176,7 @@ class TrainingConfig:
     prediction_clip: float = 0.0
     label_smoothing: float = 0.0
     random_sharpness: int = 1
+    random_sharpness_units: int = 1
     random_sharpness_below: float = 1e-3
     piece_steps: int | None = None
     update: str = "piece"

@@ -95,6 +95,7 @@ class Plan:
             prediction_clip=training.prediction_clip,
             label_smoothing=training.label_smoothing,
             random_sharpness=training.random_sharpness,
+            random_sharpness_units=training.random_sharpness_units,
             random_sharpness_below=training.random_sharpness_below,
             report_every=training.report_every,
             accuracy_every=training.accuracy_every,
