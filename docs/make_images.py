@@ -44,6 +44,9 @@ RESULTS = ROOT / "results"
 BEGIN, END = "<!-- {paper}: python docs/make_images.py -->", "<!-- end of {paper} -->"
 #: Columns of the table of lengths mastered.
 MASTERED = ("rnn", "lstm", "list-rnn", "stack-rnn", "stack-rnn-rounded")
+#: A row of ours, and what has the place of each of these in it.
+OURS = "the same with R, random sharpness (ours)"
+SHARPENED = (None, None, None, "stack-rnn-sharpened", "stack-rnn-sharpened-rounded")
 FARTHEST = "1000:1000"
 #: Tasks, the memories of their presets, and columns of the table of words far longer.
 MEMORIES_OF = {
@@ -174,14 +177,20 @@ def lengths_table(table: dict[str, Any]) -> str:
         "of these right at n = 1000",
     ]
     lines = [header, ["---"] * len(header)]
-    for task in dict.fromkeys(task for task, _ in cells):
-        if not (cells.get((task, MASTERED[-1])) or {}).get("measured"):
+    tasks = dict.fromkeys(task for task, _ in cells)
+    rows = [
+        (task, title, models)
+        for task in tasks
+        for title, models in ((paper.tasks[task], MASTERED), (OURS, SHARPENED))
+    ]
+    for task, title, models in rows:
+        if not (cells.get((task, models[-1])) or {}).get("measured"):
             continue
-        line = [paper.tasks[task]]
-        for model in MASTERED:
+        line = [title]
+        for model in models:
             cell = cells.get((task, model))  # None: the tier leaves it out
             line.append(_percent(cell["published"], cell["measured"]) if cell else "-")
-        runs = cells[task, MASTERED[-1]]["measured"]["runs"]
+        runs = cells[task, models[-1]]["measured"]["runs"]
         far = [run["longer"][FARTHEST] for run in runs if FARTHEST in run["longer"]]
         right = sum(values == [100.0] for values in far)
         line.append(f"{right} of {len(far)}" if far else "not run")

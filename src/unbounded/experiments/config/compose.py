@@ -66,8 +66,8 @@ def merged(
 
     Another memory or controller than before has none of the options of the old one, and another
     memory neither the hardening nor the sharpness in training that was meant for it. Another
-    variant of a memory makes its choices anew. Null takes back what was said of an option of a
-    memory that cannot be null. Embeddings that are asked for take the place of bits. Without a
+    variant of a memory makes its choices anew. Null takes back what was said of an option of the
+    task, and of one of a memory that cannot be null. Embeddings that are asked for take the place of bits. Without a
     memory there is no readout, and an Elman controller is recurrent. A memory that grows does not
     go on from one length to the next in scoring, if nobody asked for that. Another optimizer,
     schedule, stop rule or curriculum than before has none of the options of the old one, and
@@ -84,7 +84,13 @@ def merged(
             if is_other and result["rounding"]["optimizer"] is None:
                 result["rounding"] = {**result["rounding"], "learning_rate": None}
             result[part] = {**result.get(part, {}), **_without_others(result, part, own), **own}
+            if part == "task_options":
+                result[part] = _said(result[part])
     return result
+
+
+def _said(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _without_others(
