@@ -32,7 +32,12 @@ def launch(arguments: list[str], processes: int) -> subprocess.CompletedProcess[
     [
         {},
         {"label_smoothing": 0.2},
-        {"random_sharpness": 8, "random_sharpness_below": 100.0, "report_every": 5},
+        {
+            "random_sharpness": 8,
+            "random_sharpness_units": 4,
+            "random_sharpness_below": 100.0,
+            "report_every": 5,
+        },
     ],
     ids=["plain", "smoothed", "sharpened"],
 )

@@ -46,6 +46,11 @@ def test_interrupted_in_a_batch_it_ends_the_same(
     other = dataclasses.replace(config, training=plain)
     folder = train_run(other, root=tmp_path / "plain", quiet=True).folder
     assert metrics(folder) != metrics(whole)
+    soft = dataclasses.replace(
+        config, training=dataclasses.replace(config.training, random_sharpness_units=1)
+    )
+    folder = train_run(soft, root=tmp_path / "soft", quiet=True).folder
+    assert metrics(folder) != metrics(whole)
     step = BatchTrainer._step
 
     def interrupting(trainer: BatchTrainer, piece: Any, number: int) -> Any:
@@ -101,7 +106,7 @@ def test_factors_double_while_the_task_is_learned_at_all_lengths(
     # Lengths of 2, 3 and 4: from batch 4 on there are all.
     most = [1, 1, 1, 1, 1, 2, 4, 8, 8, 8]
     assert list(dict(seen).values()) == most
-    assert [each["random_sharpness"] for each in reports] == most
+    assert [each["greatest_factor"] for each in reports] == most
     least = min(each["loss_nats_per_token"] for each in reports)
     config.training.random_sharpness_below = least / 2
     seen.clear()
@@ -137,6 +142,11 @@ def changed(*changes: dict[str, Any]) -> RunConfig:
             {"random_sharpness_units": 3},
             "random_sharpness_units: expected 1, for none, or a power of two up to",
         ),
+        (
+            {"random_sharpness_units": 16},
+            "random_sharpness_units: expected at most random_sharpness (8), got 16",
+        ),
+        ({"precision": "fp16"}, "random_sharpness: what is sharpened exceeds fp16; use bf16"),
         ({"random_sharpness_below": 0.0}, "random_sharpness_below: expected"),
         ({"update": "symbol"}, "random_sharpness: an update after every symbol needs 1, got 8"),
     ],
@@ -164,16 +174,37 @@ def test_another_memory_than_the_presets_and_1_have_none_of_it() -> None:
     own = changed({"model": {"memory": "stack"}, "training": SHARP}).training
     assert {name: getattr(own, name) for name in SHARP} == SHARP
     config = changed({"training": {"random_sharpness": 1}})
-    config.training.random_sharpness_below = 3.0
-    assert "training.random_sharpness_below: has no effect without random_sharpness" in str(
-        faults(config)
-    )
+    config.training.random_sharpness_below, config.training.random_sharpness_units = 3.0, 2
+    for name in ("random_sharpness_below", "random_sharpness_units"):
+        message = f"training.{name}: has no effect without random_sharpness"
+        assert message in str(faults(config))
+
+
+def test_units_without_a_bound_are_not_sharpened() -> None:
+    relu = {"model": {"controller": {"name": "elman", "activation": "relu"}}}
+    config = from_dict(merged(preset_of("anbn"), relu, {"training": SHARP}))
+    message = "training.random_sharpness_units: needs units with a bound, of sigmoid or tanh"
+    (fault,) = faults(config)
+    assert fault.startswith(message)
+    # What a preset says of them is not meant for such.
+    config = from_dict(merged(preset_of("binary_addition"), relu))
+    assert config.training.random_sharpness_units == 1
+    assert config.training.random_sharpness > 1
+    assert faults(config) == []
+
+
+def test_a_loss_that_is_never_so_low_is_said() -> None:
+    usual = {"training": {"random_sharpness_below": 1e-3}}
+    message = "training.random_sharpness_below: a loss of 0.001 is never reached on task 'anbn'"
+    (fault,) = faults(changed(usual))
+    assert fault.startswith(message)
+    assert faults(changed({"training": {"random_sharpness_below": 0.3}})) == []
 
 
 def test_streams_converge_where_what_counts_is_determined() -> None:
     stop = {"training": {"stop": "converged"}}
     assert faults(from_dict(merged(preset_of("binary_addition"), stop))) == []
     message = "training.stop: 'converged' has no meaning on task 'binary_addition'; choose solved"
-    everything = {"task_options": {"loss": "all"}}
+    everything = {"task_options": {"loss": "all"}, "training": {"random_sharpness": 1}}
     (fault,) = faults(from_dict(merged(preset_of("binary_addition"), stop, everything)))
     assert fault.startswith(message)

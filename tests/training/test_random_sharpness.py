@@ -106,15 +106,23 @@ def test_the_greatest_factor_doubles_where_it_is_learned_and_halves_where_it_is_
 
 
 def test_what_a_controller_sums_up_is_multiplied_and_nothing_else() -> None:
-    model = model_of(STACKS)
-    before = copy.deepcopy(model.state_dict())
-    sharpen_units(model, 4.0)
-    changed = {
-        name for name, value in model.state_dict().items() if not torch.equal(value, before[name])
-    }
-    assert changed
-    assert all(".controller." in name for name in changed)
-    assert all(torch.equal(model.state_dict()[name], 4 * before[name]) for name in changed)
+    for options in (STACKS, QUEUE):
+        model = model_of(options)
+        before = copy.deepcopy(model.state_dict())
+        sharpen_units(model, 4.0)
+        names = [name for name in before if ".controller." in name]
+        assert any("bias" in name for name in names) == (options is QUEUE)
+        for name, value in model.state_dict().items():
+            assert torch.equal(value, (4 if name in names else 1) * before[name]), name
+    # Two layers with one controller: it is sharpened once.
+    layers = [model_of(STACKS).sequence.layer for _ in range(2)]
+    layers[1].controller = layers[0].controller
+    weight = copy.deepcopy(layers[0].controller.weight_ih)
+    sharpen_units(torch.nn.ModuleList(layers), 2.0)
+    assert torch.equal(layers[0].controller.weight_ih, 2 * weight)
+    for units in (0, 6, -1, True):
+        with pytest.raises(ConfigError, match="units: expected a power of two up to 1024"):
+            RandomSharpness(model_of(STACKS), seed=1, units=units)
     for factor in (0.0, -1.0, math.inf, math.nan):
         with pytest.raises(ConfigError, match="factor: expected a finite number above 0"):
             sharpen_units(model, factor)
@@ -136,7 +144,9 @@ def test_a_step_is_that_of_the_sharper_model(
     assert decisions != units
     sharper = copy.deepcopy(model)
     sharpen(sharper, decisions)
-    sharpen_units(sharper, units)
+    with torch.no_grad():
+        for name, weight in sharper.named_parameters():
+            weight *= units if ".controller." in name else 1
     loss = OBJECTIVES["cross_entropy"].loss(sharper(batch.inputs)[0], batch.targets, batch.mask)
     (loss / int(batch.mask.sum())).backward()
     before = copy.deepcopy(model)
@@ -145,7 +155,9 @@ def test_a_step_is_that_of_the_sharper_model(
             assert weight.grad is not None
             weight -= 0.5 * weight.grad
     sharpen(sharper, 1 / decisions)
-    sharpen_units(sharper, 1 / units)
+    with torch.no_grad():
+        for name, weight in sharper.named_parameters():
+            weight /= units if ".controller." in name else 1
     trainer = trained(model, batch, piece_steps=pieces, most=MOST, clip_by=clip_by)
     assert (trainer._looked_up is not None) == (clip_by == "value" and options is FEW)
     wanted = dict(sharper.named_parameters())

@@ -1,5 +1,7 @@
 """Decisions made harder: sharper heads, and the machine whose every decision is made wholly.
 
+And sharper units of the controller in front of them, for training alone: a machine's stay soft.
+
 What multiplies the weights and biases of a head multiplies what its sigmoid or softmax is of. So
 nothing here is known to a memory or a kernel: a harder model is a model with other weights. What is
 a decision the memory declares (`unbounded.memories.Head`).
@@ -98,20 +100,21 @@ def sharpen(model: nn.Module, factor: float) -> None:
 def sharpen_units(model: nn.Module, factor: float) -> None:
     """Multiply what the controllers in front of decisions sum up, weights and biases, in place.
 
-    Units that are a sigmoid or tanh of it are nearer to their ends so, and gates surer. What the
-    machine of the likeliest actions keeps is its units' own softness: it is discrete in its memory.
+    Units that are a sigmoid or tanh of a sum are nearer to their ends so, and gates surer;
+    `discretized` leaves them as they are.
 
     Args:
-        model: has a memory with decisions.
+        model: has a memory with decisions. Every parameter of its controllers is multiplied, once:
+            it is meant for those of the library, whose units are of one affine map each.
         factor: above 0; more than 1 makes every unit a surer one.
     Raises:
         ConfigError: `factor` is not above 0 and finite, or the model has no such memory.
     """
     _check_factor(factor)
     with torch.no_grad():
-        for layer in deciding_layers(model):
-            for weight in layer.controller.parameters():
-                weight.mul_(factor)
+        controllers = nn.ModuleList(layer.controller for layer in deciding_layers(model))
+        for weight in controllers.parameters():  # one that two layers share is there once
+            weight.mul_(factor)
 
 
 def discretized(model: ModelT) -> ModelT:

@@ -215,7 +215,8 @@ class Phase:
         self._clock.saved()
 
     def _report(self, state: LoopState) -> None:
-        loss = state.window_nats / max(state.window_tokens, 1)
+        tokens = state.window_tokens
+        loss = state.window_nats / max(tokens, 1)
         state.perplexity = perplexity(loss)
         state.window_nats, state.window_tokens = 0.0, 0
         further, curriculum = {}, self._options.lengths
@@ -223,8 +224,8 @@ class Phase:
         first -= first % self._options.deal
         state.begin_stage(stage(curriculum, first, state.longest))
         if self._sharpness is not None:
-            further["random_sharpness"] = state.sharpness
-            if state.stage is None:
+            further["greatest_factor"] = state.sharpness
+            if state.stage is None and tokens:
                 state.sharpness = greatest_factor(
                     state.sharpness,
                     loss,

@@ -228,9 +228,11 @@ def describe(line: dict[str, Any]) -> str:
     if line["kind"] == "train":
         unit = "symbols" if "symbols_per_s" in line else "sequences"
         speed = line[f"{unit}_per_s"]  # 0 of what a session before this one had trained
+        sharpest = line.get("greatest_factor", 1)
         return (
             f"batch {line['batch']}: loss {line['loss_nats_per_token']:.4f} nats/token, "
             f"perplexity {line['perplexity']:.4f}{f', {speed:.0f} {unit}/s' if speed else ''}"
+            f"{f', sharpened up to {sharpest}' if sharpest > 1 else ''}"
         )
     if line["kind"] == "plateau":
         measured = (

@@ -1,6 +1,7 @@
 """Networks that are sharper in some gradient steps than in others, so that nothing stays between.
 
-A function and a class: the greatest factor of a time, and the steps of it.
+`RandomSharpness` sharpens for a step, `greatest_factor` says how much at most from a report on, and
+`is_factor` which numbers may be given for either.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from contextlib import contextmanager
 
 from torch import nn
 
+from unbounded.errors import ConfigError
 from unbounded.models.discrete import sharpen, sharpen_units
 
-#: The largest factor; a larger one would take a sigmoid of float32 to its end.
+#: The largest factor that may be asked for; behind it a sigmoid has no gradient left to learn by.
 MOST = 1024
 #: A loss so many times as high as that at which the greatest factor doubles halves it.
 _TOO_HIGH = 10
@@ -40,10 +42,14 @@ class RandomSharpness:
             end as 0 or 1, but what units are good for ends where all are.
     Attributes:
         most: the greatest factor, a power of two; each power from 1 on is as likely. 1 at first.
+    Raises:
+        ConfigError: `units` is no power of two up to MOST.
     Source: ours; what decides is sharpened as by `unbounded.models.sharpen`.
     """
 
     def __init__(self, model: nn.Module, *, seed: int, units: int = 1) -> None:
+        if not is_factor(units):
+            raise ConfigError([f"units: expected a power of two up to {MOST}, got {units!r}"])
         self._model, self._seed, self._units = model, seed, units
         self.most = 1
 
@@ -54,9 +60,9 @@ class RandomSharpness:
             of what decides, and of the controller.
         """
         drawn = random.Random(f"sharpness {self._seed} {batch} {piece}")
-        powers = self.most.bit_length()
-        of_units = min(powers, self._units.bit_length())
-        return 2.0 ** drawn.randrange(powers), 2.0 ** drawn.randrange(of_units)
+        decisions = self.most.bit_length()
+        units = min(decisions, self._units.bit_length())
+        return 2.0 ** drawn.randrange(decisions), 2.0 ** drawn.randrange(units)
 
     @contextmanager
     def of_step(self, batch: int, piece: int) -> Iterator[None]:

@@ -25,7 +25,12 @@ from unbounded.experiments.config.checking import (
     check_number,
     check_task,
 )
-from unbounded.experiments.config.schema import EvaluationConfig, ModelConfig, RunConfig
+from unbounded.experiments.config.schema import (
+    EvaluationConfig,
+    ModelConfig,
+    RunConfig,
+    TrainingConfig,
+)
 from unbounded.experiments.config.types import type_faults
 from unbounded.kernels import PRECISIONS, gpu
 from unbounded.memories import BACKENDS
@@ -261,6 +266,13 @@ def _task_faults(config: RunConfig, task: Task) -> list[str]:
             f"training.stop: {training.stop!r} has no meaning on task {config.task!r}; choose "
             f"{' or '.join(stops)}"
         )
+    if training.random_sharpness != 1 and not _comes_to_one(task):
+        usual = TrainingConfig().random_sharpness_below
+        if training.random_sharpness_below == usual:
+            found.append(
+                f"training.random_sharpness_below: a loss of {usual:g} is never reached on task "
+                f"{config.task!r}, which is not determined; set it above that of the learned task"
+            )
     if "solved" not in scoring.stops and training.accuracy_every:
         found.append(f"training.accuracy_every: has no effect on task {config.task!r}; give 0")
     on_task = f"on task {config.task!r}"

@@ -233,11 +233,30 @@ def symbol_update_faults(config: RunConfig) -> list[str]:
 
 
 def sharpness_faults(config: RunConfig) -> list[str]:
-    """What is wrong with decisions that are sharpened in training: there are none."""
-    if config.training.random_sharpness == 1 or not _decides_nothing(config):
+    """What is wrong with a model, or its numbers, for decisions and units that are sharpened."""
+    training, found = config.training, []
+    if training.random_sharpness == 1:
         return []
-    name = config.model.memory["name"]
-    return [f"training.random_sharpness: memory {name!r} decides nothing; leave it at 1"]
+    if _decides_nothing(config):
+        name = config.model.memory["name"]
+        found.append(f"training.random_sharpness: memory {name!r} decides nothing; leave it at 1")
+    if training.precision == "fp16":
+        # Hardened a factor is ten thousand times as large as in training.
+        found.append("training.random_sharpness: what is sharpened exceeds fp16; use bf16")
+    if training.random_sharpness_units != 1:
+        if config.model.controller.get("activation") == "relu":
+            found.append(
+                "training.random_sharpness_units: needs units with a bound, of sigmoid or tanh; "
+                "with activation relu leave it at 1"
+            )
+        if is_factor(training.random_sharpness_units) and (
+            training.random_sharpness_units > training.random_sharpness
+        ):
+            found.append(
+                "training.random_sharpness_units: expected at most random_sharpness "
+                f"({training.random_sharpness}), got {training.random_sharpness_units}"
+            )
+    return found
 
 
 def _decides_nothing(config: RunConfig) -> bool:

@@ -66,12 +66,13 @@ def merged(
 
     Another memory or controller than before has none of the options of the old one, and another
     memory neither the hardening nor the sharpness in training that was meant for it. Another
-    variant of a memory makes its choices anew. Null takes back what was said of an option of the
-    task, and of one of a memory that cannot be null. Embeddings that are asked for take the place of bits. Without a
-    memory there is no readout, and an Elman controller is recurrent. A memory that grows does not
-    go on from one length to the next in scoring, if nobody asked for that. Another optimizer,
-    schedule, stop rule or curriculum than before has none of the options of the old one, and
-    hardening with another optimizer not the learning rate that was meant for the old one.
+    variant of a memory makes its choices anew, and units without a bound are not sharpened in
+    training. Null takes back what was said of an option of the task, and of one of a memory that
+    cannot be null. Embeddings that are asked for take the place of bits. Without a memory there is
+    no readout, and an Elman controller is recurrent. A memory that grows does not go on from one
+    length to the next in scoring, if nobody asked for that. Another optimizer, schedule, stop rule
+    or curriculum than before has none of the options of the old one, and hardening with another
+    optimizer not the learning rate that was meant for the old one.
     """
     result = copy.deepcopy(dict(base))
     for change in changes:
@@ -123,6 +124,8 @@ def _change_model(config: dict[str, Any], change: dict[str, Any], whole: Contain
         own = part_of(controller)
         is_whole = "controller" in whole
         model["controller"] = own if is_whole else _changed(model["controller"], own, {})
+        if model["controller"].get("activation") == "relu":
+            config["training"] = {**config["training"], "random_sharpness_units": 1}
     if memory is not None:
         before, data = model["memory"], part_of(memory)
         bounds = _BOUNDED if config["training"]["piece_steps"] is not None else {}
