@@ -38,8 +38,7 @@ class RandomSharpness:
     Args:
         model: has a memory with decisions.
         seed: of the factors.
-        units: the greatest factor of the controller, at any time; 1 leaves it as it is. Decisions
-            end as 0 or 1, but what units are good for ends where all are.
+        units: the greatest factor of the controller, at any time; 1 leaves it as it is.
     Attributes:
         most: the greatest factor, a power of two; each power from 1 on is as likely. 1 at first.
     Raises:
