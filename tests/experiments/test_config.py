@@ -515,3 +515,11 @@ def test_a_faulty_memory_is_not_said_to_decide_nothing() -> None:
         config = from_dict(merged(preset_of("answer_copy"), {"model": {"memory": option}}))
         (fault,) = faults(config)
         assert "decides nothing" not in fault
+
+
+def test_null_takes_back_what_a_preset_says_of_an_option_of_the_task() -> None:
+    preset = preset_of("binary_addition")
+    assert preset["task_options"] == {"sequences": 10, "train_lengths": "1:39"}
+    plain = from_dict(merged(preset, {"task_options": {"train_lengths": None}}))
+    assert plain.task_options == {"sequences": 10}
+    assert faults(plain) == []

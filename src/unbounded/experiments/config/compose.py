@@ -104,9 +104,14 @@ def _without_others(
     options = [each for choice, each in OPTIONS_OF.items() if _is_other(config, change, choice)]
     found = {name: plain[name] for names in options for name in names}
     if change.get("random_sharpness") == 1:
-        found |= {name: plain[name] for name in _SHARPNESS}
+        found |= _not_sharpened()
     # Lengths that change with what is learned cannot be dealt ahead.
     return found | ({"deal": 1} if change.get("curriculum") == "doubling" else {})
+
+
+def _not_sharpened() -> dict[str, Any]:
+    plain = asdict(TrainingConfig())
+    return {name: plain[name] for name in _SHARPNESS}
 
 
 def _is_other(config: Mapping[str, Any], change: Mapping[str, Any], choice: str) -> bool:
@@ -133,11 +138,7 @@ def _change_model(config: dict[str, Any], change: dict[str, Any], whole: Contain
         model["memory"] = as_kept(changed, data)
         if model["memory"]["name"] != before["name"]:
             config["rounding"] = asdict(RoundingConfig())
-            plain = asdict(TrainingConfig())
-            config["training"] = {
-                **config["training"],
-                **{name: plain[name] for name in _SHARPNESS},
-            }
+            config["training"] = {**config["training"], **_not_sharpened()}
             _without_idle(model, config, change, part_of(controller or {"name": None}))
     config["model"] = model
 
