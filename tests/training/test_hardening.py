@@ -147,7 +147,42 @@ def test_it_is_over_when_the_machine_has_done_as_well_so_many_times(tmp_path):
     run = Rounding(tmp_path, model, rule, rate=1e-9)
     state = run.train()
     assert state.batch == 6
-    assert "the discrete machine did as well as the model 3 times in a row" in state.finished
+    assert "validation error was at most 0.001 at 3 looks in a row" in state.finished
+
+
+def test_a_hardened_model_no_worse_than_a_degraded_one_is_not_settled(tmp_path):
+    """Before, looks counted as settled as soon as model and machine had become equally bad."""
+    model, looks = soft_counter(), iter([0.0, *[0.02] * 20])
+    error = 0.0
+
+    def validate(machine):
+        nonlocal error
+        if machine is model:
+            error = next(looks)
+        return error
+
+    rule = Harden(model, VALIDATION, validate, every=1, factor=1.01, settle=3, tolerance=0.03)
+    run = Rounding(tmp_path, model, rule, batches=10, rate=1e-9)
+    assert run.train().finished.startswith("budget")
+
+
+def test_an_end_that_claims_success_is_confirmed_and_asked_again_later(tmp_path):
+    model, asked = soft_counter(), []
+
+    def confirm(machine):
+        assert not machine.training
+        asked.append(weights(machine))
+        return len(asked) == 3
+
+    rule = Harden(
+        model, VALIDATION, lambda machine: 0.0, confirm=confirm, every=1, factor=1.01, settle=2
+    )
+    run = Rounding(tmp_path, model, rule, batches=40, rate=1e-3)
+    state = run.train()
+    assert "at most 0.001 at 12 looks in a row" in state.finished
+    assert len(asked) == 3  # at looks 2, 7 and 12, counted from 1
+    rule.restore()
+    assert torch.equal(weights(discretized(model)), asked[-1])
     assert rule.is_decided
 
 

@@ -129,7 +129,9 @@ def _how_it_ended(part: Mapping[str, Any]) -> str:
     if part.get("harm") and not part.get("batches"):
         return f"not hardened, for {part['stopped']}; it stays"
     if part.get("harm"):
-        return f"{part['stopped']}\nhardening did not make it better; the trained model stays"
+        worse = ", ".join(part.get("worse", ()))
+        why = f"hardened, it is worse on {worse}" if worse else "hardening did not make it better"
+        return f"{part['stopped']}\n{why}; the trained model stays"
     few = ", ".join(
         f"{each['undecided']} of {each['decisions']} of {name} (least {each['least']:.3f})"
         for name, each in part["decisions"].items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from unbounded.errors import ConfigError
-from unbounded.tasks import Batch, LengthRange, StreamTask, Task, TransductionTask
+from unbounded.tasks import Batch, LengthRange, StreamTask, Task
 from unbounded.tasks.batch import together
 from unbounded.tasks.randomness import Stream
 from unbounded.tasks.streams import Sequences, lay_out, lay_out_alone
@@ -73,18 +73,8 @@ def long_words(task: Task, symbols: int, length: int, count: int, seed: int) -> 
         lengths = LengthRange(length, length)
         drawn = task.source.draw(Stream(seed, "test"), 0, count, lengths)
         return lay_out_alone(drawn, task.source)
-    if isinstance(task, TransductionTask):
-        small = task.pairs.over(symbols)
-        if small is not None:
-            own = TransductionTask(
-                task.name, small, task.train_lengths, task.test_lengths, task.layout
-            )
-            batch = _drawn(own, length, count, seed)
-            # Symbols that are fed back come behind those of the source, of which there are fewer.
-            fewer = len(task.source_vocabulary) - len(own.source_vocabulary)
-            fed = batch.inputs >= 2 + len(own.source_vocabulary)
-            return batch._replace(inputs=batch.inputs + fewer * fed)
-    return _drawn(task, length, count, seed)
+    few = task.over(symbols)
+    return _drawn(task if few is None else few, length, count, seed)
 
 
 def check_has_rule(task: Task) -> None:

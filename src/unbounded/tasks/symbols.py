@@ -40,17 +40,21 @@ class RandomSymbols(PairSource):
         order: "copy", "reversal", "bigram_flip" or "odd_first".
         symbols: number of symbols, at least 1; the paper has 128. Both sides name them s0, s1, ...
         unit: symbols that a length counts as one: 2 for lengths in bigrams.
+        drawn: symbols that strings are drawn from, the first so many; None for all.
 
     Raises:
         ChoiceError: there is no such order.
-        ConfigError: `symbols` or `unit` is no integer or out of range.
+        ConfigError: `symbols`, `unit` or `drawn` is no integer or out of range.
     """
 
-    def __init__(self, order: str, symbols: int = 128, unit: int = 1) -> None:
+    def __init__(
+        self, order: str, symbols: int = 128, unit: int = 1, drawn: int | None = None
+    ) -> None:
         if order not in ORDERS:
             raise ChoiceError("order", order, ORDERS)
         self.order, self.unit = order, whole_number("unit", unit, 1, 2**31)
         self.symbols = whole_number("symbols", symbols, 1, 2**31)
+        self.drawn = self.symbols if drawn is None else whole_number("drawn", drawn, 1, symbols)
         self.source_vocabulary = tuple(f"s{number}" for number in range(self.symbols))
         self.target_vocabulary = self.source_vocabulary
 
@@ -65,7 +69,7 @@ class RandomSymbols(PairSource):
         length_words, words = stream.sequence_words(indices, self.unit * lengths.maximum)
         chosen = self.unit * (shortest + step * bounded(length_words, count))
         width = int(chosen.max())
-        source = bounded(words[:, :width], self.symbols)
+        source = bounded(words[:, :width], self.drawn)
         return self._ordered(source, chosen)
 
     def count_of(self, length: int, symbols: int) -> int:
@@ -76,7 +80,7 @@ class RandomSymbols(PairSource):
 
     def over(self, symbols: int) -> RandomSymbols:
         """See `PairSource.over`."""
-        return RandomSymbols(self.order, min(symbols, self.symbols), self.unit)
+        return RandomSymbols(self.order, self.symbols, self.unit, min(symbols, self.symbols))
 
     def every(self, length: int, symbols: int) -> Pairs:
         """See `PairSource.every`."""

@@ -170,6 +170,16 @@ class Task(ABC):
         """
         raise ConfigError([f"task {self.name!r}: its examples cannot be listed"])
 
+    def over(self, symbols: int) -> Task | None:
+        """The same task with strings of its first `symbols` symbols alone, in its vocabularies.
+
+        Args:
+            symbols: at least 1; more than there are leave the task as it is.
+        Returns:
+            None where the task cannot draw from fewer symbols.
+        """
+        return None
+
     def most_held(self, lengths: LengthRange) -> int | None:
         """How many symbols must be kept at once, at the most; None where it is not known."""
         return None

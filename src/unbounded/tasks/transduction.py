@@ -88,7 +88,10 @@ class PairSource(ABC):
         return self.source_vocabulary[:symbols]
 
     def over(self, symbols: int) -> PairSource | None:
-        """The same source with the first so many symbols alone; None where there is none such."""
+        """The same source with its first `symbols` symbols alone, in the same vocabularies.
+
+        None where the source cannot draw from fewer symbols.
+        """
         return None
 
     def every(self, length: int, symbols: int) -> Pairs:
@@ -213,6 +216,13 @@ class TransductionTask(Task):
     def every(self, length: int, symbols: int) -> Batch:
         """See `Task.every`."""
         return self.lay_out(self.pairs.every(length, symbols))
+
+    def over(self, symbols: int) -> TransductionTask | None:
+        """See `Task.over`."""
+        few = self.pairs.over(symbols)
+        if few is None:
+            return None
+        return TransductionTask(self.name, few, self.train_lengths, self.test_lengths, self.layout)
 
     def lay_out(self, pairs: Pairs) -> Batch:
         """Pairs as the batch that they make; T is the longest of source + target + 2."""

@@ -26,8 +26,11 @@ from unbounded.training.stopping import Assess, Record
 _MOST_STEPS_BACK = 6
 #: Looks for which what does not hold may learn on, before it goes back.
 _PATIENCE = 3
-#: A machine does as well as its model if validation says no more against it than this.
-_AS_WELL = 1e-3
+#: Validation error up to which a hardened model counts as settled: all is correct, and the rest of
+#: the measure is uncertainty.
+_SETTLED = 1e-3
+#: Looks between two confirmations that failed.
+_BETWEEN = 5
 #: A machine is clearly better than the best before if validation says so much less against it.
 _CLEARLY = 0.9
 #: What the learning rate is multiplied by at each look while the end is cooled.
@@ -52,8 +55,11 @@ class _Numbers:
     steps_back: float = 0
     #: Looks in a row at which the model did not hold.
     waited: float = 0
-    #: Looks in a row at which the machine did as well as the model.
+    #: Looks in a row at which the hardened model's error was at most `_SETTLED`.
     settled: float = 0
+    #: Whether `confirm` took the hardened model, and looks to come before it is asked again.
+    confirmed: float = 0
+    refused: float = 0
     #: Of the weights that were last found to hold.
     sound_sharpness: float = 1.0
     #: Looks since it could have been over, at which the rate fell.
@@ -77,12 +83,16 @@ class Harden:
 
     It is over when the least decided decision on `batch` has at least the certainty `decided`; when
     what decides has been multiplied by `largest` (what is undecided even then, the model hardly
-    uses); after `settle` looks in a row at which the machine did as well as the model; when
-    validation says no more than `enough` against the machine, and nothing worse of the model; after
-    `patience` looks in a row without a clearly better machine; or after six steps back: the task is
-    not done with these decisions made harder. With `cool` it then goes on for so many looks, at
-    which nothing is sharpened and the learning rate falls by a fifth each: a machine that is wrong
-    on one pair of symbols in ten thousand is so for the rate's noise.
+    uses); after `settle` looks in a row at which the machine's validation error is at most 0.001;
+    when the validation errors of model and machine are at most `enough`; after `patience` looks in
+    a row without a clearly better machine; or after six steps back: the task is not done with these
+    decisions made harder. With `cool` it then goes on for so many looks, at which nothing is
+    sharpened and the learning rate falls by a fifth each: a machine that is wrong on one pair of
+    symbols in ten thousand is so for the rate's noise.
+
+    The ends that claim success (all gates saturated, settled, enough) need `confirm`: a closer look
+    at the hardened model, by more strings and by others. Where it refuses, training goes on, and it
+    is asked again five looks later.
 
     `restore` puts the best weights back: those of the machine if it holds too, else the last that
     held; `is_decided` says which. All is in the loop's checkpoints (`Checkpoints(extra=...)`), so
@@ -99,7 +109,10 @@ class Harden:
         factor: above 1. 1.1 to 1.5 are small steps that the other weights can follow.
         decided: certainty that every decision must have, above 0.5 and below 1.
         largest: product of the factors at which hardening ends undecided.
-        settle: looks in a row at which the machine must do as well; 0 goes on to the other ends.
+        settle: looks in a row at which the machine's error must be at most 0.001; 0 goes on to the
+            other ends.
+        confirm: takes the hardened model and says whether hardening may end with it; None confirms
+            each. It must not look at test data.
         enough: what validation may say against the machine, and the model, in what it measures;
             None goes on to the other ends.
         patience: looks in a row without a machine that validation says a tenth less against than
@@ -121,6 +134,7 @@ class Harden:
         validate: Callable[[nn.Module], float],
         *,
         validate_machine: Callable[[nn.Module], float] | None = None,
+        confirm: Callable[[nn.Module], bool] | None = None,
         every: int = 50,
         factor: float = 1.25,
         decided: float = 0.999,
@@ -160,6 +174,7 @@ class Harden:
         self._cool, self._cool_at = cool, cool_at
         self._model, self._batch, self._validate = model, batch, validate
         self._validate_machine = validate_machine or validate
+        self._confirm = confirm
         self._every, self._bound, self._largest = every, decided, largest
         self._settle, self._enough, self._patience = settle, enough, patience
         self._tolerance, self._optimizer, self._schedule = tolerance, optimizer, schedule
@@ -241,21 +256,40 @@ class Harden:
                 f"hardening: beyond sharpness {at.sound_sharpness:.3g} the model gets worse, also "
                 f"with smaller steps; {least}"
             )
-        if at.decided >= self._bound:
-            return f"hardening: all is decided at sharpness {at.sharpness:.3g}; {least}"
-        if self._enough is not None and max(at.soft, at.hard) <= self._enough:
-            return (
-                f"hardening: validation says {at.hard:.2g} against the discrete machine at "
-                f"sharpness {at.sharpness:.3g}, which is enough; {least}"
-            )
-        if self._settle and at.settled >= self._settle:
-            return (
-                f"hardening: the discrete machine did as well as the model {at.settled:.0f} times "
-                f"in a row, at sharpness {at.sharpness:.3g}; {least}"
-            )
+        if at.confirmed:
+            return f"hardening: {self._success()}; {least}"
         if at.sharpness >= self._largest:
             return f"hardening: the sharpness reached {at.sharpness:.3g}; {least}"
         return None
+
+    def _success(self) -> str | None:
+        """Why hardening may end with this hardened model, before it is confirmed; None goes on."""
+        at = self._at
+        if at.decided >= self._bound:
+            return f"all is decided at sharpness {at.sharpness:.3g}"
+        if self._enough is not None and max(at.soft, at.hard) <= self._enough:
+            return (
+                f"validation says {at.hard:.2g} against the discrete machine at sharpness "
+                f"{at.sharpness:.3g}, which is enough"
+            )
+        if self._settle and at.settled >= self._settle:
+            return (
+                f"the hardened model's validation error was at most {_SETTLED:g} at "
+                f"{at.settled:.0f} looks in a row, at sharpness {at.sharpness:.3g}"
+            )
+        return None
+
+    def _ask(self) -> None:
+        """Ask for a confirmation, where hardening would end and none was refused of late."""
+        at = self._at
+        at.confirmed, at.refused = 0, max(0, at.refused - 1)
+        if self._success() is None or at.refused or not self._holds():
+            return
+        if self._confirm is not None and not self._confirm(discretized(self._model).eval()):
+            at.refused = _BETWEEN
+            return
+        at.confirmed, at.least_hard = 1, at.hard
+        self._best.keep()
 
     def _holds(self) -> bool:
         return self._at.soft <= self._at.least_soft + self._tolerance
@@ -264,7 +298,9 @@ class Harden:
         at = self._at
         at.looked, at.sharpness, at.pending = batch, at.sharpness * at.pending, 1.0
         self._measure()
-        at.settled = at.settled + 1 if at.hard <= at.soft + _AS_WELL else 0
+        at.settled = at.settled + 1 if at.hard <= _SETTLED else 0
+        if not at.cooled:
+            self._ask()
         if self._holds():
             self._sound.keep()
             at.sound_sharpness, at.waited = at.sharpness, 0
@@ -332,7 +368,7 @@ class Harden:
             CheckpointError: something is missing.
         """
         # Checkpoints of before there were these have none.
-        later = {name: torch.zeros(()) for name in ("cooled", "stalled")}
+        later = {name: torch.zeros(()) for name in ("cooled", "stalled", "confirmed", "refused")}
         later["mark"] = torch.tensor(math.inf)
         self._at = _Numbers(*self._best.load({**later, **tensors}))
         own = {name: tensor for name, tensor in tensors.items() if name.startswith("sound/")}

@@ -19,6 +19,10 @@ class Score(Protocol):
     """What an assessment says; `unbounded.evaluation` makes these."""
 
     @property
+    def count(self) -> int:
+        """Sequences that were scored."""
+
+    @property
     def right(self) -> int:
         """Sequences that are right to the end."""
 

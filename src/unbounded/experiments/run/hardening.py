@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
+from unbounded.evaluation.comparison import (
+    compare,
+    comparison_rows,
+    comparison_sets,
+    is_exact,
+    mean_share,
+    worse_sets,
+)
 from unbounded.evaluation.removal import remove_unused
 from unbounded.evaluation.scorings import Exam
 from unbounded.experiments.run.build import make_place
@@ -34,8 +42,9 @@ def harden_model(
 
     The machine that is best on the validation split is kept, and stacks or lists in superposition
     that it does not need there are removed. Where no machine does as well as the model, the model
-    itself is kept, as hard as it went; and where that is worse than it was before, at the lengths
-    of training, of validation or far beyond, the trained model is. What was trained at random
+    itself is kept, as hard as it went. In the end the result is compared with the trained model, on
+    1000 strings of each range, far beyond, and on shifted inputs (`comparison_sets`). Where it is
+    worse anywhere by more than its interval, the trained model stays. What was trained at random
     sharpness is so still, lest it forgets. An interrupted hardening goes on where it was.
 
     Args:
@@ -63,13 +72,12 @@ def harden_model(
     def doubt(machine: nn.Module, of: list[Exam]) -> float:
         return max(scoring.doubt(replace(each, model=machine)) for each in of)
 
-    def doubts(of: nn.Module) -> list[float]:
-        """At each range of lengths; the greatest alone says nothing of the others."""
-        return [doubt(of, [each]) for each in exams + far]
-
-    before, as_trained = doubts(model.eval()), Backup(model, [], "the trained weights")
+    sets = comparison_sets(exam, ranges, far[0].validation_lengths if far else None)
+    as_trained = Backup(model, [], "the trained weights")
+    around.progress.say("hardening: scoring the trained model, with which it is compared")
+    before = compare(scoring, model.eval(), sets)
     # Of a model that is right on nothing any machine is as good, and none is asked for.
-    if min(before) >= 1 > rounding.tolerance:
+    if not any(share.right for share in before.values()) and rounding.tolerance < 1:
         around.progress.say("not hardened: the trained model is right on no validation sequence")
         stopped = "the trained model is right on no validation sequence"
         return model, _facts(planned, model, batch, around, stopped=stopped)
@@ -90,11 +98,17 @@ def harden_model(
         "validation that is wrong, and up to 0.001 for what is right but unsure"
     )
     trained = accelerator.prepare(model, optimizer, schedule)
+
+    def confirm(machine: nn.Module) -> bool:
+        after = compare(scoring, machine, sets)
+        return is_exact(after, sets) and not worse_sets(before, after)
+
     rule = Harden(
         model,
         batch,
         lambda soft: doubt(soft, exams),
         validate_machine=lambda machine: doubt(machine, exams + far),
+        confirm=confirm,
         every=rounding.every,
         factor=rounding.factor,
         decided=rounding.decided,
@@ -140,13 +154,15 @@ def harden_model(
     is_whole = least_decided(model, batch, device=accelerator.device) >= rounding.decided
     decided, harm = rule.is_decided or is_whole, False
     machine, removed = discretized(model) if decided else model, []
-    machine.eval()
-    if (not decided and as_trained.is_kept()) or _is_worse(
-        doubts(machine), before, rounding.tolerance if decided else None
-    ):
+    after = compare(scoring, machine.eval(), sets)
+    worse = worse_sets(before, after)
+    # What was not asked for, a model neither hardened nor as trained, must be better in the mean.
+    is_no_gain = not decided and (as_trained.is_kept() or mean_share(after) < mean_share(before))
+    if worse or is_no_gain:
         as_trained.restore()
         machine, decided, harm = model.eval(), False, True
-        around.progress.say("hardening did not make it better; the trained model stays")
+        where = f"it is worse on {', '.join(worse)}" if worse else "it is no better"
+        around.progress.say(f"the trained model stays: hardened, {where}")
     elif not decided:
         around.progress.say(
             "its decisions cannot all be made wholly: the discrete machine does worse on "
@@ -160,7 +176,9 @@ def harden_model(
             return float(sum(scoring.assess(*_asked(each)).right for each in own))
 
         found = remove_unused(machine, right, most=rounding.most_removals)
-        machine, removed = found.model, list(found.removed)
+        smaller = compare(scoring, found.model.eval(), sets)
+        if not worse_sets(after, smaller):
+            machine, after, removed = found.model, smaller, list(found.removed)
         around.progress.say(f"removed {len(removed)} of {found.whole} stacks or lists")
     facts = _facts(
         planned,
@@ -175,6 +193,8 @@ def harden_model(
         decided=decided,
         harm=harm,
         removed=removed,
+        worse=worse,
+        comparison=comparison_rows(before, after),
     )
     return machine, facts
 
@@ -193,6 +213,8 @@ def _facts(
     decided: bool = False,
     harm: bool = True,
     removed: Sequence[int] = (),
+    worse: Sequence[str] = (),
+    comparison: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """What a report says of a hardening; by default, of one that was not begun."""
     least, device = planned.config.rounding.decided, around.accelerator.device
@@ -205,21 +227,12 @@ def _facts(
         "steps_back": steps_back,
         "decided": decided,
         "harm": harm,
+        "worse": list(worse),
+        "comparison": list(comparison),
         "decisions": {head: each._asdict() for head, each in sure.items()},
         "removed": list(removed),
         "parameters": sum(parameter.numel() for parameter in machine.parameters()),
     }
-
-
-def _is_worse(after: list[float], before: list[float], tolerance: float | None) -> bool:
-    """Whether what validation says is worse than it was: somewhere, by more than a tolerance.
-
-    Without a tolerance, of what is neither the machine that was asked for nor the model that was
-    trained: in the mean.
-    """
-    if tolerance is None:
-        return not sum(after) <= sum(before)  # nor is NaN any better
-    return not all(new <= old + tolerance for new, old in zip(after, before, strict=True))
 
 
 def _asked(exam: Exam) -> tuple[Exam, LengthRange, int, int]:

@@ -1,0 +1,122 @@
+"""Two models on the same strings: which sets there are, and when the second is worse."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from unbounded.evaluation.comparison import (
+    Share,
+    compare,
+    comparison_rows,
+    comparison_sets,
+    is_exact,
+    mean_share,
+    worse_sets,
+)
+from unbounded.evaluation.scorings import Exam, Place, scoring_of
+from unbounded.models import MemoryModel
+from unbounded.tasks import LengthRange, Task, make_task
+
+
+def exam_of(task: Task) -> Exam:
+    model = MemoryModel(
+        inputs=len(task.input_vocabulary), outputs=len(task.output_vocabulary), hidden_size=8
+    )
+    place = Place(torch.device("cpu"))
+    lengths = task.train_lengths, task.test_lengths
+    return Exam(model.eval(), task, 1, place, *lengths, validation_count=100, strips=1)
+
+
+def test_copy_is_compared_on_ranges_far_beyond_and_on_shifted_inputs() -> None:
+    exam = exam_of(make_task("copy"))
+    ranges = exam.train_lengths, exam.validation_lengths
+    sets = comparison_sets(exam, ranges, LengthRange(640, 640))
+    assert [(each.name, each.exam.validation_count, each.is_shifted) for each in sets] == [
+        ("lengths 8:64", 1000, False),
+        ("lengths 65:128", 1000, False),
+        ("lengths 640:640", 200, False),
+        ("two symbols, lengths 65:128", 200, True),
+        ("two symbols, lengths 640:640", 200, True),
+        ("one symbol repeated, lengths 65:128", 200, True),
+        ("lengths 1:7", 200, True),
+        ("lengths 1:1", 200, True),
+    ]
+    for each in sets:
+        few = {"two": 2, "one": 1}.get(each.name.split()[0], 128)
+        examples = each.exam.task.examples(1, "validation", 0, 20, each.exam.validation_lengths)
+        symbols = {symbol for example in examples for symbol in example.source}
+        assert symbols <= {f"s{number}" for number in range(few)}
+        assert all(example.target == example.source for example in examples)
+
+
+@pytest.mark.parametrize(
+    ("name", "shifted"),
+    [
+        ("anbn", ["lengths 1:1"]),
+        ("anbmc_sum", ["lengths 2:2"]),
+        ("ntm_copy", ["lengths 1:1"]),
+        ("dyck_prefixes", ["lengths 1:1"]),
+        (
+            "bigram_flip",
+            [
+                "two symbols, lengths 65:128",
+                "one symbol repeated, lengths 65:128",
+                "lengths 2:7",
+                "lengths 2:2",
+            ],
+        ),
+    ],
+)
+def test_every_layout_has_its_shortest_length(name: str, shifted: list[str]) -> None:
+    exam = exam_of(make_task(name))
+    sets = comparison_sets(exam, [exam.train_lengths])
+    if name == "bigram_flip":
+        sets = comparison_sets(exam, [exam.train_lengths, exam.validation_lengths])
+    assert [each.name for each in sets if each.is_shifted] == shifted
+
+
+def test_strings_of_fewer_symbols_keep_the_vocabularies() -> None:
+    for name in ("reversal", "svo_sov", "answer_odd_first"):
+        task = make_task(name)
+        few = task.over(2)
+        assert few is not None
+        assert few.input_vocabulary == task.input_vocabulary
+        assert few.output_vocabulary == task.output_vocabulary
+        whole = {str(each) for each in task.examples(3, "test", 0, 50)}
+        assert not whole & {str(each) for each in few.examples(3, "test", 0, 50)}
+    assert make_task("anbn").over(1) is None
+
+
+def test_a_share_is_what_the_scoring_says() -> None:
+    exam = exam_of(make_task("copy", symbols=2, train_lengths="1:3", test_lengths="4:5"))
+    scoring = scoring_of("sequences")
+    sets = comparison_sets(exam, [exam.train_lengths])
+    shares = compare(scoring, exam.model, sets)
+    score = scoring.assess(exam, exam.train_lengths, 0, 1000)
+    assert shares["lengths 1:3"] == (score.right, 1000)
+    assert set(shares) == {each.name for each in sets}
+
+
+def test_what_is_worse_by_more_than_its_interval() -> None:
+    before = {"exact": Share(1000, 1000), "nearly": Share(990, 1000), "wrong": Share(0, 200)}
+    good = {"exact": Share(1000, 1000), "nearly": Share(985, 1000), "wrong": Share(200, 200)}
+    assert worse_sets(before, good) == []
+    assert worse_sets(before, {**good, "exact": Share(999, 1000)}) == ["exact"]
+    assert worse_sets(before, {**good, "nearly": Share(980, 1000)}) == ["nearly"]
+    assert worse_sets(before, {**good, "wrong": Share(0, 200)}) == []
+    assert comparison_rows(before, good)[1] == {
+        "set": "nearly",
+        "count": 1000,
+        "trained": 990,
+        "hardened": 985,
+    }
+    assert mean_share(before) == pytest.approx((1 + 0.99) / 3)
+
+
+def test_exact_asks_nothing_of_shifted_inputs() -> None:
+    exam = exam_of(make_task("copy"))
+    sets = comparison_sets(exam, [exam.train_lengths])
+    shares = {each.name: Share(0 if each.is_shifted else 5, 5) for each in sets}
+    assert is_exact(shares, sets)
+    assert not is_exact({**shares, "lengths 8:64": Share(4, 5)}, sets)
