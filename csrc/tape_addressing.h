@@ -10,6 +10,17 @@
 
 namespace unbounded {
 
+// No cell and no key is larger: squares of longer ones overflow in the cosine of float32.
+template <class T>
+constexpr T tape_limit = T(16777216);
+
+template <class T>
+UNBOUNDED_INLINE Vector<T> limited(Vector<T> x) {
+  const Vector<T> most = Vector<T>{} + tape_limit<T>;
+  x = x > most ? most : x;
+  return x < -most ? -most : x;
+}
+
 // Sizes, and where the parts of an instruction lie among its values; heads that read come first.
 template <class T>
 struct TapeSizes {
@@ -48,6 +59,18 @@ struct TapeSizes {
   int64_t sharpening(int64_t head) const { return at(head, width + 2 + shifts, 1); }
   int64_t erase(int64_t writer) const { return parts(readers) + parts(writers) + writer * width; }
   int64_t add(int64_t writer) const { return erase(writers + writer); }
+
+  // No key of an instruction is larger than the limit, and one that was has no gradient.
+  void limit_keys(T* told) const {
+    for (int64_t h = 0; h < heads; ++h)
+      for (T *k = told + key(h), *end = k + width; k < end; ++k)
+        *k = *k > tape_limit<T> ? tape_limit<T> : *k < -tape_limit<T> ? -tape_limit<T> : *k;
+  }
+  void limit_key_gradients(const T* told, T* of_told) const {
+    for (int64_t h = 0; h < heads; ++h)
+      for (int64_t m = key(h); m < key(h) + width; ++m)
+        if (told[m] == tape_limit<T> || told[m] == -tape_limit<T>) of_told[m] = 0;
+  }
 
   void pad(T* row) const { clear_values(row + slots, stride - slots); }
   // Weights proportional to e^x; the largest x is taken away first, so that the sum is at least 1.

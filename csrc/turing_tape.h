@@ -60,7 +60,7 @@ struct TapeLayout {
     spread(cells, as<T>(f.c.state0[0]) + b * s.slots * s.width);
   }
 
-  // Row m of the cells after writing: M(i) prod (1 - w(i) e) + sum w(i) a.               (3), (4)
+  // Row m of the cells after writing: M(i) prod (1 - w(i) e) + sum w(i) a, limited.      (3), (4)
   void write_row(int64_t m, T* to, const T* from, const T* told, const T* weights) const {
     if (s.writers == 1)
       write_row_of<1>(m, to, from, told, weights);
@@ -86,7 +86,7 @@ struct TapeLayout {
         kept *= 1 - weight * erase[w * width];
         added += weight * add[w * width];
       }
-      store(to + n, load(from + n) * kept + added);
+      store(to + n, limited<T>(load(from + n) * kept + added));
     }
   }
 };
@@ -107,7 +107,10 @@ class TuringTapeForward final : public MemoryForward<T> {
     at.begin(b, cells(b));
     at.spread_weights(weights_ + b * s.weights(), f.c.state0, b);
   }
-  void take(int64_t t, int64_t b, const Instruction<T>& in) override { in.take(0, 12, told(t, b)); }
+  void take(int64_t t, int64_t b, const Instruction<T>& in) override {
+    in.take(0, 12, told(t, b));
+    s.limit_keys(told(t, b));
+  }
 
   void step(int64_t t, int64_t b, T* reading) override {
     TapeAddressing<T> addressing(s);
@@ -189,16 +192,14 @@ class TuringTapeBackward final : public MemoryBackward<T> {
     for (int64_t m = 0; m < s.width; ++m) {
       T* grad = grad_cells_ + b * s.cells() + m * s.stride;
       const T* row = cells + m * s.stride;
-      if (s.reads_before) {
-        write_backward(m, row, told, weights, grad, grad_weights, of_told);
-        read_backward(m, row, weights, grad_reading, grad, grad_weights);
-      } else {
-        at.write_row(m, seen, row, told, weights);
-        read_backward(m, seen, weights, grad_reading, grad, grad_weights);
-        write_backward(m, row, told, weights, grad, grad_weights, of_told);
-      }
+      at.write_row(m, seen, row, told, weights);
+      if (!s.reads_before) read_backward(m, seen, weights, grad_reading, grad, grad_weights);
+      limit_backward(seen, grad);
+      write_backward(m, row, told, weights, grad, grad_weights, of_told);
+      if (s.reads_before) read_backward(m, row, weights, grad_reading, grad, grad_weights);
     }
     address_backward(t, b, cells, told, weights, squares, of_told);
+    s.limit_key_gradients(told, of_told);
   }
   void give(int64_t t, int64_t b, const InstructionGradient<T>& out) override {
     out.give(0, 12, at.told(t, b), of_told_ + b * s.told);
@@ -230,6 +231,15 @@ class TuringTapeBackward final : public MemoryBackward<T> {
         store(grad + n, load(grad + n) + load(weight + n) * of_reading);
         store(of_weight + n, load(of_weight + n) + load(seen + n) * of_reading);
       }
+    }
+  }
+
+  // A cell that was written up to the limit has no gradient.
+  void limit_backward(const T* written, T* grad) const {
+    const Vector<T> most = Vector<T>{} + tape_limit<T>, none{};
+    for (int64_t n = 0; n < s.stride; n += lanes<T>) {
+      const Vector<T> cell = load(written + n), here = load(grad + n);
+      store(grad + n, cell < most ? (cell > -most ? here : none) : none);
     }
   }
 

@@ -276,3 +276,20 @@ def test_faults_are_named():
     ):
         with pytest.raises(ShapeError, match=name):
             unroll(structure, instruction, state)
+
+
+@pytest.mark.parametrize("reads", ["after", "before"])
+def test_cells_and_keys_at_the_limit_of_a_tape(reads):
+    """Beyond it squares overflow in float32; a limited element has no gradient."""
+    memory = TuringTape(5, 3, 2, 2, reads=reads)
+    instruction, state = make(memory, 6, 2, 0, "eighths", seed=1)
+    with torch.no_grad():
+        instruction.add[:, 1:3, :, 0] *= 1e9
+        instruction.add[:, 5, :, 2] += 1e9
+        instruction.add[:, 2:4, 1, 1] *= -1e12
+        instruction.write_key[:, 3, 0, 2] = 1e30
+        instruction.erase.mul_(0.3)
+    results = [run(memory, backend, instruction, state) for backend in ("reference", "cpu")]
+    assert float(results[0][1].detach().abs().max()) == 2.0**24
+    for wanted, got in zip(*results, strict=True):
+        assert relative_error(got, wanted) < 1e-10

@@ -54,8 +54,17 @@ def table(report: Mapping[str, Any]) -> str:
     scoring = scoring_of(report["scoring"])
     head = f"{report['task']}, split {report['split']}, seed {report['seed']}"
     rows = report["rows"]
-    notes = map(printable, scoring.notes(rows))
+    notes = map(printable, [*scoring.notes(rows), *_nan_notes(rows)])
     return "\n".join([printable(head), *aligned(scoring.lines(rows)), *notes, *use_lines(report)])
+
+
+def _nan_notes(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Where logits were NaN: such strings are wrong, and the numbers of the model overflowed."""
+    return [
+        f"NaN in {row['nan']} of {row['count']} strings of {row['lengths']}: they count as wrong"
+        for row in rows
+        if row.get("nan")
+    ]
 
 
 def details(report: Mapping[str, Any]) -> str:

@@ -31,12 +31,14 @@ class Score:
         right: sequences right to the end.
         fine: mean share of a target right before its first error, in [0, 1].
         fine_error: standard error of that mean, 0 for a single sequence.
+        nan: sequences with NaN among the logits that count; they are wrong.
     """
 
     count: int
     right: int
     fine: float
     fine_error: float
+    nan: int = 0
 
     @property
     def coarse(self) -> float:
@@ -110,7 +112,7 @@ def score(
         judged = judge(predict(logits).cpu(), targets, mask)
         return torch.stack([each.double() for each in judged], dim=1)
 
-    coarse, fine = numbers_of(
+    numbers, nan = numbers_of(
         model,
         task.batch(seed, split, start, count, lengths),
         look,
@@ -120,10 +122,12 @@ def score(
         share=share,
         total=total,
         check=check,
-    ).unbind(dim=1)
+    )
+    coarse, fine = numbers.unbind(dim=1)
     mean = float(fine.mean())
     error = float(fine.std()) / math.sqrt(count) if count > 1 else 0.0
-    return Score(count=count, right=int(coarse.sum()), fine=mean, fine_error=error)
+    right = int((coarse.bool() & ~nan).sum())
+    return Score(count, right, mean, error, int(nan.sum()))
 
 
 def numbers_of(
@@ -137,8 +141,8 @@ def numbers_of(
     share: tuple[int, int] = (0, 1),
     total: Callable[[Tensor], Tensor] | None = None,
     check: Callable[[], None] | None = None,
-) -> Tensor:
-    """Numbers of each sequence of a batch, in its order, float64 [B, K].
+) -> tuple[Tensor, Tensor]:
+    """Numbers of each sequence of a batch, in its order.
 
     Args:
         model: called as model(inputs), gives logits [B, T, V] first.
@@ -147,10 +151,12 @@ def numbers_of(
             the CPU); gives float64 on the CPU.
         width: K.
         device, chunk_tokens, share, total, check: as for `score`.
+    Returns:
+        the numbers, float64 [B, K], and whether a logit that counts is NaN, bool [B].
     """
     rank, processes = share
     model, _ = with_room(model, batch.inputs.shape[1])
-    numbers = torch.zeros(len(batch.lengths), width, dtype=torch.float64)
+    numbers = torch.zeros(len(batch.lengths), width + 1, dtype=torch.float64)
     with torch.no_grad():
         for number, rows in enumerate(_chunks(batch.lengths, chunk_tokens)):
             if check is not None:
@@ -158,10 +164,17 @@ def numbers_of(
             if number % processes == rank:
                 steps = int(batch.lengths[rows].max())
                 logits = model(batch.inputs[rows, :steps].to(device))[0]
-                numbers[rows] = look(logits, batch.targets[rows, :steps], batch.mask[rows, :steps])
+                mask = batch.mask[rows, :steps]
+                numbers[rows, :-1] = look(logits, batch.targets[rows, :steps], mask)
+                numbers[rows, -1] = (logits.isnan().any(-1).cpu() & mask).any(-1).double()
     if processes > 1 and total is not None:
         numbers = total(numbers.to(device)).cpu()
-    return numbers
+    return numbers[:, :-1], numbers[:, -1] > 0
+
+
+def nan_fact(nan: int) -> dict[str, int]:
+    """What a row of a report has of sequences with NaN logits; nothing where there is none."""
+    return {"nan": nan} if nan else {}
 
 
 def mean_nats(

@@ -30,6 +30,7 @@ class LengthScore:
         capacity: cells that a memory of less capacity was given room for, None where it had room.
         wrong_first: of those that are not right, the first scored ones of streams that begin with
             an empty memory.
+        nan: sequences with NaN among the logits that are judged; they are wrong.
     """
 
     n: int
@@ -37,6 +38,7 @@ class LengthScore:
     count: int
     capacity: int | None = None
     wrong_first: int = 0
+    nan: int = 0
 
     @property
     def accuracy(self) -> float:
@@ -193,10 +195,15 @@ def score_lengths(
             before = _last_symbols(judged.batch)
             begins_empty = state is None
             roomy, given = with_room(model, judged.longest)
-            predicted, _, state = _predict(roomy, judged.batch, state, piece_steps, device, check)
+            predicted, nats, state = _predict(
+                roomy, judged.batch, state, piece_steps, device, check
+            )
             rights = sequence_rights(predicted, judged.batch.targets, judged.judged, judged.scored)
             wrong_first = int((~rights[:, 0]).sum()) if begins_empty else 0
-            scores.append(LengthScore(n, int(rights.sum()), rights.numel(), given, wrong_first))
+            nan = nats.isnan().long()
+            clean = sequence_rights(nan, torch.zeros_like(nan), judged.judged, judged.scored)
+            right, count, lost = int(rights.sum()), rights.numel(), int((~clean).sum())
+            scores.append(LengthScore(n, right, count, given, wrong_first, lost))
     return scores
 
 
@@ -280,7 +287,9 @@ def _predict(
             check()
         lengths = (piece.lengths.to(device),) if ragged else ()
         logits, state = model(piece.inputs.to(device), state, *lengths)
-        predictions.append(logits.argmax(dim=-1).cpu())
         targets = piece.targets.to(device)
-        costs.append(F.cross_entropy(logits.mT, targets, reduction="none").cpu())
+        cost = F.cross_entropy(logits.mT, targets, reduction="none").cpu()
+        # No token is predicted where logits are NaN; -1 is never correct.
+        predictions.append(logits.argmax(dim=-1).cpu().masked_fill(cost.isnan(), -1))
+        costs.append(cost)
     return torch.cat(predictions, dim=1), torch.cat(costs, dim=1), state

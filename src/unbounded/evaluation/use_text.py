@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -39,7 +40,7 @@ def _shown(name: str, mean: Any) -> str:
 
 
 def _numbers(mean: Any) -> Iterator[float]:
-    """The numbers of nested lists, in their order.
+    """The numbers of nested lists, in their order; null is NaN, which JSON has no number for.
 
     Raises:
         TypeError, ValueError: one is no number, in a damaged report.
@@ -48,4 +49,4 @@ def _numbers(mean: Any) -> Iterator[float]:
         for each in mean:
             yield from _numbers(each)
     else:
-        yield float(mean)
+        yield math.nan if mean is None else float(mean)

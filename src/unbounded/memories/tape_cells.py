@@ -5,12 +5,20 @@ Axes: B batch, R read heads, W write heads, N locations, M width.
 
 from __future__ import annotations
 
+from typing import Final
+
 import torch
 from torch import Tensor
+
+#: No cell and no key is larger. A rectified controller that reads what it wrote can grow without
+#: end, and in float32 the cosine of eq. 6 overflows at |k| |M(i)| = 1.8e19. Papers have no limit.
+LIMIT: Final = 2.0**24
 
 
 def written(cells: Tensor, weights: Tensor, erase: Tensor, add: Tensor) -> Tensor:
     """M_t(i) = M_{t-1}(i) prod_w (1 - w(i) e) + sum_w w(i) a, [B, N, M], over the write heads.
+
+    Each element is then limited to [-LIMIT, LIMIT].
 
     Args:
         cells: M_{t-1}, [B, N, M]. weights: w, [B, W, N].
@@ -18,7 +26,8 @@ def written(cells: Tensor, weights: Tensor, erase: Tensor, add: Tensor) -> Tenso
     Source: Graves et al. 2014, eq. 3 and 4, there for one head.
     """
     kept = (1 - weights.unsqueeze(-1) * erase.unsqueeze(2)).prod(dim=1)
-    return cells * kept + torch.einsum("bwn,bwm->bnm", weights, add)
+    changed = cells * kept + torch.einsum("bwn,bwm->bnm", weights, add)
+    return changed.clamp(-LIMIT, LIMIT)
 
 
 def read(cells: Tensor, weights: Tensor) -> Tensor:

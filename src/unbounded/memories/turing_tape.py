@@ -18,7 +18,7 @@ from unbounded.memories.beginnings import Beginning, Constant, Drawn, FirstOne, 
 from unbounded.memories.head import Head
 from unbounded.memories.state import portable
 from unbounded.memories.state_field import StateField
-from unbounded.memories.tape_cells import read, written
+from unbounded.memories.tape_cells import LIMIT, read, written
 from unbounded.memories.tape_variants import VARIANTS, chosen_activations
 
 SHIFTS: Final = ("circular", "zero")
@@ -305,7 +305,7 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
         shifts: Tensor,
         sharpening: Tensor,
     ) -> Tensor:
-        content = content_weights(keys, strengths, cells)
+        content = content_weights(keys.clamp(-LIMIT, LIMIT), strengths, cells)
         moved = shifted(
             interpolated(content, before, gates), shifts, circular=self.shift == "circular"
         )

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from unbounded.evaluation.metrics import check_scored, sequence_scores
-from unbounded.evaluation.score import Score, numbers_of, wilson
+from unbounded.evaluation.score import Score, nan_fact, numbers_of, wilson
 from unbounded.evaluation.scorings.base import (
     SURENESS,
     Exam,
@@ -73,9 +73,10 @@ class Answers(Scoring):
 
     def assess(self, exam: Exam, lengths: LengthRange, start: int, count: int) -> Score:
         """See `Scoring.assess`; fine is the share of symbols that are right."""
-        coarse, fine, _ = self._numbers(exam, "validation", exam.seed, lengths, start, count)
+        numbers = self._numbers(exam, "validation", exam.seed, lengths, start, count)
+        coarse, fine, _, nan = numbers
         error = float(fine.std()) / math.sqrt(count) if count > 1 else 0.0
-        return Score(count, int(coarse.sum()), float(fine.mean()), error)
+        return Score(count, int(coarse.sum()), float(fine.mean()), error, int(nan.sum()))
 
     def rows(self, exam: Exam, sweep: Sweep) -> list[dict[str, Any]]:
         """See `Scoring.rows`; "times" is a range's longest as a multiple of training's."""
@@ -158,8 +159,8 @@ class Answers(Scoring):
 
     def _numbers(
         self, exam: Exam, split: str, seed: int, lengths: LengthRange, start: int, count: int
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Coarse, fine and prefix of each answer, float64 [B] each."""
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Coarse, fine and prefix of each answer, float64 [B] each, and whether it has NaN."""
         predict = OBJECTIVES[exam.task.objective].predict
 
         def look(logits: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
@@ -167,7 +168,7 @@ class Answers(Scoring):
             return torch.stack([each.double() for each in judged], dim=1)
 
         place = exam.place
-        numbers = numbers_of(
+        numbers, nan = numbers_of(
             exam.model,
             exam.task.batch(seed, split, start, count, lengths),
             look,
@@ -177,7 +178,7 @@ class Answers(Scoring):
             total=place.total,
             check=place.check,
         )
-        return numbers[:, 0], numbers[:, 1], numbers[:, 2]
+        return numbers[:, 0] * ~nan, numbers[:, 1], numbers[:, 2], nan
 
 
 class Sizes(Answers):
@@ -245,7 +246,9 @@ error (Grefenstette et al. 2015), on programs of the test split."""
         return None
 
 
-def _numbers_of_answers(coarse: Tensor, fine: Tensor, prefix: Tensor) -> dict[str, Any]:
+def _numbers_of_answers(
+    coarse: Tensor, fine: Tensor, prefix: Tensor, nan: Tensor
+) -> dict[str, Any]:
     count, right = len(coarse), int(coarse.sum())
 
     def error(shares: Tensor) -> float:
@@ -260,4 +263,5 @@ def _numbers_of_answers(coarse: Tensor, fine: Tensor, prefix: Tensor) -> dict[st
         "accuracy_fine_error": error(fine),
         "accuracy_prefix": float(prefix.mean()),
         "accuracy_prefix_error": error(prefix),
+        **nan_fact(int(nan.sum())),
     }

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from unbounded.evaluation.metrics import check_scored
-from unbounded.evaluation.score import Score, numbers_of, wilson
+from unbounded.evaluation.score import Score, nan_fact, numbers_of, wilson
 from unbounded.evaluation.scorings.base import (
     SURENESS,
     Exam,
@@ -50,10 +50,11 @@ training range / at the test range."""
 
     def assess(self, exam: Exam, lengths: LengthRange, start: int, count: int) -> Score:
         """See `Scoring.assess`; fine is the share of bits that are right."""
-        wrong, bits = self._numbers(exam, "validation", exam.seed, lengths, start, count)
+        wrong, bits, nan = self._numbers(exam, "validation", exam.seed, lengths, start, count)
         fine = 1 - wrong / bits
         error = float(fine.std()) / math.sqrt(count) if count > 1 else 0.0
-        return Score(count, int((wrong == 0).sum()), float(fine.mean()), error)
+        right = int(((wrong == 0) & ~nan).sum())
+        return Score(count, right, float(fine.mean()), error, int(nan.sum()))
 
     def rows(self, exam: Exam, sweep: Sweep) -> list[dict[str, Any]]:
         """See `Scoring.rows`; by default the training range and the test range."""
@@ -63,16 +64,16 @@ training range / at the test range."""
         roles = {**roles_of(exam, ranges), train: "train"}  # which counts, and may be both
         for lengths in ranges:
             sweep.looking(str(lengths), sweep.count)
-            wrong, bits = self._numbers(exam, sweep.split, sweep.seed, lengths, 0, sweep.count)
+            wrong, bits, nan = self._numbers(exam, sweep.split, sweep.seed, lengths, 0, sweep.count)
             row = {"lengths": str(lengths), "role": roles[lengths]}
-            rows.append({**row, **_numbers_of_sequences(wrong, bits)})
+            rows.append({**row, **_numbers_of_sequences(wrong, bits, nan)})
         return rows
 
     def facts(self, exam: Exam, sweep: Sweep) -> dict[str, Any]:
         """See `Scoring.facts`."""
         lengths, count = exam.validation_lengths, exam.validation_count
-        wrong, bits = self._numbers(exam, "validation", exam.seed, lengths, 0, count)
-        numbers = {"lengths": str(lengths), **_numbers_of_sequences(wrong, bits)}
+        wrong, bits, nan = self._numbers(exam, "validation", exam.seed, lengths, 0, count)
+        numbers = {"lengths": str(lengths), **_numbers_of_sequences(wrong, bits, nan)}
         return {"validation": {**numbers, "nats_per_token": self.validate(exam)}}
 
     def merit_of(self, report: Mapping[str, Any]) -> float | None:
@@ -124,8 +125,8 @@ training range / at the test range."""
 
     def _numbers(
         self, exam: Exam, split: str, seed: int, lengths: LengthRange, start: int, count: int
-    ) -> tuple[Tensor, Tensor]:
-        """Bits wrong and bits in all of each sequence, float64 [B]."""
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Bits wrong and bits in all of each sequence, float64 [B], and whether it has NaN."""
         predict = OBJECTIVES[exam.task.objective].predict
 
         def look(logits: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
@@ -134,7 +135,7 @@ training range / at the test range."""
             return torch.stack([wrong.double(), bits.double()], dim=1)
 
         place = exam.place
-        numbers = numbers_of(
+        numbers, nan = numbers_of(
             exam.model,
             exam.task.batch(seed, split, start, count, lengths),
             look,
@@ -144,7 +145,7 @@ training range / at the test range."""
             total=place.total,
             check=place.check,
         )
-        return numbers[:, 0], numbers[:, 1]
+        return numbers[:, 0], numbers[:, 1], nan
 
 
 def bits_wrong(predicted: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
@@ -165,8 +166,8 @@ def bits_wrong(predicted: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
     return wrong
 
 
-def _numbers_of_sequences(wrong: Tensor, bits: Tensor) -> dict[str, Any]:
-    count, right = len(wrong), int((wrong == 0).sum())
+def _numbers_of_sequences(wrong: Tensor, bits: Tensor, nan: Tensor) -> dict[str, Any]:
+    count, right = len(wrong), int(((wrong == 0) & ~nan).sum())
     return {
         "count": count,
         "right": right,
@@ -176,4 +177,5 @@ def _numbers_of_sequences(wrong: Tensor, bits: Tensor) -> dict[str, Any]:
         "bits_wrong_per_sequence": float(wrong.mean()),
         "bits_wrong_error": float(wrong.std()) / math.sqrt(count) if count > 1 else 0.0,
         "bits_per_sequence": float(bits.mean()),
+        **nan_fact(int(nan.sum())),
     }

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from unbounded.evaluation.memory_room import room_note
-from unbounded.evaluation.score import wilson
+from unbounded.evaluation.score import nan_fact, wilson
 from unbounded.evaluation.scorings.base import SURENESS, Exam, Row, Scoring, Sweep, Values
 from unbounded.evaluation.streams import (
     LengthScore,
@@ -196,6 +196,7 @@ def stream_row(
         "lengths_mastered": mastered,
         "percent_of_lengths": percent_of_lengths(scores),
         "percent_of_lengths_95": [100 * end for end in wilson(mastered, len(scores))],
+        **nan_fact(sum(each.nan for each in scores)),
         "capacity_given": max((each.capacity or 0 for each in scores), default=0) or None,
         "per_n": [
             {

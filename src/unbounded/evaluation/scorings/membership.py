@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from unbounded.evaluation.auc import Auc, auc
-from unbounded.evaluation.score import Score, numbers_of, wilson
+from unbounded.evaluation.score import Score, nan_fact, numbers_of, wilson
 from unbounded.evaluation.scorings.base import (
     SURENESS,
     Exam,
@@ -31,7 +31,7 @@ from unbounded.training.objective import OBJECTIVES
 #: What counts as success: an area of so much at every length of the test range.
 ENOUGH = 0.999
 _ROLES = ("train", "test", "longer")
-_SCORE, _LABEL, _RIGHT, _COARSE, _FINE = range(5)
+_SCORE, _LABEL, _RIGHT, _COARSE, _FINE, _NAN = range(6)
 
 
 class Membership(Scoring):
@@ -70,12 +70,13 @@ below 0: 1 or -1 where it follows the path."""
         numbers = self._numbers(exam, "validation", exam.seed, lengths, start, count)
         fine = numbers[:, _FINE]
         error = float(fine.std()) / count**0.5 if count > 1 else 0.0
-        return Score(count, int(numbers[:, _COARSE].sum()), float(fine.mean()), error)
+        right, nan = int(numbers[:, _COARSE].sum()), int(numbers[:, _NAN].sum())
+        return Score(count, right, float(fine.mean()), error, nan)
 
     def rows(self, exam: Exam, sweep: Sweep) -> list[dict[str, Any]]:
         """See `Scoring.rows`; by default the training range, the test range, one as long again."""
         rows: list[dict[str, Any]] = []
-        so_far = torch.zeros(0, 5, dtype=torch.float64)
+        so_far = torch.zeros(0, 6, dtype=torch.float64)
         start = 0
         ranges = sorted(sweep.lengths or default_lengths(exam))
         roles = roles_of(exam, ranges)
@@ -166,7 +167,7 @@ below 0: 1 or -1 where it follows the path."""
     def _numbers(
         self, exam: Exam, split: str, seed: int, lengths: LengthRange, start: int, count: int
     ) -> Tensor:
-        """Of each word: score and label of its end, is it right, are all labels, their share."""
+        """Of each word: score and label of its end, whether each is correct, their share, NaN."""
         predict = OBJECTIVES[exam.task.objective].predict
 
         def look(logits: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
@@ -179,7 +180,7 @@ below 0: 1 or -1 where it follows the path."""
             return torch.stack([score, label, right.double(), coarse.double(), fine], dim=1)
 
         place = exam.place
-        return numbers_of(
+        numbers, nan = numbers_of(
             exam.model,
             exam.task.batch(seed, split, start, count, lengths),
             look,
@@ -189,6 +190,7 @@ below 0: 1 or -1 where it follows the path."""
             total=place.total,
             check=place.check,
         )
+        return torch.cat([numbers, nan.double().unsqueeze(1)], dim=1)
 
 
 def against_nan(logits: Tensor, targets: Tensor) -> Tensor:
@@ -227,6 +229,7 @@ def _numbers_of_words(numbers: Tensor) -> dict[str, Any]:
         "accuracy_95": list(wilson(right, count)),
         "accuracy_coarse": float(numbers[:, _COARSE].mean()),
         "accuracy_fine": float(numbers[:, _FINE].mean()),
+        **nan_fact(int(numbers[:, _NAN].sum())),
     }
 
 

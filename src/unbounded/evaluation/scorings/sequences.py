@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from unbounded.evaluation.metrics import sequence_scores
-from unbounded.evaluation.score import Judge, Score, score
+from unbounded.evaluation.score import Judge, Score, nan_fact, score
 from unbounded.evaluation.scorings.base import (
     Exam,
     Row,
@@ -166,6 +166,7 @@ def row(lengths: LengthRange, scored: Score, role: str) -> dict[str, Any]:
         "accuracy_coarse": scored.coarse,
         "accuracy_coarse_95": list(scored.interval(0.95)),
         "accuracy_fine": scored.fine,
+        **nan_fact(scored.nan),
         "accuracy_fine_error": scored.fine_error,
     }
 

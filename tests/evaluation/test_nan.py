@@ -1,0 +1,61 @@
+"""NaN among the logits: such strings are wrong, and the table gives their number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from unbounded.evaluation import table
+from unbounded.evaluation.scorings import Exam, Place, Sweep, scoring_of
+from unbounded.evaluation.use_text import use_text
+from unbounded.tasks import make_task
+
+OPTIONS = {"train_lengths": "2:4", "test_lengths": "5:6"}
+CASES = [
+    ("copy", {"symbols": 3, **OPTIONS}),
+    ("dyck_prefixes", {"train_lengths": "2:4", "test_lengths": "6:8"}),
+    ("dyck", OPTIONS),
+    ("answer_copy", {"symbols": 3, **OPTIONS}),
+    ("ntm_copy", {"bits": 2, **OPTIONS}),
+    ("anbn", {"sequences": 4, **OPTIONS}),
+]
+
+
+class Overflowing(nn.Module):
+    """Logits are NaN from the second step on, for every third sequence."""
+
+    def __init__(self, outputs: int) -> None:
+        super().__init__()
+        self.outputs = outputs
+
+    def forward(self, inputs: Tensor, state: Any = None, lengths: Tensor | None = None) -> Any:
+        logits = torch.zeros(*inputs.shape, self.outputs)
+        logits[::3, 1:] = torch.nan
+        return logits, state
+
+
+@pytest.mark.parametrize(("name", "options"), CASES)
+def test_strings_with_nan_are_wrong_and_counted(name: str, options: dict[str, Any]) -> None:
+    task = make_task(name, **options)
+    scoring = scoring_of(task.scoring)
+    outputs = 1 if task.objective == "binary" else len(task.output_vocabulary)
+    place = Place(torch.device("cpu"))
+    lengths = task.train_lengths, task.test_lengths
+    exam = Exam(Overflowing(outputs), task, 1, place, *lengths, validation_count=9, strips=1)
+    sweep = Sweep("test", 1, [task.test_lengths], 9, every=5, streams=3)
+    (row,) = scoring.rows(exam, sweep)
+    assert row["nan"] >= row["count"] / 3
+    assert row["right"] <= row["count"] - row["nan"]
+    report = {"task": name, "scoring": task.scoring, "split": "test", "seed": 1, "rows": [row]}
+    note = f"NaN in {row['nan']} of {row['count']} strings of {row['lengths']}: they count as wrong"
+    assert note in table(report).splitlines()
+    assert scoring.assess(exam, task.test_lengths, 0, 9).right <= 6
+
+
+def test_a_mean_that_was_nan_is_read_from_a_report() -> None:
+    """JSON has no NaN: a report has null there, which ended in a TypeError."""
+    use = {"memory_use": {"6:100": {"scored": {"read_gate": None, "shift": [0.5, None]}}}}
+    assert use_text(use, "6:100") == "at every step read_gate nan, shift 0.50 nan"
