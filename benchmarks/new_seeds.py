@@ -1,0 +1,156 @@
+"""How many seeds that nobody has used become exact: train, harden, score far beyond training.
+
+    python benchmarks/new_seeds.py copy 101:110 reversal 101:105 --runs runs/new_seeds
+    python benchmarks/new_seeds.py --table results/new_seeds.json > results/new_seeds.md
+
+Each seed is trained by its preset, hardened and scored on the test split, by the commands that a
+user types. What is there already is not done again, so that the command can be interrupted. A seed
+that has not solved its task by the preset's own budget, or in --minutes, is in the table too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+#: Lengths and strings of each: 1, 2, 4, 10 and 100 times the training length.
+SCORED = (
+    ("8:64", 1000),
+    ("65:128", 1000),
+    ("129:256", 1000),
+    ("640:640", 1000),
+    ("6400:6400", 100),
+)
+
+
+def run_command(*words: str) -> int:
+    """One command of unbounded, with one thread; its exit code."""
+    return subprocess.run([sys.executable, "-P", "-m", "unbounded", *words], check=False).returncode
+
+
+def run_folder(root: Path, seed: int) -> Path | None:
+    return next((each for each in sorted(root.glob(f"*-seed{seed}")) if each.is_dir()), None)
+
+
+def one_seed(task: str, seed: int, runs: Path, minutes: float) -> dict[str, Any]:
+    """Train, harden and score one seed; its row."""
+    root = runs / task
+    folder = run_folder(root, seed)
+    if folder is None or not (folder / "report.json").is_file():
+        again = ["--resume"] if folder is not None else []
+        words = ["--seed", str(seed), "--rounding.batches", "0", "--machine.threads", "1"]
+        limits = ["--training.minutes", str(minutes), "--evaluation.multiples", "null"]
+        run_command(
+            "train", task, *words, *limits, "--evaluation.symbols", "null",
+            "--runs", str(root), *again,
+        )  # fmt: skip
+        folder = run_folder(root, seed)
+    assert folder is not None
+    if not (folder / "report.json").is_file():
+        return {"task": task, "seed": seed, "trained": None}
+    report = json.loads((folder / "report.json").read_text())
+    if "rounded" not in report:
+        run_command("harden", str(folder), "--quiet")
+        report = json.loads((folder / "report.json").read_text())
+    rounded = report["rounded"]
+    taken = not rounded["harm"]
+    row: dict[str, Any] = {
+        "task": task,
+        "seed": seed,
+        "batches": report["batches"],
+        "minutes": round(report["minutes"], 1),
+        "stopped": report["stopped"],
+        "hardened": taken,
+        "hardening_batches": rounded["batches"],
+        "hardening_minutes": round(rounded["minutes"], 1),
+        "hardening_stopped": rounded["stopped"],
+        "worse": rounded["worse"],
+        "comparison": rounded["comparison"],
+        "commit": rounded.get("commit"),
+        "torch": report["torch"],
+        "rows": {},
+    }
+    for lengths, count in SCORED:
+        out = folder / f"scored-{lengths.replace(':', '-')}-{count}.json"
+        if not out.is_file():
+            which = ["--rounded"] if taken else []
+            words = ["--lengths", lengths, "--count", str(count), "--out", str(out)]
+            run_command("evaluate", str(folder), *which, *words)
+        (scored,) = json.loads(out.read_text())["rows"]
+        row["rows"][lengths] = [scored["right"], scored["count"]]
+    return row
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Markdown: a line a task, then a line a seed."""
+    lines = [
+        "# Seeds that nobody had used: how many become exact",
+        "",
+        "Made by `python benchmarks/new_seeds.py copy 101:110 reversal 101:105`, then `--table`.",
+        "Each seed is trained by the preset of its task and hardened. Test strings that are wholly",
+        "correct, of the hardened model where it was taken, else of the trained one.",
+        "",
+        "| task | seeds | solved | hardened | exact at 1, 2, 4 and 10 times | exact at 100 times |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for task in dict.fromkeys(row["task"] for row in rows):
+        own = [row for row in rows if row["task"] == task]
+        done = [row for row in own if row.get("rows")]
+        taken = [row for row in done if row["hardened"]]
+
+        def exact(row: dict[str, Any], *lengths: str) -> bool:
+            return all(row["rows"][each][0] == row["rows"][each][1] for each in lengths)
+
+        near = sum(exact(row, *(each for each, _ in SCORED[:-1])) for row in taken)
+        far = sum(exact(row, SCORED[-1][0]) for row in taken)
+        solved = sum(row["stopped"].startswith("solved") for row in done)
+        lines.append(
+            f"| {task} | {len(own)} | {solved} | {len(taken)} | {near} of {len(taken)} "
+            f"| {far} of {len(taken)} |"
+        )
+    heads = " | ".join(f"{lengths}" for lengths, _ in SCORED)
+    lines += [
+        "",
+        f"| task | seed | batches | minutes | hardened | {heads} | worse on |",
+        "| --- | --- | --- | --- | --- | " + "--- | " * (len(SCORED) + 1),
+    ]
+    for row in rows:
+        if not row.get("rows"):
+            lines.append(f"| {row['task']} | {row['seed']} | not finished |" + " |" * 8)
+            continue
+        scores = " | ".join(f"{right} of {count}" for right, count in row["rows"].values())
+        minutes = f"{row['minutes']} + {row['hardening_minutes']}"
+        lines.append(
+            f"| {row['task']} | {row['seed']} | {row['batches']} + {row['hardening_batches']} "
+            f"| {minutes} | {'yes' if row['hardened'] else 'no'} | {scores} "
+            f"| {', '.join(row['worse']) or '–'} |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("seeds", nargs="*", help="TASK FIRST:LAST pairs")
+    parser.add_argument("--runs", type=Path, default=Path("runs/new_seeds"))
+    parser.add_argument("--minutes", type=float, default=30)
+    parser.add_argument("--table", type=Path)
+    given = parser.parse_args()
+    if given.table:
+        print(table(json.loads(given.table.read_text())))
+        return
+    rows = []
+    for task, span in zip(given.seeds[::2], given.seeds[1::2], strict=True):
+        first, last = map(int, span.split(":"))
+        for seed in range(first, last + 1):
+            rows.append(one_seed(task, seed, given.runs, given.minutes))
+            (given.runs / "rows.json").write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
