@@ -24,6 +24,7 @@ VERBS: Final[dict[str, str]] = {
     "harden": "make the decisions of a trained run 0 or 1, for greater lengths",
     "verify": "find out how far a trained run is right, and where it first errs",
     "extract": "extract the machine that a hardened run is: a table, a graph, a program",
+    "predict": "write the outputs of a trained run for lines of input",
     "actions": "show what the stacks or lists of a run do with an input, step by step",
     "reproduce": "make a paper's table: published values beside measured ones",
     "sample": "show examples of a task, or write them to a file",

@@ -241,8 +241,16 @@ class TransductionTask(Task):
 
     def asked(self, symbols: Sequence[str]) -> Tensor:
         """See `Task.asked`."""
-        if self._fed_back:
-            return super().asked(symbols)
+        return super().asked(symbols) if self._fed_back else self.prompt_of(symbols)
+
+    def prompt_of(self, symbols: Sequence[str]) -> Tensor:
+        """<s> source ||| of one source, as `prompt` has it, int64 [K + 2].
+
+        Args:
+            symbols: of the source, K of them.
+        Raises:
+            ConfigError: there is none, or some are not in the vocabulary; all together.
+        """
         places = {symbol: place for place, symbol in enumerate(self.source_vocabulary)}
         faults = [] if symbols else ["source: expected at least one symbol, got none"]
         faults += [

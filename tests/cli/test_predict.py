@@ -1,0 +1,85 @@
+"""`unbounded predict` on constructed networks."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from tests.cli.failing import Capture, failing
+from tests.verification.runs import golden_run
+from unbounded.cli import main, predict
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("runs")
+    return str(golden_run(folder, "reversal", {"symbols": 4}, symbols=4))
+
+
+def test_a_file_line_by_line(run: str, capsys: Capture, tmp_path: Path) -> None:
+    source, target = tmp_path / "source.txt", tmp_path / "target.txt"
+    lines = [" ".join(f"s{(7 * n + k) % 4}" for k in range(1 + n % 5)) for n in range(20)]
+    source.write_text("\n".join(lines) + "\n")
+    expected = [" ".join(reversed(line.split())) for line in lines]
+    assert main(["predict", run, str(source), "--batch", "3"]) == 0
+    assert capsys.readouterr().out.splitlines() == expected
+    assert main(["predict", run, str(source), "--out", str(target)]) == 0
+    assert target.read_text().splitlines() == expected
+    assert "exists; name another file" in failing(
+        capsys, "predict", run, str(source), "--out", str(target)
+    )
+
+
+def test_standard_input_and_probabilities(
+    run: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"s1 s2\r\ns3")))
+    assert main(["predict", run, "--probabilities"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    output, probabilities = first.split("\t")
+    assert output == "s2 s1"
+    assert len(probabilities.split()) == 3
+    assert second.startswith("s3\t")
+
+
+def test_an_output_that_is_cut_is_counted(
+    run: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"s1 s2 s3\ns0\n")))
+    assert main(["predict", run, "--max_length", "2"]) == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines() == ["s3 s2", "s0"]
+    assert err.startswith("1 of 2 outputs have no end symbol within --max_length")
+
+
+def test_bad_input(run: str, capsys: Capture, tmp_path: Path) -> None:
+    file = tmp_path / "lines.txt"
+    file.write_bytes(b"s1\n\xff\ns9\n")
+    assert "line 2: not UTF-8: byte 0 of the line" in failing(capsys, "predict", run, str(file))
+    file.write_bytes(b"s1\n\ns9\n")
+    message = failing(capsys, "predict", run, str(file))
+    assert "lines.txt, line 2: source: expected at least one symbol" in message
+    assert "lines.txt, line 3: source: symbol 1 is 's9'" in message
+    file.write_bytes(b"\n")
+    assert "expected lines of input, got none" in failing(capsys, "predict", run, str(file))
+    missing = str(tmp_path / "missing.txt")
+    assert "No such file" in failing(capsys, "predict", run, missing)
+    file.write_bytes(b"s1\n")
+    message = failing(capsys, "predict", run, str(file), "--batch", "0", "--max_length", "0")
+    assert "--batch: expected an integer of at least 1" in message
+    assert "--max_length: expected" in message
+    assert "no CUDA device" in failing(capsys, "predict", run, str(file), "--device", "cuda")
+
+
+def test_a_bar_is_for_long_files_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = io.StringIO()
+    monkeypatch.setattr(screen, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stderr", screen)
+    assert list(predict._with_bar(range(0, 10, 5), 10)) == [0, 5]
+    assert screen.getvalue() == ""
+    assert list(predict._with_bar(range(0, 2000, 500), 2000)) == [0, 500, 1000, 1500]
+    assert "predicting" in screen.getvalue()
