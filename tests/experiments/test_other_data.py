@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.experiments.small import small
 from tests.experiments.tiny import tiny
 from unbounded.errors import CheckpointError
 from unbounded.experiments.config.schema import RunConfig
@@ -119,3 +120,13 @@ def test_runs_of_before_the_data_was_kept_go_on(tmp_path: Path, own: Path) -> No
     path.write_text(text[: text.index("  symbols:")])
     other = config(write(tmp_path / "other.tsv", "abcd", backwards=True))
     assert not train_run(other, root=tmp_path, resume=True, quiet=True).fresh
+
+
+def test_training_shows_what_a_user_should_know_of_the_data(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "pairs.tsv"
+    data.write_text("".join(f"word{k}\tdrow{k}\n" for k in range(60)))
+    config = small("pairs", {"memory": "queue"}, tmp_path)
+    train_run(config, root=tmp_path / "runs")
+    assert f"each source of {data} is one word" in "".join(capsys.readouterr())

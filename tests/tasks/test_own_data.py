@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -71,7 +72,7 @@ def test_characters_as_symbols(tmp_path):
 def test_an_empty_file_is_called_so(tmp_path):
     path = tmp_path / "pairs.tsv"
     path.write_text("\n")
-    with pytest.raises(ConfigError, match=f"data: {re.escape(str(path))} is empty: give a source"):
+    with pytest.raises(ConfigError, match=f"data: {re.escape(str(path))}: empty. Give a file"):
         make_task("pairs", data=str(path))
 
 
@@ -87,7 +88,7 @@ def test_faults_are_named_by_line(tmp_path):
     assert "line 5: not UTF-8: byte 3 of the line" in text
     assert "line 6" not in text  # an empty target is said by </s> alone
     path.write_text("no tab\n" * 30)
-    with pytest.raises(ConfigError, match="25 more lines are no pairs"):
+    with pytest.raises(ConfigError, match="25 more lines are faulty"):
         make_task("pairs", data=str(path))
     path.write_text("a\tb\n")
     with pytest.raises(ConfigError, match=r"1 lines leave none for .* give more lines"):
@@ -165,8 +166,69 @@ def test_an_unknown_word_is_a_symbol_also_where_training_has_none(tmp_path):
 def test_the_digest_is_of_what_was_read(tmp_path, lines):
     path = pair_file(tmp_path, lines)
     digest = make_task("pairs", data=str(path)).data_digest
-    path.write_text("\r\n".join(lines))
+    path.write_text("\r\n".join(lines) + "\r\n\n \n")
     assert make_task("pairs", data=str(path)).data_digest == digest
     path.write_text("\n".join(lines[1:]))
     assert make_task("pairs", data=str(path)).data_digest != digest
     assert make_task("copy").data_digest is None
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"\x1f\x8b\x08\x00", "it is compressed by gzip; decompress it first"),
+        ("a\tb\n".encode("utf-16"), "it is UTF-16; save it as UTF-8"),
+        (b"a\tb\rc\td\r", "its lines end in CR alone"),
+        (b"a\tb\n\nc\td\n", "line 2: blank; blank lines stand at the end alone"),
+        (b"a |||\tb\n", "line 1: ||| is a mark of the task"),
+        (b"a\tb </s>\n", "line 1: </s> is a mark of the task"),
+        (b"<s>\tb\n", "line 1: <s> is a mark of the task"),
+    ],
+)
+def test_what_is_no_file_of_pairs_is_named(tmp_path, content, message):
+    path = tmp_path / "pairs.tsv"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        make_task("pairs", data=str(path))
+
+
+def test_marks_are_ordinary_characters(tmp_path):
+    path = pair_file(tmp_path, [f"<s>|||{k}\t</s>{k}" for k in range(60)])
+    task = make_task("pairs", data=str(path), characters=True)
+    assert {"<", "|", "s"} <= set(task.source_vocabulary)
+
+
+def test_a_long_line_among_short_ones_takes_no_more_room(tmp_path):
+    """All lines were padded to the longest: 10 000 words and 20 000 lines took 2.6 GB."""
+    lines = [f"a{k % 7} b{k % 5}\tc" for k in range(2000)]
+    long = " ".join(f"w{k % 9}" for k in range(200_000))
+    path = pair_file(tmp_path, [*lines, f"{long}\tc"])
+    tracemalloc.start()
+    task = make_task("pairs", data=str(path))
+    batch = task.batch(1, "train", 0, 64, LengthRange(2, 2))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert batch.inputs.shape == (64, 5)
+    assert peak < 100e6
+    whole = [task.batch(1, split, 0, 1, LengthRange(200_000, 200_000)) for split in own_split(task)]
+    assert int(whole[0].lengths[0]) == 200_003
+
+
+def own_split(task):
+    lengths = LengthRange(200_000, 200_000)
+    return [each for each in ("train", "validation", "test") if task.available(each, lengths)]
+
+
+def test_sources_of_one_word_each_have_a_hint_at_characters(tmp_path):
+    path = pair_file(tmp_path, [f"word{k}\tdrow{k}" for k in range(60)])
+    (note,) = make_task("pairs", data=str(path)).notes
+    assert note.startswith(f"each source of {path} is one word")
+    assert "--task_options.characters true" in note
+    assert make_task("pairs", data=str(path), characters=True).notes == ()
+
+
+def test_a_text_with_ends_of_its_own_is_refused_by_line(tmp_path):
+    """Each end was counted twice."""
+    folder = text_folder(tmp_path, train="a b a\nb c <eos>\n")
+    with pytest.raises(ConfigError, match=r"train.txt, line 2: <eos> is what the task puts"):
+        make_task("text", data=str(folder))

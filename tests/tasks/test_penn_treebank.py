@@ -103,7 +103,7 @@ def test_missing_files_are_named_all_together(folder, tmp_path):
 @pytest.mark.parametrize("content", [b"", b"\n \n"])
 def test_an_empty_file(folder, content):
     (folder / FILES["validation"]).write_bytes(content)
-    with pytest.raises(ConfigError, match=r"ptb\.valid\.txt: empty; it has no word"):
+    with pytest.raises(ConfigError, match=r"ptb\.valid\.txt: empty\. Give the folder of"):
         read_penn_treebank(folder, COUNTS)
 
 

@@ -102,22 +102,13 @@ def _faults(given: Namespace) -> list[str]:
 
 def _read(path: str | None) -> tuple[list[str], str]:
     """The lines of a file or of standard input, and what it is called in messages."""
-    name = "standard input" if path is None else path
-    try:
-        content = sys.stdin.buffer.read() if path is None else Path(path).read_bytes()
-    except OSError as error:
-        raise ConfigError([f"{name}: {error.strerror or error}. Give a file of lines"]) from error
-    lines, faults = [], []
-    for number, raw in enumerate(content.removesuffix(b"\n").split(b"\n"), start=1):
-        try:
-            lines.append(raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r"))
-        except UnicodeDecodeError as error:
-            faults.append(f"{name}, line {number}: not UTF-8: byte {error.start} of the line")
-    if faults:
-        raise ConfigError(faults[:10])
-    if not content.strip():
-        raise ConfigError([f"{name}: expected lines of input, got none"])
-    return lines, name
+    from unbounded.tasks.data_file import lines_of, read_lines
+
+    advice = "Give lines of input"
+    if path is not None:
+        return read_lines(path, advice), path
+    name = "standard input"
+    return lines_of(sys.stdin.buffer.read(), name, advice), name
 
 
 def _outputs(given: Namespace, lines: list[str], name: str) -> Iterator[str]:

@@ -9,15 +9,16 @@ from typing import Final
 import numpy as np
 
 from unbounded.errors import ConfigError
+from unbounded.tasks.data_file import read_lines
 from unbounded.tasks.lengths import LengthRange
 from unbounded.tasks.randomness import Integers, Stream, bounded
-from unbounded.tasks.transduction import Pairs, PairSource
+from unbounded.tasks.transduction import END, SEPARATOR, START, Pairs, PairSource
 
 #: Of 20 lines so many are held out for each of these splits, by the line's hash.
 HELD_OUT: Final = {"test": 2, "validation": 2}
 _SHARES = 20
-# So many faulty lines are named; one mistake is often in all of them.
-_NAMED = 5
+_ADVICE: Final = "Give a file with a source, a tab and its target in each line (--data FILE)"
+_MARKS: Final = (START, SEPARATOR, END)
 
 Line = tuple[tuple[str, ...], tuple[str, ...]]
 
@@ -30,6 +31,7 @@ class FilePairs(PairSource):
 
     Args:
         path: of the file; symbols are the words of each side, or with `characters` its characters.
+            White space parts words, also what Unicode counts as such (NBSP, U+2028).
         characters: whether each character is a symbol; blanks are symbols too then.
 
     Raises:
@@ -61,6 +63,11 @@ class FilePairs(PairSource):
         sizes = [len(source) for source, _ in lines]
         #: Lengths of the sources.
         self.lengths = LengthRange(min(sizes), max(sizes))
+        if self.lengths.maximum == 1 and any(len(source[0]) > 1 for source, _ in lines):
+            self.notes = (
+                f"each source of {path} is one word, and so one symbol; --task_options.characters "
+                "true reads each character as a symbol",
+            )
 
     def draw(self, stream: Stream, start: int, size: int, lengths: LengthRange) -> Pairs:
         """See `PairSource.draw`."""
@@ -75,30 +82,56 @@ class FilePairs(PairSource):
             chosen = rows[bounded(stream.length_words(indices), len(rows))]
         else:
             chosen = rows[indices % len(rows)]
-        return Pairs(*(field[chosen] for field in table.pairs))
+        return table.pairs(chosen)
 
     def available(self, split: str, lengths: LengthRange) -> int | None:
         """See `PairSource.available`."""
         return len(self._splits[split].within(lengths))
 
 
+class _Ragged:
+    """Rows of symbols of their own lengths, without padding.
+
+    Fields:
+        symbols: of all rows, one behind the other, int32 [S].
+        sizes: of each row, int64 [B].
+    """
+
+    def __init__(self, rows: list[tuple[str, ...]], vocabulary: tuple[str, ...]) -> None:
+        places = {word: place for place, word in enumerate(vocabulary)}
+        self.sizes = np.array([len(row) for row in rows], dtype=np.int64)
+        count = int(self.sizes.sum())
+        self.symbols = np.fromiter((places[word] for row in rows for word in row), np.int32, count)
+        self._starts = np.concatenate([[0], np.cumsum(self.sizes)[:-1]])
+
+    def padded(self, rows: Integers) -> Integers:
+        """These rows as an array, int64 [R, K], K at least 1; 0 beyond each row's length."""
+        sizes = self.sizes[rows]
+        table = np.zeros((len(rows), max(1, int(sizes.max()))), dtype=np.int64)
+        own, places = np.nonzero(np.arange(table.shape[1]) < sizes[:, None])
+        table[own, places] = self.symbols[self._starts[rows][own] + places]
+        return table
+
+
 class _Table:
     """The lines of a split as arrays."""
 
     def __init__(self, lines: list[Line], source: FilePairs) -> None:
-        sides = []
-        for side, vocabulary in enumerate((source.source_vocabulary, source.target_vocabulary)):
-            places = {word: place for place, word in enumerate(vocabulary)}
-            sizes = np.array([len(line[side]) for line in lines], dtype=np.int64)
-            table = np.zeros((len(lines), max(1, int(sizes.max()))), dtype=np.int64)
-            for row, line in enumerate(lines):
-                table[row, : sizes[row]] = [places[word] for word in line[side]]
-            sides += [table, sizes]
-        self.pairs = Pairs(*sides)
+        self._source = _Ragged([line[0] for line in lines], source.source_vocabulary)
+        self._target = _Ragged([line[1] for line in lines], source.target_vocabulary)
+
+    def pairs(self, rows: Integers) -> Pairs:
+        """These lines, padded to the longest of them."""
+        return Pairs(
+            self._source.padded(rows),
+            self._source.sizes[rows],
+            self._target.padded(rows),
+            self._target.sizes[rows],
+        )
 
     def within(self, lengths: LengthRange) -> Integers:
         """Which lines have a source of such a length."""
-        sizes = self.pairs.source_lengths
+        sizes = self._source.sizes
         return np.flatnonzero((sizes >= lengths.minimum) & (sizes <= lengths.maximum))
 
 
@@ -114,40 +147,27 @@ def _split_of(line: Line) -> str:
 
 
 def _read(path: Path, characters: bool) -> list[Line]:
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise ConfigError(
-            [
-                f"{path}: {error.strerror or error}. Give a file with a source, a tab and its "
-                "target in each line (--data FILE)"
-            ]
-        ) from error
-    if not content.strip():
-        raise ConfigError([f"{path} is empty: give a source, a tab and its target in each line"])
-    lines: list[Line] = []
-    faults: list[str] = []
-    for number, raw in enumerate(content.removesuffix(b"\n").split(b"\n"), start=1):
-        try:
-            text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
-            sides = text.rstrip("\r").split("\t")
-        except UnicodeDecodeError as error:
-            faults.append(f"{path}, line {number}: not UTF-8: byte {error.start} of the line")
-            continue
+    def sides_of(text: str) -> list[tuple[str, ...]]:
+        return [tuple(side) if characters else tuple(side.split()) for side in text.split("\t")]
+
+    def check(text: str) -> str | None:
+        if not text.strip():
+            return None  # at the end; another has no tab
+        sides = sides_of(text)
         if len(sides) != 2:
-            faults.append(
-                f"{path}, line {number}: expected a source, one tab and a target, got "
-                f"{len(sides) - 1} tabs"
+            return f"expected a source, one tab and a target, got {len(sides) - 1} tabs"
+        mark = next((each for each in _MARKS if each in sides[0] or each in sides[1]), None)
+        if mark is not None:
+            return (
+                f"{mark} is a mark of the task (<s> stands before a source, ||| behind it, </s> "
+                "behind a target); write another symbol"
             )
-            continue
-        source, target = (tuple(side) if characters else tuple(side.split()) for side in sides)
-        if source:
-            lines.append((source, target))
-        else:
-            faults.append(f"{path}, line {number}: the source is empty")
-    more = len(faults) - _NAMED
-    if more > 0:
-        faults = [*faults[:_NAMED], f"{path}: {more} more lines are no pairs"]
-    if faults:
-        raise ConfigError(faults)
-    return lines
+        return None if sides[0] else "the source is empty"
+
+    texts = read_lines(path, _ADVICE, check)
+    while not texts[-1].strip():
+        texts.pop()
+    blank = [number for number, text in enumerate(texts, start=1) if not text.strip()]
+    if blank:
+        raise ConfigError([f"{path}, line {blank[0]}: blank; blank lines stand at the end alone"])
+    return [(source, target) for source, target in map(sides_of, texts)]

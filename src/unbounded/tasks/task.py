@@ -50,6 +50,7 @@ class Task(ABC):
         end_token: the output that ends an answer; None where nothing ends one.
         data_digest: SHA-256 in hexadecimal digits of data that it was read from, by which a run
             knows its own again; None where it reads none.
+        notes: what a user should know of the data that was read, a line each.
         name: the name it is listed under; the import path, where a task of your own has none.
         input_vocabulary: symbols that `Batch.inputs` indexes. A name may stand in it twice, once
             for each side of a transduction: the place counts, not the name.
@@ -67,6 +68,7 @@ class Task(ABC):
     answer_token: int | None = None
     end_token: int | None = None
     data_digest: str | None = None
+    notes: tuple[str, ...] = ()
     name: str
     input_vocabulary: tuple[str, ...]
     output_vocabulary: tuple[str, ...]

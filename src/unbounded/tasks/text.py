@@ -12,6 +12,7 @@ import torch
 
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.tasks.batch import Batch
+from unbounded.tasks.data_file import read_lines
 from unbounded.tasks.lengths import LengthRange
 from unbounded.tasks.randomness import SPLITS, Integers, whole_number
 from unbounded.tasks.task import Example, Task
@@ -209,24 +210,17 @@ def read_words(path: Path, files: Iterable[str]) -> list[str]:
     Args:
         path: the file. files: what its folder should hold, for the message.
     Raises:
-        ConfigError: the file is missing or cannot be read, empty, or not UTF-8.
+        ConfigError: the file is missing or cannot be read, empty, or not UTF-8, or has <eos>.
     """
-    try:
-        content = path.read_bytes()
-        text = content.decode("utf-8-sig")  # a mark of the byte order is no word
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise ConfigError(
-            [f"{path}, line {line}: not UTF-8: byte {error.start} is {error.reason}"]
-        ) from error
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise ConfigError(
-            [f"{path}: {reason}. Give the folder of {', '.join(files)} (--data DIR)."]
-        ) from error
-    words: list[str] = []
-    for sentence in text.removesuffix("\n").split("\n"):
-        words += [*sentence.split(), END_OF_SENTENCE]
+
+    def check(line: str) -> str | None:
+        if END_OF_SENTENCE not in line.split():
+            return None
+        return f"{END_OF_SENTENCE} is what the task puts at each line's end; delete it in the text"
+
+    advice = f"Give the folder of {', '.join(files)} (--data DIR)"
+    lines = read_lines(path, advice, check)
+    words = [word for line in lines for word in (*line.split(), END_OF_SENTENCE)]
     if set(words) <= {END_OF_SENTENCE}:
         raise ConfigError([f"{path}: empty; it has no word"])
     return words

@@ -49,12 +49,13 @@ class PairSource(ABC):
     Attributes:
         source_vocabulary: the source symbols, without <s> and |||.
         target_vocabulary: the target symbols, without </s>.
-        data_digest: as of a Task.
+        data_digest, notes: as of a Task.
     """
 
     source_vocabulary: tuple[str, ...]
     target_vocabulary: tuple[str, ...]
     data_digest: str | None = None
+    notes: tuple[str, ...] = ()
 
     @abstractmethod
     def draw(self, stream: Stream, start: int, size: int, lengths: LengthRange) -> Pairs:
@@ -160,7 +161,7 @@ class TransductionTask(Task):
         if layout not in _LAYOUTS:
             raise ChoiceError("layout", layout, _LAYOUTS)
         self.name, self.layout = name, layout
-        self.pairs, self.data_digest = pairs, pairs.data_digest
+        self.pairs, self.data_digest, self.notes = pairs, pairs.data_digest, pairs.notes
         self.train_lengths = train_lengths
         self.test_lengths = test_lengths
         source, target = pairs.source_vocabulary, pairs.target_vocabulary

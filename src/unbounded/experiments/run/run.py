@@ -169,6 +169,8 @@ def train_run(
         ):
             accelerator.wait_for_everyone()
             with progress(training.batches, size, silent, unit) as shown:
+                for note in planned.task.notes:
+                    shown.say(note)
                 report = run.train(request, shown, saved, keep_at=keep_at, beginning=beginning)
             if processes > 1 and config.rounding.batches:
                 shown.say(
