@@ -10,13 +10,16 @@ import pytest
 
 from tests.experiments.small import small
 from tests.experiments.tiny import tiny
+from tests.metrics import read_metrics
 from unbounded.errors import CheckpointError
-from unbounded.experiments.config.schema import RunConfig
+from unbounded.experiments.config.compose import merged, preset_of
+from unbounded.experiments.config.schema import RunConfig, from_dict, to_dict
 from unbounded.experiments.run.evaluate import evaluate_run
 from unbounded.experiments.run.folder import read_config
 from unbounded.experiments.run.harden import harden_run
 from unbounded.experiments.run.run import train_run
 from unbounded.experiments.trials.restarts import train_restarts
+from unbounded.figures.curves import read_curves
 from unbounded.tasks import make_task
 from unbounded.tasks.registry import pairs
 from unbounded.tasks.transduction import TransductionTask
@@ -113,6 +116,17 @@ def test_a_run_is_scored_on_its_own_symbols(tmp_path: Path, own: Path) -> None:
     assert evaluate_run(folder, data=str(new))["rows"]
 
 
+def test_data_that_changed_is_scored_only_where_it_is_named(tmp_path: Path, own: Path) -> None:
+    folder = train_run(config(own), root=tmp_path, quiet=True).folder
+    report = evaluate_run(folder)
+    assert report["data_sha256"] == report["data_of_training_sha256"]
+    write(own, "abcd", backwards=True)
+    with pytest.raises(CheckpointError, match=r"has changed since .* was trained \(SHA-256"):
+        evaluate_run(folder)
+    changed = evaluate_run(folder, data=str(own))
+    assert changed["data_of_training_sha256"] == report["data_sha256"] != changed["data_sha256"]
+
+
 def test_runs_of_before_the_data_was_kept_go_on(tmp_path: Path, own: Path) -> None:
     folder = train_run(config(own), root=tmp_path, quiet=True).folder
     path = folder / "config.yaml"
@@ -130,3 +144,51 @@ def test_training_shows_what_a_user_should_know_of_the_data(
     config = small("pairs", {"memory": "queue"}, tmp_path)
     train_run(config, root=tmp_path / "runs")
     assert f"each source of {data} is one word" in "".join(capsys.readouterr())
+
+
+def test_pairs_have_a_validation_curve_and_stop_on_it(tmp_path: Path) -> None:
+    preset = preset_of("pairs")["training"]
+    assert preset["plateau_every"] > 0 < preset["plateau_patience"]
+    rows = [f"{k:03d}\t{(k * 7919) % 997:03d}" for k in range(60)]  # nothing to be learned of these
+    data = tmp_path / "pairs.tsv"
+    data.write_text("\n".join(rows))
+    changes = {
+        "task_options": {"characters": True},
+        "training": {
+            "batches": 400,
+            "batch_size": 8,
+            "learning_rate": 0.02,
+            "plateau_every": 10,
+            "plateau_patience": 2,
+            "plateau_hold": 20,
+            "plateau_least": 0.006,
+            "report_every": 10,
+            "checkpoint_every": 100,
+        },
+    }
+    data_config = small("pairs", {"memory": "queue"}, tmp_path)
+    own = from_dict(merged(to_dict(data_config), changes))
+    result = train_run(own, root=tmp_path / "runs", quiet=True)
+    assert result.report["stopped"].startswith("plateau: the learning rate is below")
+    looks = [
+        line for line in read_metrics(result.folder / "metrics.jsonl") if line["kind"] == "plateau"
+    ]
+    assert any(not look["better"] for look in looks)
+    assert len(read_curves(result.folder).validation) == len(looks)
+
+
+def test_what_was_scored_is_counted_and_not_what_was_asked_for(tmp_path: Path) -> None:
+    data = tmp_path / "pairs.tsv"
+    data.write_text("".join(f"a b{k % 3} c{k}\tx\n" for k in range(60)))
+    training = {"batches": 60, "batch_size": 8, "learning_rate": 0.05, "plateau_every": 0}
+    training |= {"plateau_patience": 1, "plateau_least": 1e-5}  # as without a plateau
+    training |= {"validate_every": 5, "validation_count": 200}
+    changes = {"training": {**training, "accuracy_every": 5, "accuracy_count": 200}}
+    own = from_dict(merged(to_dict(small("pairs", {"memory": "queue"}, tmp_path)), changes))
+    result = train_run(own, root=tmp_path / "runs", quiet=True)
+    task = make_task("pairs", data=str(data))
+    there = task.available("validation", task.test_lengths)
+    assert result.report["stopped"].startswith(f"solved: {there} validation sequences of")
+    lines = read_metrics(result.folder / "metrics.jsonl")
+    counts = {line["count"] for line in lines if line["kind"] in ("validation", "accuracy")}
+    assert counts <= {there, task.available("validation", task.train_lengths)}

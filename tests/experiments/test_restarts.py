@@ -185,3 +185,14 @@ def test_a_restart_that_fails_is_named(tmp_path: Path) -> None:
 def test_no_restarts_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="restarts: expected at least 1, got 0"):
         train_restarts(tiny_streams(), 0, root=tmp_path)
+
+
+def test_without_a_measure_no_restart_is_the_best(tmp_path: Path) -> None:
+    """A budget below report_every left all with infinite perplexity, and the first was the best."""
+    config = tiny(batches=4, report_every=10, validate_every=4, accuracy_every=4)
+    result = train_restarts(config, 2, root=tmp_path, quiet=True)
+    assert result is not None
+    assert result.data["best"] is None
+    assert "the best by training perplexity: none, for no restart has one" in result.text
+    assert "(best)" not in result.text
+    assert "inf" not in result.text

@@ -11,7 +11,12 @@ RANGE = LengthRange(4, 6)
 
 class Fixed(NamedTuple):
     coarse: float
+    scored: int
     fine: float = 0.5
+
+    @property
+    def count(self) -> int:
+        return self.scored
 
 
 class Assessor:
@@ -24,7 +29,7 @@ class Assessor:
     def __call__(self, lengths: LengthRange, start: int, count: int) -> Fixed:
         assert lengths == RANGE
         self.asked.append((start, count))
-        return Fixed(self.answers.pop(0))
+        return Fixed(self.answers.pop(0), count)
 
 
 def look(rule: WhenSolved, state: LoopState, assess: Assessor) -> tuple[str | None, list[Any]]:

@@ -120,8 +120,9 @@ def _bare_parser() -> Parser:
         "--restarts",
         type=int,
         default=1,
-        help="Train so many seeds, from --seed on, and report each; the best is chosen by "
-        "validation.",
+        help="Train so many seeds, from --seed on, and report each; the best is the one of least "
+        "validation error, or on tasks of Grefenstette et al. of least training perplexity, as in "
+        "the paper.",
     )
     made.add_argument(
         "--harden",
@@ -236,7 +237,8 @@ def _train(config: RunConfig, task: Task, given: Namespace, modules: Sequence[st
         )
         if restarts is not None:
             print(f"{restarts.text}\n\nwritten: {restarts.folder}")
-            _say_next(config, task, Path(given.runs) / restarts.data["best"], given.quiet)
+            if restarts.data["best"] is not None:
+                _say_next(config, task, Path(given.runs) / restarts.data["best"], given.quiet)
         return 0
     result = train_run(config, root=Path(given.runs), anew=not given.resume, **options)
     if not result.first:

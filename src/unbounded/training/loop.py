@@ -257,7 +257,7 @@ class Phase:
                 "kind": "accuracy",
                 "batch": state.batch,
                 "lengths": str(lengths),
-                "count": self._options.accuracy_count,
+                "count": score.count,
                 "accuracy_coarse": score.coarse,
                 "accuracy_fine": score.fine,
             }

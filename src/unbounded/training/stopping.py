@@ -97,7 +97,7 @@ class WhenSolved:
                 "kind": "validation",
                 "batch": state.batch,
                 "lengths": str(self._lengths),
-                "count": count,
+                "count": score.count,  # a split may have fewer than were asked for
                 "accuracy_coarse": score.coarse,
                 "accuracy_fine": score.fine,
                 "solved_in_a_row": state.solved_in_a_row,
@@ -107,7 +107,7 @@ class WhenSolved:
             return None
         right = " all right" if self._share == 1.0 else f", at least {self._share:g} of them right,"
         return (
-            f"solved: {self._count} validation sequences of length {self._lengths}{right} "
+            f"solved: {score.count} validation sequences of length {self._lengths}{right} "
             f"{self._times} times in a row"
         )
 

@@ -69,3 +69,24 @@ def task_of_run(folder: Path, config: RunConfig) -> Task:
             f"with what was in {before['path']}"
         )
     return task
+
+
+def scored_data(folder: Path, config: RunConfig, task: Task, is_named: bool) -> dict[str, str]:
+    """What a report says of the data that it is of; nothing where the task has none.
+
+    Args:
+        is_named: whether the user named the data. Other data than that of training is scored only
+            then.
+    Raises:
+        CheckpointError: the data has changed since training, and is not named.
+    """
+    before, used = data_of(folder).get("data"), data_used(config, task).get("data")
+    if used is None:
+        return {}
+    if before not in (None, used) and not is_named:
+        raise CheckpointError(
+            f"{config.machine.data} has changed since {folder} was trained (SHA-256 {before} then, "
+            f"{used} now). Give the data of training; --data {config.machine.data} scores it as it "
+            "is now"
+        )
+    return {"data_sha256": used, "data_of_training_sha256": before or "unknown"}

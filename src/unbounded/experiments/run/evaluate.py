@@ -15,7 +15,7 @@ from unbounded.evaluation.memory_room import warn_of_room
 from unbounded.evaluation.scorings import Place
 from unbounded.experiments.config.check import scoring_faults
 from unbounded.experiments.config.identity import model_name
-from unbounded.experiments.run.data_check import task_of_run
+from unbounded.experiments.run.data_check import scored_data, task_of_run
 from unbounded.experiments.run.denormals import denormals_are_zero
 from unbounded.experiments.run.loading import batches_before, load_config, load_model
 from unbounded.experiments.run.matmul_precision import matmul_precision
@@ -63,7 +63,8 @@ def evaluate_run(
     Returns:
         The report.
     Raises:
-        CheckpointError: the folder is no run, or holds no model that can be used.
+        CheckpointError: the folder is no run, or holds no model that can be used; its data has
+            changed since training, and `data` does not name it.
         ConfigError: an option has no meaning for the run's task, or CUDA is not there.
     """
     if device.startswith("cuda") and not torch.cuda.is_available():
@@ -76,6 +77,7 @@ def evaluate_run(
     if data is not None:
         config.machine.data = data
     planned = plan(config, task_of_run(folder, config))
+    data_facts = scored_data(folder, config, planned.task, data is not None)
     # What does not fit the run's task is named as in a config.
     found = scoring_faults(config, planned.scoring, given)
     if found:
@@ -111,6 +113,7 @@ def evaluate_run(
         memory_options=dict(memory or {}),
         rows=planned.scoring.rows(exam, sweep),
         device=exam_device,
+        **data_facts,
         **used_memory(planned, exam, sweep, lengths),
     )
 

@@ -1,7 +1,8 @@
-"""What the seeds of one config came to: all of them, and the best by validation."""
+"""What the seeds of one config came to: all of them, and the best by its scoring's merit."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,7 +41,7 @@ class Restarts:
 def report_restarts(
     configs: Sequence[RunConfig], reports: Sequence[Mapping[str, Any]], root: Path
 ) -> Restarts:
-    """Choose the best restart by validation, and write down all of them.
+    """Choose the best restart by its scoring's merit, never by test, and write down all of them.
 
     Args:
         configs: one for each seed.
@@ -62,7 +63,8 @@ def report_restarts(
         over["rounded"] = _over(final)
         for part, own, report in zip(parts, final, reports, strict=True):
             part["rounded"] = _part(own, report["rounded"])
-    best = min(range(len(final)), key=lambda place: final[place].merit)
+    measured = [place for place, own in enumerate(final) if math.isfinite(own.merit)]
+    best = min(measured, key=lambda place: final[place].merit) if measured else None
     with matmul_precision(configs[0].machine.matmul_precision):
         origin = provenance(device_of(configs[0]))
     data = {
@@ -71,7 +73,7 @@ def report_restarts(
         "task": configs[0].task,
         "config": to_dict(configs[0]),
         "chosen_by": chosen_by,
-        "best": run_name(configs[best]),
+        "best": None if best is None else run_name(configs[best]),
         "restarts": [
             {"run": run_name(config), "seed": config.seed, **part}
             for config, part in zip(configs, parts, strict=True)
@@ -124,7 +126,7 @@ def restarts_table(data: Mapping[str, Any], scoring: Scoring) -> str:
         parts = [restart, restart["rounded"]] if "rounded" in restart else [restart]
         numbers = [_text(part[name], digits) for part in parts for name, digits in columns.items()]
         mark = " (best)" if restart["run"] == data["best"] else ""
-        merit = f"{parts[-1]['merit']:.4g}"
+        merit = f"{parts[-1]['merit']:.4g}" if math.isfinite(parts[-1]["merit"]) else "–"
         # What a later phase cost comes on top of the training before it.
         batches, minutes = (sum(part[name] for part in parts) for name in ("batches", "minutes"))
         seed, ended = f"{restart['seed']}{mark}", parts[-1]["stopped"]
@@ -138,7 +140,8 @@ def restarts_table(data: Mapping[str, Any], scoring: Scoring) -> str:
             over.append(f"{name}{label}: median {middle}, from {low} to {high}")
         if scoring.success:
             over.append(f"{scoring.success}{label}: {part['successes']} of {len(lines)}")
-    text = f"{data['task']}, {len(lines)} restarts, the best by {data['chosen_by']}: {data['best']}"
+    best = data["best"] or "none, for no restart has one (a budget below training.report_every)"
+    text = f"{data['task']}, {len(lines)} restarts, the best by {data['chosen_by']}: {best}"
     header = ["seed", data["chosen_by"], *names, "batches", "minutes", "ended"]
     return "\n\n".join([text, grid(header, lines, lined_up=True), "; ".join(over)])
 
