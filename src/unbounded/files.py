@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import math
@@ -9,9 +10,22 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from unbounded.errors import StorageError, UnboundedError
+
+#: What to do about a file that may not be read or written.
+PERMISSIONS: Final = "The file may be whole. Ask its owner, or change its mode (chmod)."
+
+
+def refusal(error: OSError) -> str:
+    """What the operating system refuses of a file, and what can be done about it, in one line."""
+    name = str(error.filename)
+    if error.errno == errno.ENAMETOOLONG:
+        return f"{name[:40]}...: a name of {len(name)} characters is too long. Give a shorter one."
+    if isinstance(error, PermissionError):
+        return f"{name} cannot be read or written: permission denied. {PERMISSIONS}"
+    return f"{name}: {error.strerror}"
 
 
 @contextmanager

@@ -55,7 +55,7 @@ def parser(arguments: Sequence[str]) -> Parser:
     )
     add_rounded(made, default=None)
     made.add_argument(
-        "--import", dest="imports", type=str | None, help="A module of your own that the run names."
+        "--import", dest="imports", type=str, help="A module of your own that the run names."
     )
     return made
 
@@ -79,7 +79,7 @@ def run(arguments: Sequence[str]) -> int:
     from unbounded.experiments.run.folder import find_run
     from unbounded.extraction import table_lines
 
-    import_modules([given.imports] if given.imports else [])
+    import_modules([] if given.imports is None else [given.imports])
     found, files = extract_run(
         find_run(given.run),
         symbols=given.alphabet,
@@ -103,7 +103,7 @@ def _check(given: Namespace, lengths: list[int] | None) -> int:
     from unbounded.experiments.run.extraction import compare_run
     from unbounded.experiments.run.folder import find_run
 
-    import_modules([given.imports] if given.imports else [])
+    import_modules([] if given.imports is None else [given.imports])
     lines, is_equal = compare_run(
         find_run(given.run),
         Path(given.check),

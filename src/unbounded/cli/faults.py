@@ -127,7 +127,7 @@ def _of_value(actions: list[argparse.Action], text: str) -> str | None:
         return f"{action.dest}: expected {wanted} after it, got nothing{minus}"
     if rest.startswith("Unable to load config"):
         return f"{action.dest}: expected {below}, got {rest.rpartition('config ')[2]}"
-    got = re.match(r"(?:Expected|Does not validate).*\b(?:Got|Given) value: (.*)", rest)
+    got = re.match(r"(?:Expected|Does not validate).*\b(?:Got|Given) value: ?(.*)", rest)
     return None if got is None else f"{action.dest}: expected {expected(action)}, got {got[1]!r}"
 
 

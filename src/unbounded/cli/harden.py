@@ -69,9 +69,9 @@ def parser(arguments: Sequence[str]) -> Parser:
     made.add_argument(
         "--count", type=int | None, help="Validation sequences; 100, of streams as in training."
     )
-    made.add_argument("--data", type=str | None, help="Folder of the data, if it has moved.")
+    made.add_argument("--data", type=str, help="Folder of the data, if it has moved.")
     made.add_argument(
-        "--import", dest="imports", type=str | None, help="A module of your own that the run names."
+        "--import", dest="imports", type=str, help="A module of your own that the run names."
     )
     made.add_argument("--overwrite", action="store_true", help="Harden a run anew.")
     made.add_argument("--quiet", action="store_true", help="Show only the result.")
@@ -88,7 +88,7 @@ def run(arguments: Sequence[str]) -> int:
     from unbounded.experiments.run.harden import harden_run
     from unbounded.training import Interrupted
 
-    import_modules([given.imports] if given.imports else [])
+    import_modules([] if given.imports is None else [given.imports])
     changes = {name: given[name] for name in _OPTIONS if given[name] is not None}
     if given.count is not None:
         changes["validation_count"] = given.count

@@ -15,6 +15,7 @@ from typing import Final
 from unbounded import __version__
 from unbounded.cli.output import outliving
 from unbounded.errors import ChoiceError, NonFiniteError, UnboundedError
+from unbounded.files import refusal
 
 #: Each verb with what it does; its module in this folder has the same name.
 VERBS: Final[dict[str, str]] = {
@@ -85,6 +86,8 @@ def _foreseen(error: Exception) -> int:
     if _out_of_memory(error):
         reason = str(error).split("\n", 1)[0]
         return _fail(f"there is not enough memory for these sizes: {reason}", 2)
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return _fail(refusal(error), 2)
     raise error
 
 

@@ -5,16 +5,25 @@ from __future__ import annotations
 import dataclasses
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jsonargparse import Namespace
 
-from unbounded.cli.defaults import FLAGS, Beginning, begin, import_modules, said_of
+from unbounded.cli.defaults import (
+    FLAGS,
+    OPTION_GROUPS,
+    Beginning,
+    begin,
+    exact_options,
+    import_modules,
+    said_of,
+)
 from unbounded.cli.harden import hardened_text
 from unbounded.cli.parsing import Parser, parse
-from unbounded.errors import ConfigError
+from unbounded.errors import ConfigError, UnboundedError
 from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.compose import as_kept
 from unbounded.experiments.config.harden import with_hardening
@@ -103,16 +112,18 @@ def _bare_parser() -> Parser:
     made.add_argument(
         "--protocol", type=str | None, help="paper: train as the task's paper did, not as fast."
     )
-    made.add_argument("--config", type=str | None, help="A YAML file with any of the options.")
+    made.add_argument(
+        "--config",
+        type=str,
+        help="A YAML file with any of the options; given again, the later one counts more.",
+    )
     made.add_argument(_PRINT, action="store_true", help="Print the config and stop.")
     made.add_class_arguments(RunConfig, None, skip={"task"})
-    made.add_argument(
-        "--data", type=str | None, help="File or folder of the task's data: machine.data."
-    )
+    made.add_argument("--data", type=str, help="File or folder of the task's data: machine.data.")
     made.add_argument(
         "--import",
         dest="imports",
-        type=str | None,
+        type=str,
         help="A module of your own that a config names.",
     )
     made.add_argument("--runs", type=str, default="runs", help="Folder of the run folders.")
@@ -166,17 +177,18 @@ def run(arguments: Sequence[str]) -> int:
     print_only = _PRINT in arguments
     arguments = [argument for argument in arguments if argument != _PRINT]
     beginning = begin(arguments, _flags(made))
-    given, faults = parse(_with_defaults(made, beginning), beginning.arguments)
+    given, faults = parse(_with_defaults(made, beginning), beginning.arguments, arguments)
     if given.data is not None:
         given.machine.data = given.data
-    config = _config(given, beginning.task)
+    faults = [*beginning.errors, *faults]
+    import_modules(beginning.modules)
+    config = _config(given, beginning)
     if given.harden and config is not None:
         said = said_of("rounding", beginning.arguments)
         if "batches" in said and config.rounding.batches == 0:
             faults.append("harden: --rounding.batches 0 hardens nothing; leave one of them out")
         else:
             config = with_hardening(config, said)
-    import_modules(beginning.modules)
     from unbounded.experiments.config.check import examine
 
     task = None
@@ -282,10 +294,18 @@ def _say_next(config: RunConfig, task: Task, folder: Path, quiet: bool) -> None:
     print("next:", *lines, sep="\n  ")
 
 
-def _config(given: Namespace, task: str | None) -> RunConfig | None:
+def _config(given: Namespace, beginning: Beginning) -> RunConfig | None:
+    task = beginning.task
     if task is None:
         return None
     data: dict[str, Any] = given.clone(with_meta=False).as_dict()
+    for group in OPTION_GROUPS:
+        part, _, name = group.rpartition(".")
+        owner = data[part] if part else data
+        factory = _factory(group, task, data)
+        if isinstance(owner[name], dict) and factory is not None:
+            texts = beginning.texts[group]
+            owner[name] = exact_options(factory, owner[name], beginning.of_files[group], texts)
     memory = data["model"]["memory"]
     if isinstance(memory, dict) and isinstance(memory.get("name"), str):
         data["model"]["memory"] = as_kept(memory, memory)
@@ -295,3 +315,19 @@ def _config(given: Namespace, task: str | None) -> RunConfig | None:
         return from_dict({**chosen, "task": task})
     except TypeError as error:
         raise ConfigError(str(error).split("; ")) from error
+
+
+def _factory(group: str, task: str, data: dict[str, Any]) -> Callable[..., Any] | None:
+    """What makes the component whose options a group has; None where its name is wrong."""
+    from unbounded.models.model_parts import part_factory
+    from unbounded.tasks import task_factory
+    from unbounded.training.optimizers import OPTIMIZERS
+
+    model = data["model"]
+    with suppress(UnboundedError):  # which the check of the config names
+        if group == "task_options":
+            return task_factory(task)
+        if group == "training.optimizer_options":
+            return OPTIMIZERS.get(data["training"]["optimizer"])
+        return part_factory(group.removeprefix("model."), model["memory"], model["controller"])
+    return None

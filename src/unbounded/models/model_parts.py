@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -49,7 +49,7 @@ def memory_faults(part: str | Part, hidden_size: int) -> list[str]:
     if name == NO_MEMORY:
         return option_errors("memory 'none'", lambda: None, options)
     try:
-        factory = find_part("memory", name, {NO_MEMORY: Memory, **MEMORIES}, Memory)
+        factory = part_factory("memory", name, None)
     except (ChoiceError, ConfigError) as error:
         return _texts(error)
     faults = option_errors(f"memory {name!r}", factory, options, filled=("width", "count"))
@@ -74,9 +74,8 @@ def controller_faults(part: str | Part, memory: Any) -> list[str]:
     name, options = split_part(part)
     if name == "srcn" and memory != NO_MEMORY:
         return [f"srcn has no memory beside it, got {memory!r}; give --model.memory none"]
-    alone = name in BASELINES and memory == NO_MEMORY
     try:
-        factory = BASELINES[name] if alone else _controller(name, memory == NO_MEMORY)
+        factory = part_factory("controller", memory, name)
     except (ChoiceError, ConfigError) as error:
         return _texts(error)
     faults = option_errors(f"controller {name!r}", factory, options, hidden=OF_LAYER)
@@ -90,6 +89,21 @@ def controller_faults(part: str | Part, memory: Any) -> list[str]:
     except (ConfigError, ValueError, TypeError) as error:
         return _texts(error)
     return []
+
+
+def part_factory(kind: str, memory: Any, controller: Any) -> Callable[..., Any]:
+    """What makes a memory, or a controller beside that memory.
+
+    Args:
+        kind: "memory" or "controller". memory, controller: names, or mappings with a name.
+    Raises:
+        ChoiceError, ConfigError: there is none of that name.
+    """
+    name, without = split_part(memory)[0], split_part(memory)[0] == NO_MEMORY
+    if kind == "memory":
+        return find_part("memory", name, {NO_MEMORY: Memory, **MEMORIES}, Memory)
+    name = split_part(controller)[0]
+    return BASELINES[name] if without and name in BASELINES else _controller(name, without)
 
 
 def make_memory(part: str | Part, hidden_size: int) -> Memory[Any, Any]:

@@ -209,6 +209,15 @@ TASKS: Final[dict[str, Callable[..., Task]]] = {
 }
 
 
+def task_factory(name: str) -> Callable[..., Task]:
+    """What makes the task of a name, or of an import path.
+
+    Raises:
+        ChoiceError: there is no such task. ConfigError: its module was not imported.
+    """
+    return find_part("task", name, TASKS, Task)
+
+
 def make_task(name: str, **options: Any) -> Task:
     """Build a task by name, with options as its function in `TASKS` takes them.
 
@@ -220,7 +229,7 @@ def make_task(name: str, **options: Any) -> Task:
         ChoiceError: there is no such task.
         ConfigError: options are unknown or out of range; all faults together.
     """
-    factory = find_part("task", name, TASKS, Task)
+    factory = task_factory(name)
     known = options_of(factory)
     if "data" in options and "data" not in known:
         faults = [f"data: the task {name!r} reads no data; leave it out."]
