@@ -61,7 +61,7 @@ def options_of(factory: Callable[..., Any], hidden: Collection[str] = ()) -> dic
     hints = _hints(factory)
     return {
         name: Option(hints.get(name, Any), parameter.default)
-        for name, parameter in inspect.signature(factory).parameters.items()
+        for name, parameter in _signature(factory).parameters.items()
         if parameter.kind in _KEYWORDS and name not in hidden
     }
 
@@ -216,11 +216,23 @@ def _parts_fit(value: Sequence[Any], plain: Any, parts: tuple[Any, ...]) -> bool
     return all(fits(each, parts[0]) for each in value)
 
 
+def _has_init(factory: Callable[..., Any]) -> bool:
+    return isinstance(factory, type) and factory.__init__ is not object.__init__  # type: ignore[misc]  # of this very class
+
+
+def _signature(factory: Callable[..., Any]) -> inspect.Signature:
+    """Of a class, that of its __init__: a mixin may have a __new__ that takes anything."""
+    if not _has_init(factory):
+        return inspect.signature(factory)
+    whole = inspect.signature(factory.__init__)  # type: ignore[misc]  # of this very class
+    return whole.replace(parameters=list(whole.parameters.values())[1:])
+
+
 def _hints(factory: Callable[..., Any]) -> dict[str, Any]:
     """The annotated types of a callable's parameters; none where a name cannot be resolved."""
     while isinstance(factory, functools.partial):
         factory = factory.func
     try:
-        return typing.get_type_hints(factory.__init__ if isinstance(factory, type) else factory)  # type: ignore[misc]  # of this very class
+        return typing.get_type_hints(factory.__init__ if _has_init(factory) else factory)  # type: ignore[misc]  # of this very class
     except (NameError, TypeError, AttributeError):  # what is imported for a type checker alone
         return {}

@@ -131,7 +131,7 @@ def run(arguments: Sequence[str]) -> int:
     )
     if report["weights_batch"] is not None:
         print(
-            f"this run is not finished: its newest checkpoint is scored, after batch "
+            f"this run is not finished: its newest readable checkpoint is scored, after batch "
             f"{report['weights_batch']} ({report['weights']})"
         )
     more = details(report)

@@ -15,7 +15,7 @@ import shutil
 import textwrap
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from accelerate import Accelerator
 from accelerate.utils import load as load_weights_only
@@ -25,6 +25,8 @@ from torch import Tensor
 from unbounded.errors import CheckpointError
 from unbounded.files import file_digest, json_text, storage_faults, sync
 from unbounded.training.state import LoopState
+
+T = TypeVar("T")
 
 FORMAT = "unbounded-checkpoint"
 VERSION = 1
@@ -152,22 +154,12 @@ class Checkpoints:
         Raises:
             CheckpointError: there are checkpoints and none of them can be used.
         """
-        faults: list[str] = []
-        found = checkpoint_folders(self.folder)
-        for folder in found:
-            try:
-                state = self._load(folder, self._run)
-            except CheckpointError as error:
-                faults.append(str(error))
-                continue
-            for fault in faults:
-                tell(f"{fault}; going on from {folder} instead")
-            return state
-        if found:
-            raise CheckpointError(
-                "no checkpoint can be used; --overwrite begins anew:\n  " + "\n  ".join(faults)
-            )
-        return None
+        taken = newest_usable(self.folder, lambda folder: self._load(folder, self._run))
+        if taken is None:
+            return None
+        for line in taken.passed_over:
+            tell(line)
+        return taken.content
 
     def load_from(self, folder: Path, run: str) -> LoopState:
         """Restore the checkpoint of another run that trains the same up to there.
@@ -285,6 +277,46 @@ def checkpoint_folders(folder: Path) -> Sequence[Path]:
     found = {name.removeprefix(_ASIDE): path for name, path in found.items()}
     found |= {path.name: path for path in folder.iterdir()}
     return [found[name] for name in sorted(found, reverse=True) if _NAME.fullmatch(name)]
+
+
+class Taken(NamedTuple, Generic[T]):
+    """The checkpoint that was taken, and why.
+
+    Fields:
+        content: what was read of it.
+        folder: of the checkpoint.
+        passed_over: a line for each newer one that cannot be used: why, and what is taken instead.
+    """
+
+    content: T
+    folder: Path
+    passed_over: tuple[str, ...]
+
+
+def newest_usable(folder: Path, read: Callable[[Path], T]) -> Taken[T] | None:
+    """The newest checkpoint that can be read; whoever takes a checkpoint of a run takes this one.
+
+    Args:
+        folder: of the checkpoints of a run.
+        read: reads one; raises CheckpointError where it cannot be used.
+    Returns:
+        None where there is no checkpoint.
+    Raises:
+        CheckpointError: there are checkpoints and none can be used; a line for each of them.
+    """
+    faults: list[str] = []
+    for each in checkpoint_folders(folder):
+        try:
+            content = read(each)
+        except CheckpointError as error:
+            faults.append(str(error))
+            continue
+        return Taken(content, each, tuple(f"{line}; {each} is taken instead" for line in faults))
+    if faults:
+        raise CheckpointError(
+            "no checkpoint can be used; --overwrite begins anew:\n  " + "\n  ".join(faults)
+        )
+    return None
 
 
 def verify(folder: Path) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from unbounded.experiments.config.upgrade import upgraded_report
 from unbounded.experiments.run.report_check import REMADE, check_report
 from unbounded.files import file_digest, storage_faults, write_text
 from unbounded.models.memory_model import MemoryModel
+from unbounded.models.saved_model import DIGEST
 
 _SHOWN = 10
 #: What to do about a damaged config.yaml of a run that is there.
@@ -25,8 +26,6 @@ _REMADE = (
     "Delete it, and `unbounded train` with the options that the run began with and --resume writes "
     "it again"
 )
-#: Beside the weights: their SHA-256, by which a changed bit is told.
-_DIGEST = "model.safetensors.sha256"
 
 
 def folder_of(root: Path, config: RunConfig) -> Path:
@@ -153,34 +152,12 @@ def save_model(model: MemoryModel, folder: Path) -> None:
         try:
             model.save_pretrained(partial)
             digest = file_digest(partial / "model.safetensors")
-            write_text(partial / _DIGEST, f"{digest}  model.safetensors\n")
+            write_text(partial / DIGEST, f"{digest}  model.safetensors\n")
         except Exception as error:
             shutil.rmtree(partial, ignore_errors=True)
             raise StorageError(f"saving model {folder} failed: {error}") from error
         shutil.rmtree(folder, ignore_errors=True)
         os.rename(partial, folder)
-
-
-def check_weights(folder: Path) -> None:
-    """Check that a model's weights are those that were saved.
-
-    Raises:
-        CheckpointError: they are damaged, or no file. A model of before this was kept is not
-            checked, nor is a checkpoint, which has a manifest of its own.
-    """
-    path, beside = folder / "model.safetensors", folder / _DIGEST
-    if not path.is_file():
-        raise CheckpointError(f"{path} is missing or is no file")
-    if not beside.is_file():
-        return
-    try:
-        wanted = beside.read_text(encoding="ascii").split()[0]
-    except (OSError, UnicodeDecodeError, IndexError) as error:
-        raise CheckpointError(f"{beside} is not the SHA-256 of a file") from error
-    if file_digest(path) != wanted:
-        raise CheckpointError(
-            f"{path} is damaged: its SHA-256 is not that in {beside.name}. {_cure(folder)}"
-        )
 
 
 def weights_digest(folder: Path) -> str:
@@ -194,12 +171,3 @@ def weights_digest(folder: Path) -> str:
     path = folder / "model.safetensors"
     with storage_faults(path, "reading"):
         return file_digest(path)
-
-
-def _cure(folder: Path) -> str:
-    if folder.name == "model-rounded":
-        return f"`unbounded harden {folder.parent} --overwrite` makes it anew of the trained model."
-    return (
-        "A checkpoint of the run may be whole: move the folder away, and `unbounded evaluate` "
-        "takes the newest."
-    )
