@@ -28,6 +28,8 @@ symbol read, what it writes, pops, reads and says. Then the machine is compared 
 these words and on long ones. RUN/machine/ gets it as a table, a graph (DOT, SVG, PNG), JSON and a
 Python program that needs no torch.
 
+--check executes the file that it is given, as `python FILE` would: give none that you do not trust.
+
 The decisions must be 0 or 1: `unbounded harden RUN` makes them so.
 """
 
@@ -51,7 +53,8 @@ def parser(arguments: Sequence[str]) -> Parser:
     made.add_argument(
         "--check",
         type=str | None,
-        help="A program that was extracted before: compare it with the run, and write nothing.",
+        help="A program that was extracted before: RUN IT (give none that you do not trust) and "
+        "compare it with the run; nothing is written.",
     )
     add_rounded(made, default=None)
     made.add_argument(

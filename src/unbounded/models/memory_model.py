@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from unbounded.checks import check_bool
 from unbounded.errors import CheckpointError, ChoiceError, ConfigError
+from unbounded.files import usual_modes
 from unbounded.models import initial_state
 from unbounded.models.initialization import (
     INITIALIZATIONS,
@@ -215,6 +216,10 @@ class MemoryModel(
             for file in ("config.json", "model.safetensors"):
                 path = Path(hf_hub_download(name, file, **of_hub)).parent
         return read_model(path, cls, options, map_location)
+
+    def _save_pretrained(self, save_directory: Path) -> None:
+        super()._save_pretrained(save_directory)
+        usual_modes(save_directory)
 
     @property
     def config(self) -> dict[str, Any]:

@@ -22,8 +22,8 @@ from accelerate.utils import load as load_weights_only
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from unbounded.errors import CheckpointError
-from unbounded.files import file_digest, json_text, storage_faults, sync
+from unbounded.errors import CheckpointError, StorageError
+from unbounded.files import file_digest, json_text, read_text, refusal, storage_faults, sync, usual_modes
 from unbounded.training.state import LoopState
 
 T = TypeVar("T")
@@ -191,6 +191,7 @@ class Checkpoints:
                 save_file(self._extra.tensors(), partial / EXTRA)
 
     def _seal(self, partial: Path, state: LoopState) -> None:
+        usual_modes(partial)
         files = {}
         for path in sorted(partial.iterdir()):
             sync(path)
@@ -331,14 +332,16 @@ def verify(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         raise CheckpointError(f"{path} is missing, so that the checkpoint is not whole")
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
+        manifest = json.loads(read_text(path))
         if not isinstance(manifest, dict):
             raise TypeError(f"expected an object, got {type(manifest).__name__}")
         known = manifest["format"] == FORMAT and manifest["version"] == VERSION
         files = {str(name): entry for name, entry in manifest["files"].items()}
         named = {"run", "batch", "processes"} <= set(manifest)
         sizes = {name: (int(entry["bytes"]), str(entry["sha256"])) for name, entry in files.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except StorageError as error:
+        raise CheckpointError(str(error)) from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{path} is not the manifest of a checkpoint: {error}") from error
     needed = {"model.safetensors", "optimizer.bin", "scheduler.bin", "loop.json", "config.json"}
     if not known or not named or not needed <= set(sizes):
@@ -349,6 +352,10 @@ def verify(folder: Path) -> dict[str, Any]:
             raise CheckpointError(f"{file} is missing from the checkpoint")
         if file.stat().st_size != size:
             raise CheckpointError(f"{file} is truncated: {file.stat().st_size} of {size} bytes")
-        if file_digest(file) != digest:
+        try:
+            is_same = file_digest(file) == digest
+        except OSError as error:
+            raise CheckpointError(refusal(error)) from error
+        if not is_same:
             raise CheckpointError(f"{file} is damaged: its SHA-256 is not the manifest's")
     return dict(manifest)

@@ -16,7 +16,7 @@ from unbounded.experiments.config.identity import config_hash, run_name
 from unbounded.experiments.config.schema import RunConfig, from_dict
 from unbounded.experiments.config.upgrade import upgraded_report
 from unbounded.experiments.run.report_check import REMADE, check_report
-from unbounded.files import file_digest, storage_faults, write_text
+from unbounded.files import file_digest, read_text, storage_faults, write_text
 from unbounded.models.memory_model import MemoryModel
 from unbounded.models.saved_model import DIGEST
 
@@ -37,7 +37,7 @@ def folder_of(root: Path, config: RunConfig) -> Path:
         try:
             data = read_config(other.parent)
             same = data is not None and config_hash(from_dict(data)) == config_hash(config)
-        except (CheckpointError, TypeError, ValueError, KeyError, AttributeError):
+        except (CheckpointError, StorageError, TypeError, ValueError, KeyError, AttributeError):
             continue
         if same:
             return other.parent
@@ -87,16 +87,16 @@ def read_config(folder: Path) -> dict[str, Any] | None:
     """What config.yaml says; None when there is none.
 
     Raises:
-        CheckpointError: the file is not such a config.
+        CheckpointError: the file is not such a config. StorageError: it may not be read.
     """
     path = folder / "config.yaml"
     if not path.exists():
         return None
     try:
-        data = plain_yaml.load(path.read_text(encoding="utf-8"))
+        data = plain_yaml.load(read_text(path))
     except yaml.YAMLError as error:
         raise CheckpointError(f"{path} is not YAML{plain_yaml.fault(error)}. {_REMADE}") from error
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise CheckpointError(f"{path} is not YAML: {error}. {_REMADE}") from error
     if not isinstance(data, dict) or "task" not in data:
         raise CheckpointError(f"{path} is not the config of a run: it names no task. {_REMADE}")
@@ -108,6 +108,7 @@ def read_report(folder: Path) -> dict[str, Any] | None:
 
     Raises:
         CheckpointError: report.json is not a report, or damaged; the message says what to do.
+        StorageError: it may not be read.
     """
     path = folder / "report.json"
     if not path.exists():
@@ -125,10 +126,11 @@ def load_report(path: Path) -> dict[str, Any]:
 
     Raises:
         CheckpointError: it is not a report; the message names the file.
+        StorageError: it may not be read.
     """
     try:
-        data: Any = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        data: Any = json.loads(read_text(path))
+    except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} is not a report: {error}") from error
     if not isinstance(data, dict) or data.get("format") != "unbounded-report":
         raise CheckpointError(f"{path} is not a report")
