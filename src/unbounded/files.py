@@ -21,6 +21,19 @@ _OF_RUN: Final = ("checkpoints", "model", "report.json", "metrics.jsonl")
 PERMISSIONS: Final = "The file may be whole. Ask its owner, or change its mode (chmod)."
 
 
+def printable(text: str) -> str:
+    """A text without what a terminal would obey, such as the beginning of a colour.
+
+    Everything that comes out of a file goes through it before it reaches a terminal.
+    """
+    return "".join(character if character.isprintable() else "?" for character in text)
+
+
+def printable_lines(text: str) -> str:
+    """As `printable`, of a text whose lines stay lines."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
 def refusal(error: OSError) -> str:
     """What the operating system refuses of a file, and what can be done about it, in one line."""
     name = str(error.filename)

@@ -10,6 +10,7 @@ from jsonargparse import Namespace
 from unbounded.cli.defaults import import_modules
 from unbounded.cli.parsing import Parser, add_rounded, parse
 from unbounded.errors import ConfigError
+from unbounded.files import printable
 
 #: More cases than these are not printed.
 _SHOWN = 60
@@ -77,7 +78,7 @@ def run(arguments: Sequence[str]) -> int:
     if given.check is not None:
         return _check(given, lengths)
     from unbounded.cli.verify import progress
-    from unbounded.evaluation.report import aligned, printable
+    from unbounded.evaluation.report import aligned
     from unbounded.experiments.run.extraction import extract_run, summary
     from unbounded.experiments.run.folder import find_run
     from unbounded.extraction import table_lines
@@ -102,7 +103,6 @@ def run(arguments: Sequence[str]) -> int:
 
 def _check(given: Namespace, lengths: list[int] | None) -> int:
     """Compare a program with the run; 1 where it is refused."""
-    from unbounded.evaluation.report import printable
     from unbounded.experiments.run.extraction import compare_run
     from unbounded.experiments.run.folder import find_run
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 from unbounded.cli.defaults import import_modules
 from unbounded.cli.parsing import Parser, parse
 from unbounded.errors import ConfigError
+from unbounded.files import printable
 
 _DESCRIPTION = """Make the decisions of a finished run's memory 0 or 1, for greater lengths.
 
@@ -127,16 +128,17 @@ def _how_it_ended(part: Mapping[str, Any]) -> str:
     if part.get("decided", True):
         return f"hardened, a discrete machine (sharpness {part['sharpness']:.3g}):"
     if part.get("harm") and not part.get("batches"):
-        return f"not hardened, for {part['stopped']}; it stays"
+        return f"not hardened, for {printable(part['stopped'])}; it stays"
     if part.get("harm"):
-        return f"{part['stopped']}\nhardening did not make it better; the trained model stays"
+        why = printable(part["stopped"])
+        return f"{why}\nhardening did not make it better; the trained model stays"
     few = ", ".join(
         f"{each['undecided']} of {each['decisions']} of {name} (least {each['least']:.3f})"
         for name, each in part["decisions"].items()
         if each["undecided"]
     )
     return (
-        f"{part['stopped']}\n"
+        f"{printable(part['stopped'])}\n"
         f"not decided, since the discrete machine does worse on validation: {few or 'nothing'}\n"
         f"hardened as far as it went (sharpness {part['sharpness']:.3g}):"
     )

@@ -15,7 +15,7 @@ from typing import Final
 from unbounded import __version__
 from unbounded.cli.output import outliving
 from unbounded.errors import ChoiceError, NonFiniteError, UnboundedError
-from unbounded.files import refusal
+from unbounded.files import printable_lines, refusal
 
 #: Each verb with what it does; its module in this folder has the same name.
 VERBS: Final[dict[str, str]] = {
@@ -49,7 +49,8 @@ example:
   unbounded train copy
 
 exit codes: 0 done; 2 bad input or a full disk; 3 training diverged (NaN or infinite);
-130 stopped by Ctrl-C; 143 by SIGTERM; 129 by the end of the terminal (SIGHUP).
+130 stopped by Ctrl-C; 129 by the end of the terminal (SIGHUP);
+143 by SIGTERM, SIGUSR1, SIGUSR2 or SIGXCPU, which schedulers send before a time limit.
 """
 
 
@@ -152,5 +153,5 @@ def _out_of_memory(error: Exception) -> bool:
 
 def _fail(message: str, code: int) -> int:
     with suppress(OSError):
-        print(f"unbounded: {message}", file=sys.stderr)
+        print(f"unbounded: {printable_lines(message)}", file=sys.stderr)
     return code

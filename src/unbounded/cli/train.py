@@ -29,6 +29,7 @@ from unbounded.experiments.config.compose import as_kept
 from unbounded.experiments.config.harden import with_hardening
 from unbounded.experiments.config.presets import PRESETS
 from unbounded.experiments.config.schema import RunConfig, from_dict, to_dict
+from unbounded.files import printable
 
 if TYPE_CHECKING:
     from unbounded.tasks import Task
@@ -52,7 +53,8 @@ preset's where a task is named (`unbounded train TASK --help`), else general one
 override; --print_config prints what a task has. Another memory or controller than the preset's has
 none of its options, nor has one that FILE gives with its name and options. The run lives in
 RUNS/TASK-MODEL-HASH-seedN, with checkpoints, metrics, report and figures; after Ctrl-C, SIGTERM or
-a crash --resume goes on.
+a crash --resume goes on. It begins a run that is not there, so that one command serves the first
+attempt and later ones, as in a job that is queued again.
 """
 
 
@@ -140,7 +142,11 @@ def _bare_parser() -> Parser:
         help="Make the decisions of the trained memory 0 or 1, as --rounding.* says.",
     )
     made.add_argument("--jobs", type=int, default=1, help="Restarts at once, one thread each.")
-    made.add_argument("--resume", action="store_true", help="Go on with an existing run.")
+    made.add_argument(
+        "--resume",
+        action="store_true",
+        help="Go on with the run, or begin it where it is not there.",
+    )
     made.add_argument("--overwrite", action="store_true", help="Replace an existing run.")
     made.add_argument("--quiet", action="store_true", help="Show only the result.")
     made.add_argument(
@@ -243,18 +249,17 @@ def _train(config: RunConfig, task: Task, given: Namespace, modules: Sequence[st
             root=Path(given.runs),
             jobs=given.jobs,
             modules=modules,
-            anew=not given.resume,
             **options,
         )
         if restarts is not None:
             print(f"{restarts.text}\n\nwritten: {restarts.folder}")
             _say_next(config, task, Path(given.runs) / restarts.data["best"], given.quiet)
         return 0
-    result = train_run(config, root=Path(given.runs), anew=not given.resume, **options)
+    result = train_run(config, root=Path(given.runs), **options)
     if not result.first:
         return 0
     if not result.fresh:
-        print(f"this run is finished: {result.report['stopped']}")
+        print(f"this run is finished: {printable(result.report['stopped'])}")
     print(table(result.report))
     if "rounded" in result.report:
         print(f"\n{hardened_text(result.report)}")

@@ -23,7 +23,15 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from unbounded.errors import CheckpointError, StorageError
-from unbounded.files import file_digest, json_text, read_text, refusal, storage_faults, sync, usual_modes
+from unbounded.files import (
+    file_digest,
+    json_text,
+    read_text,
+    refusal,
+    storage_faults,
+    sync,
+    usual_modes,
+)
 from unbounded.training.state import LoopState
 
 T = TypeVar("T")

@@ -20,7 +20,8 @@ from unbounded.files import storage_faults, write_text
 from unbounded.training.signals import stop_requests
 
 #: Trains the config in the file named by the first argument, under the folder named by the second.
-WORKER = (sys.executable, "-m", "unbounded.experiments.trials.worker")
+#: -P: a file of the current folder named as a module of Python's is not imported; PYTHONPATH counts.
+WORKER = (sys.executable, "-P", "-m", "unbounded.experiments.trials.worker")
 
 _LOOK_S = 0.2
 # Long enough to end a batch and a look at 1000 sequences, and to write a checkpoint.
