@@ -217,14 +217,14 @@ def _parts_fit(value: Sequence[Any], plain: Any, parts: tuple[Any, ...]) -> bool
 
 
 def _has_init(factory: Callable[..., Any]) -> bool:
-    return isinstance(factory, type) and factory.__init__ is not object.__init__  # type: ignore[misc]  # of this very class
+    return isinstance(factory, type) and factory.__init__ is not object.__init__
 
 
 def _signature(factory: Callable[..., Any]) -> inspect.Signature:
     """Of a class, that of its __init__: a mixin may have a __new__ that takes anything."""
     if not _has_init(factory):
         return inspect.signature(factory)
-    whole = inspect.signature(factory.__init__)  # type: ignore[misc]  # of this very class
+    whole = inspect.signature(factory.__init__)
     return whole.replace(parameters=list(whole.parameters.values())[1:])
 
 
@@ -233,6 +233,6 @@ def _hints(factory: Callable[..., Any]) -> dict[str, Any]:
     while isinstance(factory, functools.partial):
         factory = factory.func
     try:
-        return typing.get_type_hints(factory.__init__ if _has_init(factory) else factory)  # type: ignore[misc]  # of this very class
+        return typing.get_type_hints(factory.__init__ if _has_init(factory) else factory)
     except (NameError, TypeError, AttributeError):  # what is imported for a type checker alone
         return {}

@@ -102,7 +102,7 @@ def test_options_take_the_place_of_saved_ones(folder: Path) -> None:
     assert model.config["backend"] == "reference"
     assert next(model.parameters()).is_meta
     assert not model.training
-    with pytest.raises(ConfigError, match="the model has no option 'backnd'. Did you mean"):
+    with pytest.raises(ConfigError, match=r"the model has no option 'backnd'\. Did you mean"):
         MemoryModel.from_pretrained(folder, backnd="reference")
 
 

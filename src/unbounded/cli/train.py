@@ -186,7 +186,8 @@ def run(arguments: Sequence[str]) -> int:
     given, faults = parse(_with_defaults(made, beginning), beginning.arguments, arguments)
     if given.data is not None:
         given.machine.data = given.data
-    faults = [*beginning.errors, *faults]
+    named = {fault.partition(":")[0] for fault in faults}
+    faults += [error for error in beginning.errors if error.partition(":")[0] not in named]
     import_modules(beginning.modules)
     config = _config(given, beginning)
     if given.harden and config is not None:

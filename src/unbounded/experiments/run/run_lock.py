@@ -16,7 +16,6 @@ from unbounded.errors import RunBusyError, RunExistsError, StorageError
 from unbounded.files import storage_faults
 from unbounded.training.checkpoint import checkpoint_folders
 
-_SHOWN = 10
 #: Beside the lock: who holds it.
 _HOLDER = ".holder.json"
 #: What job a process is part of, as schedulers say it.

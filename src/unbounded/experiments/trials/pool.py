@@ -20,7 +20,8 @@ from unbounded.files import storage_faults, write_text
 from unbounded.training.signals import stop_requests
 
 #: Trains the config in the file named by the first argument, under the folder named by the second.
-#: -P: a file of the current folder named as a module of Python's is not imported; PYTHONPATH counts.
+#: -P: nothing is imported from the current folder, where a file may have the name of a module of
+#: Python's; PYTHONPATH counts.
 WORKER = (sys.executable, "-P", "-m", "unbounded.experiments.trials.worker")
 
 _LOOK_S = 0.2
