@@ -6,13 +6,14 @@ import importlib
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from threading import Event, current_thread, main_thread
 from types import FrameType, ModuleType
 from typing import Final
 
-from unbounded import __version__
+from unbounded import __version__, errors
 from unbounded.cli.output import outliving
 from unbounded.errors import ChoiceError, NonFiniteError, UnboundedError
 from unbounded.files import printable_lines, refusal
@@ -67,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ["MPLBACKEND"] = "agg"
     with _ctrl_c() as stopped:
         try:
-            with outliving(work=bool(given) and given[0] in WORKING):
+            with outliving(work=bool(given) and given[0] in WORKING), _plain_warnings():
                 return _run(given)
         except BrokenPipeError:
             return 0  # the reader of our output has gone (head, less): nobody wants the rest
@@ -90,6 +91,29 @@ def _foreseen(error: Exception) -> int:
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return _fail(refusal(error), 2)
     raise error
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Show the library's own warnings inside the block as one line, without a line of code."""
+    before = warnings.formatwarning
+
+    def formatted(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        line: str | None = None,
+    ) -> str:
+        if category.__module__ == errors.__name__:
+            return f"unbounded: {printable_lines(str(message))}\n"
+        return before(message, category, filename, lineno, line)
+
+    warnings.formatwarning = formatted
+    try:
+        yield
+    finally:
+        warnings.formatwarning = before
 
 
 @contextmanager

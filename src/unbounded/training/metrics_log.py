@@ -31,6 +31,7 @@ class MetricsLog:
         Raises:
             StorageError: the disk is full or read-only.
         """
+        refuse_links(self.path)
         with storage_faults(self.path, "writing"), self.path.open("a", encoding="utf-8") as stream:
             stream.write(json_text(record) + "\n")
         if self._listener is not None:

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import socket
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -70,7 +71,9 @@ def _acquired(path: Path) -> BaseFileLock:
     for kind, file in ((FileLock, path), (SoftFileLock, path.with_name(f"{path.name}.soft"))):
         attempt = kind(str(file), timeout=0)
         try:
-            attempt.acquire()
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message="flock not supported")
+                attempt.acquire()
         except Timeout:
             # filelock 4 makes a FileLock a soft one by itself where there is no flock.
             raise RunBusyError(
@@ -174,7 +177,9 @@ def made(folder: Path, *, overwrite: bool) -> Iterator[Callable[[], None]]:
 
 def _is_trained(folder: Path) -> bool:
     """Whether a run has come to a report on its training, or to a checkpoint."""
-    return (folder / "metrics.jsonl").exists() or bool(checkpoint_folders(folder / "checkpoints"))
+    metrics = folder / "metrics.jsonl"
+    is_measured = metrics.exists() and metrics.stat().st_size > 0
+    return is_measured or bool(checkpoint_folders(folder / "checkpoints"))
 
 
 def _aside(folder: Path) -> Path:
