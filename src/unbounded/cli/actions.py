@@ -37,7 +37,8 @@ the alphabet there, as in training. In a terminal, stacks for which a line has n
 follow below; a pipe or file gets them side by side. With --out the same goes into pictures.
 
 Of a run on pairs INPUT is <s> SOURCE ||| TARGET </s> with blanks between the symbols, or the
-beginning of that: what comes behind ||| is predicted, each symbol after those before it.
+beginning of that: what comes behind ||| is predicted, each symbol after those before it. A blank
+that is a symbol is written ␣, as in '<s> a ␣ b'.
 
 Of a run on words to be judged, such as Dyck words, a row is a prefix: the chance that yes is said
 of it, and where the heads of a tape are. With --course FILE.gif the heads over the course of

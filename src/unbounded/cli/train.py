@@ -53,8 +53,7 @@ preset's where a task is named (`unbounded train TASK --help`), else general one
 override; --print_config prints what a task has. Another memory or controller than the preset's has
 none of its options, nor has one that FILE gives with its name and options. The run lives in
 RUNS/TASK-MODEL-HASH-seedN, with checkpoints, metrics, report and figures; after Ctrl-C, SIGTERM or
-a crash --resume goes on. It begins a run that is not there, so that one command serves the first
-attempt and later ones, as in a job that is queued again.
+a crash --resume goes on, and it begins a run that is not there: one command for every attempt.
 """
 
 
@@ -117,7 +116,7 @@ def _bare_parser() -> Parser:
     made.add_argument(
         "--config",
         type=str,
-        help="A YAML file with any of the options; given again, the later one counts more.",
+        help="A YAML file with any of the options; a later one counts more.",
     )
     made.add_argument(_PRINT, action="store_true", help="Print the config and stop.")
     made.add_class_arguments(RunConfig, None, skip={"task"})
