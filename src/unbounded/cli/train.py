@@ -144,7 +144,7 @@ def _bare_parser() -> Parser:
     made.add_argument(
         "--resume",
         action="store_true",
-        help="Go on with the run, or begin it where it is not there.",
+        help="Go on with the run, or begin it.",
     )
     made.add_argument("--overwrite", action="store_true", help="Replace an existing run.")
     made.add_argument("--quiet", action="store_true", help="Show only the result.")
