@@ -20,7 +20,7 @@ from unbounded.experiments.tables.published import PAPERS
 from unbounded.experiments.tables.results import read_results
 from unbounded.experiments.trials.tiers import load_tier
 from unbounded.models import MemoryModel
-from unbounded.models.old_models import upgraded_keywords
+from unbounded.old_models import upgraded_keywords
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 REPORTS = sorted(RESULTS.glob("*/reports/*.json"))

@@ -17,8 +17,8 @@ from torch import nn
 
 from unbounded.errors import CheckpointError, ConfigError
 from unbounded.files import file_digest, refusal
-from unbounded.models.old_models import upgraded_keywords
 from unbounded.models.without_weights import without_weights
+from unbounded.old_models import upgraded_keywords
 from unbounded.options import options_of
 
 M = TypeVar("M", bound=nn.Module)
