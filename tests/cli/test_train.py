@@ -166,7 +166,7 @@ def test_resume_begins_a_run_that_is_not_there(
     arguments = [*tiny_arguments(tmp_path, batches=2, accuracy_every=0), "--resume", *more]
     assert main(arguments) == 0
     folder = tmp_path / run_name(tiny(batches=2, accuracy_every=0))
-    assert f"there is no run {folder} yet: --resume begins it\n" in "".join(capsys.readouterr())
+    assert f"there is no run to go on with: {folder} begins\n" in "".join(capsys.readouterr())
     assert main(arguments) == 0
     assert "there is no run" not in "".join(capsys.readouterr())
 

@@ -137,7 +137,9 @@ def test_restarts_are_trained_and_taken_up_again(tmp_path: Path, jobs: int) -> N
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_restarts_that_are_not_there_are_begun(tmp_path: Path, jobs: int) -> None:
+def test_restarts_that_are_not_there_are_begun(
+    tmp_path: Path, jobs: int, capsys: pytest.CaptureFixture[str]
+) -> None:
     config = tiny_streams(batches=1)
     options: dict[str, Any] = {"root": tmp_path, "jobs": jobs, "quiet": True, "resume": True}
     # One of them is there, where a killed overwrite left it.
@@ -147,6 +149,8 @@ def test_restarts_that_are_not_there_are_begun(tmp_path: Path, jobs: int) -> Non
     result = train_restarts(config, 2, **options)
     assert result is not None
     assert [each["seed"] for each in result.data["restarts"]] == [3, 4]
+    first = tmp_path / run_name(seeds_of(config, 2)[0])
+    assert f"there is no run to go on with: {first} begin" in capsys.readouterr().err
 
 
 def test_sources_with_targets_have_restarts_too(tmp_path: Path) -> None:

@@ -167,7 +167,7 @@ def train_run(
             accelerator.wait_for_everyone()
             with progress(training.batches, size, silent, unit) as shown:
                 if begins and main:
-                    shown.warn(f"there is no run {folder} yet: --resume begins it")
+                    shown.warn(f"there is no run to go on with: {folder} begins")
                 report = run.train(request, shown, saved, keep_at=keep_at, beginning=beginning)
             if processes > 1 and config.rounding.batches:
                 shown.say(

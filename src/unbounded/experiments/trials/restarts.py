@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.run.data_check import check_data
 from unbounded.experiments.run.folder import folder_of, read_report
 from unbounded.experiments.run.run import train_run
-from unbounded.experiments.run.run_lock import admit, lock
+from unbounded.experiments.run.run_lock import admit, is_begun, lock
 from unbounded.experiments.trials.pool import WORKER, run_trials
 from unbounded.experiments.trials.restarts_report import Restarts, report_restarts
 from unbounded.experiments.trials.tiers import Trial
@@ -104,6 +105,11 @@ def _in_processes(
     modules: Sequence[str],
 ) -> list[dict[str, Any]]:
     trials = []
+    absent = [folder for config in configs if not is_begun(folder := folder_of(root, config))]
+    if resume and absent:
+        print(
+            f"there is no run to go on with: {', '.join(map(str, absent))} begin", file=sys.stderr
+        )
     for config in configs:
         config.machine.threads = 1
         folder = folder_of(root, config)
