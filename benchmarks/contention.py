@@ -130,7 +130,7 @@ def training(task: str, threads: int) -> float:
         }
         given = [text for name, value in options.items() for text in (f"--{name}", str(value))]
         subprocess.run(
-            [sys.executable, "-m", "unbounded", "train", task, "--quiet", *given],
+            [sys.executable, "-P", "-m", "unbounded", "train", task, "--quiet", *given],
             check=True,
             stdout=subprocess.DEVNULL,
             env={name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"},

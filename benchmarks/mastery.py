@@ -27,7 +27,7 @@ def measure(task: str, seed: int) -> dict[str, object]:
     """Train and test one task; seconds, batches, and the lengths that are right."""
     test = [f"--evaluation.{name}={value}" for name, value in TEST.items()]
     with TemporaryDirectory() as runs:
-        command = [sys.executable, "-m", "unbounded", "train", task, "--seed", str(seed)]
+        command = [sys.executable, "-P", "-m", "unbounded", "train", task, "--seed", str(seed)]
         command += ["--machine.threads", "1", "--runs", runs, *test]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         (path,) = Path(runs).glob("*/report.json")

@@ -3,13 +3,20 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.experiments.tiny import tiny
 from tests.metrics import read_metrics
-from unbounded.errors import StorageError
+from unbounded.cli import main
+from unbounded.errors import CheckpointError, CheckpointWarning, StorageError, say_once
+from unbounded.experiments.run.run import train_run
 from unbounded.files import json_text, replacing, write_bytes, write_text
+from unbounded.models import MemoryModel
+from unbounded.training.checkpoint import checkpoint_folders, verify
 from unbounded.training.metrics_log import MetricsLog
 
 
@@ -90,3 +97,155 @@ def test_a_link_stays_a_link_and_a_pipe_is_written_to(tmp_path: Path) -> None:
     write_text(pipe, "told")
     assert os.read(reader, 9) == b"told"
     os.close(reader)
+
+
+def unreadable(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
+    """Let a file be one of another user, also for root."""
+    plain = Path.open
+
+    def refuse(self: Path, *given: Any, **options: Any) -> Any:
+        if self.resolve() == path.resolve():
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(self))
+        return plain(self, *given, **options)
+
+    monkeypatch.setattr(Path, "open", refuse)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    config = tiny(batches=2, accuracy_every=0, stop="budget", checkpoint_every=1)
+    before = os.umask(0o022)
+    try:
+        return train_run(config, root=tmp_path_factory.mktemp("whole"), quiet=True).folder
+    finally:
+        os.umask(before)
+
+
+@pytest.fixture
+def run(whole: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(whole, tmp_path / whole.name))
+
+
+def test_all_files_of_a_run_have_the_usual_mode(whole: Path) -> None:
+    """Item 20: weights had 0600."""
+    modes = {path.name: path.stat().st_mode & 0o777 for path in whole.rglob("*") if path.is_file()}
+    assert "model.safetensors" in modes
+    assert set(modes.values()) == {0o644}, modes
+
+
+def test_a_saved_model_has_the_usual_mode(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        MemoryModel(inputs=3, outputs=3, hidden_size=2).save_pretrained(tmp_path)
+    finally:
+        os.umask(before)
+    assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o640}
+
+
+@pytest.mark.parametrize(
+    "name", ["config.yaml", "report.json", "model/config.json", "model/model.safetensors"]
+)
+def test_a_file_that_may_not_be_read_is_not_called_damaged(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    """Item 20: it was damaged, to be deleted."""
+    unreadable(monkeypatch, run / name)
+    verb = ["verify"] if name == "report.json" else ["evaluate", "--count", "1"]
+    assert main([verb[0], str(run), *verb[1:]]) == 2
+    text = capsys.readouterr().err
+    assert f"{run / name} cannot be read or written: permission denied." in text
+    assert "chmod" in text
+    assert "damaged" not in text
+    assert "elete" not in text
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "loop.json", "model.safetensors"])
+def test_a_checkpoint_that_may_not_be_read_is_not_called_damaged(
+    run: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    newest = checkpoint_folders(run / "checkpoints")[0]
+    unreadable(monkeypatch, newest / name)
+    with pytest.raises(CheckpointError, match="permission denied") as caught:
+        verify(newest)
+    assert "damaged" not in str(caught.value)
+
+
+def test_nothing_is_written_through_a_link_in_a_run(run: Path, tmp_path: Path) -> None:
+    """Item 19."""
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "file").write_text("mine")
+    for name in ("evaluations", "traces", "machine"):
+        shutil.rmtree(run / name, ignore_errors=True)
+        (run / name).symlink_to(precious)
+    (run / "explore.html").symlink_to(precious / "file")
+    (run / "verification-model.json").symlink_to(precious / "file")
+    for path in (
+        run / "evaluations" / "a.json",
+        run / "traces" / "a.json",
+        run / "machine" / "a.txt",
+        run / "explore.html",
+        run / "verification-model.json",
+    ):
+        with pytest.raises(StorageError, match="expected a file or folder of the run, got a link"):
+            write_text(path, "theirs")
+        with pytest.raises(StorageError, match=r"Remove the link\."):
+            write_bytes(path, b"theirs")
+    (run / "metrics.jsonl").unlink()
+    (run / "metrics.jsonl").symlink_to(precious / "file")
+    with pytest.raises(StorageError, match="got a link"):
+        MetricsLog(run / "metrics.jsonl").append({"batch": 1})
+    assert [path.name for path in precious.iterdir()] == ["file"]
+    assert (precious / "file").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("evaluate", "--count", "1", "--lengths", "2:3"),
+        ("explore", "--no-open", "--overwrite"),
+        ("verify", "--most", "2", "--times", "0", "--overwrite"),
+    ],
+)
+def test_no_command_writes_through_a_link(
+    run: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "file").write_text("mine")
+    shutil.rmtree(run / "evaluations", ignore_errors=True)
+    (run / "evaluations").symlink_to(precious)
+    for name in ("explore.html", "verification-model.json"):
+        (run / name).symlink_to(precious / "file")
+    assert main([arguments[0], str(run), *arguments[1:]]) == 2
+    assert "got a link" in capsys.readouterr().err
+    assert [path.name for path in precious.iterdir()] == ["file"]
+    assert (precious / "file").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "arguments", [("evaluate", "--count", "1"), ("explore", "--no-open"), ("resume",)]
+)
+def test_an_older_checkpoint_is_not_called_the_newest(
+    run: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
+) -> None:
+    """Item 5: evaluate and explore called an older one the newest, and actions said nothing."""
+    shutil.rmtree(run / "model")
+    (run / "report.json").unlink()
+    newest, older = checkpoint_folders(run / "checkpoints")
+    (newest / "model.safetensors").write_bytes(b"damaged")
+    say_once.cache_clear()
+    if arguments[0] == "resume":
+        config = tiny(batches=2, accuracy_every=0, stop="budget", checkpoint_every=1)
+        train_run(config, root=run.parent, resume=True)
+        text = "".join(capsys.readouterr())
+    else:
+        with pytest.warns(CheckpointWarning) as warned:
+            assert main([arguments[0], str(run), *arguments[1:]]) == 0
+        text = str(warned[0].message)
+        assert "newest checkpoint" not in "".join(capsys.readouterr())
+    assert f"{newest / 'model.safetensors'} is truncated" in text
+    assert f"{older} is taken instead" in text

@@ -109,6 +109,10 @@ class CheckpointError(UnboundedError, RuntimeError):
     """A checkpoint is truncated, foreign or does not fit; the message names the file."""
 
 
+class CheckpointWarning(UserWarning):
+    """A newer checkpoint cannot be used, and an older one is taken; said once for each."""
+
+
 class RunExistsError(UnboundedError, FileExistsError):
     """A run folder exists and overwriting it was not asked for."""
 

@@ -7,12 +7,8 @@ else may have written. The command line imports what is named on it, and nothing
 
 from __future__ import annotations
 
-import inspect
-import math
 import sys
-import typing
-from collections.abc import Callable, Mapping
-from types import NoneType, UnionType
+from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
 from unbounded.errors import ChoiceError, ConfigError, did_you_mean
@@ -21,13 +17,6 @@ T = TypeVar("T")
 
 #: The name of the model without a memory.
 NO_MEMORY: Final = "none"
-_WORDS: dict[Any, str] = {
-    int: "an integer",
-    float: "a finite number",
-    bool: "true or false",
-    str: "a text",
-    NoneType: "null",
-}
 
 
 def part_of(value: Any) -> dict[str, Any]:
@@ -85,70 +74,3 @@ def find_part(kind: str, name: object, registry: Mapping[str, T], base: type) ->
             ]
         )
     return part
-
-
-def options_of(factory: Callable[..., Any], given: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The options that a class or function takes by keyword, each with its default.
-
-    Args:
-        factory: makes the part.
-        given: names that are not the user's to choose.
-    Returns:
-        name -> default; `inspect.Parameter.empty` where it has none.
-    """
-    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return {
-        name: parameter.default
-        for name, parameter in inspect.signature(factory).parameters.items()
-        if parameter.kind in kinds and name not in given
-    }
-
-
-def unknown_options(what: str, options: Mapping[str, Any], known: Mapping[str, Any]) -> list[str]:
-    """A line for each option that is not among those there are.
-
-    Args:
-        what: the part whose options they are, as in "memory 'queue'".
-        options: what was given.
-        known: as `options_of` gives them.
-    """
-    valid = f"Valid: {', '.join(known)}." if known else "It has none."
-    return [
-        f"{what} has no option {name!r}.{did_you_mean(name, known)} {valid}"
-        for name in options
-        if name not in known
-    ]
-
-
-def mistyped_options(
-    factory: Callable[..., Any], options: Mapping[str, Any], known: Mapping[str, Any]
-) -> list[str]:
-    """A line for each option that is not of the plain type that the factory's signature has.
-
-    Args:
-        factory, options, known: as of `unknown_options`.
-    """
-    try:
-        parameters = inspect.signature(factory, eval_str=True).parameters
-    except (NameError, TypeError, AttributeError):  # what is imported for a type checker alone
-        return []
-    hints = {name: each.annotation for name, each in parameters.items()}
-    return [
-        f"{name}: expected {_words(hints[name])}, got {value!r}"
-        for name, value in options.items()
-        if name in known and name in hints and not _fits(value, hints[name])
-    ]
-
-
-def _fits(value: Any, kind: Any) -> bool:
-    """Whether a plain value is of a plain type; types of other kinds are left to the part."""
-    if isinstance(kind, UnionType) or typing.get_origin(kind) is typing.Union:
-        return any(_fits(value, each) for each in typing.get_args(kind))
-    if kind is float:
-        return type(value) in (int, float) and math.isfinite(value)
-    return kind not in _WORDS or type(value) is kind
-
-
-def _words(kind: Any) -> str:
-    kinds = typing.get_args(kind) or (kind,)
-    return " or ".join(_WORDS.get(each, str(each)) for each in kinds)

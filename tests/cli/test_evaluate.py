@@ -175,7 +175,7 @@ def test_what_is_scored_of_an_unfinished_run(capsys: Capture, tmp_path: Path) ->
         shutil.rmtree(folder / left)
     assert main([*command, "--overwrite"]) == 0
     assert capsys.readouterr().out.startswith(
-        "this run is not finished: its newest checkpoint is scored, after batch 2 (checkpoints/"
+        "this run is not finished: its newest readable checkpoint is scored, after batch 2 "
     )
     assert json.loads((tmp_path / "report.json").read_text())["weights_batch"] == 2
 

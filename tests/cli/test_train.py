@@ -158,23 +158,40 @@ def test_of_sequences_too_nothing_is_offered_where_nothing_is_right(
     assert "unbounded harden" in capsys.readouterr().out
 
 
-def test_resume_with_nothing_to_resume_names_what_is_there(capsys: Capture, tmp_path: Path) -> None:
-    arguments = [*tiny_arguments(tmp_path, batches=2, accuracy_every=0), "--resume"]
-    said = failing(capsys, *arguments)
-    name = run_name(tiny(batches=2, accuracy_every=0))
-    assert f"there is no run to resume: {tmp_path / name} is not there" in said
-    assert f"{tmp_path} holds no run" in said
-    for other in ("reversal-stack", "copy-other", ".replaced-copy-old"):
-        (tmp_path / other).mkdir()
-        (tmp_path / other / "config.yaml").write_text("task: copy\n")
-    assert f"Runs in {tmp_path}:\n  copy-other\n  reversal-stack\n" in (
-        said := failing(capsys, *arguments)
-    )
-    assert ".replaced" not in said
-    assert f"there is no run to resume: {tmp_path / name} is not there" in failing(
-        capsys, *arguments, "--restarts", "2"
-    )
-    assert not (tmp_path / name).exists()
+@pytest.mark.parametrize("more", [(), ("--restarts", "2")])
+def test_resume_begins_a_run_that_is_not_there(
+    capsys: Capture, tmp_path: Path, more: tuple[str, ...]
+) -> None:
+    """Item 22: it was an error, so that one command could not serve first and later attempts."""
+    arguments = [*tiny_arguments(tmp_path, batches=2, accuracy_every=0), "--resume", *more]
+    assert main(arguments) == 0
+    folder = tmp_path / run_name(tiny(batches=2, accuracy_every=0))
+    assert f"there is no run to go on with: {folder} begins\n" in "".join(capsys.readouterr())
+    assert main(arguments) == 0
+    assert "there is no run" not in "".join(capsys.readouterr())
+
+
+def test_resume_without_a_task_makes_no_folder(
+    capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Item 28."""
+    monkeypatch.chdir(tmp_path)
+    assert "task: none was named" in failing(capsys, "train", "--resume")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_report_says_commands_no_terminal(capsys: Capture, tmp_path: Path) -> None:
+    """Item 27."""
+    arguments = tiny_arguments(tmp_path, batches=2, accuracy_every=0)
+    assert main(arguments) == 0
+    (path,) = tmp_path.glob("*/report.json")
+    report = json.loads(path.read_text())
+    path.write_text(json.dumps({**report, "stopped": "done\x1b[31m\x07"}))
+    capsys.readouterr()
+    assert main([*arguments, "--resume"]) == 0
+    out = capsys.readouterr().out
+    assert "this run is finished: done?[31m?\n" in out
+    assert "\x1b" not in out
 
 
 @pytest.mark.parametrize(

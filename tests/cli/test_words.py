@@ -121,7 +121,7 @@ def test_what_is_sampled_shows_where_the_target_begins(capsys: pytest.CaptureFix
 
 YAMLS = {
     "task: [copy]": "unknown task ['copy']",
-    "task: !!set {copy}": "unknown task",
+    "task: !!set {copy}": "the tag !!set is not read",
     "{task: copy, model: null}": "model",
     "{task: copy, model: [1, 2]}": "model",
     "&a [*a]": "an alias leads to what it stands in",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -229,3 +231,14 @@ def test_bad_input():
     layer = ub.MemoryRNN(2, 3, ub.NeuralStack(2), batch_first=True)
     with pytest.raises(ConfigError, match="expected one with superposition"):
         action_rows(SequenceModel(2, 2, None, layer, 3), task, "ab")
+
+
+def test_a_blank_that_is_a_symbol_can_be_typed(tmp_path: Path) -> None:
+    """Item 28: blanks only parted symbols."""
+    file = tmp_path / "pairs.tsv"
+    file.write_text("".join(f"a b{n}\tb a{n}\n" for n in range(60)))
+    task = make_task("pairs", data=str(file), characters=True)
+    typed = "<s> a \N{OPEN BOX} b ||| b \N{OPEN BOX} a"
+    assert read_symbols(task, typed) == ["<s>", "a", " ", "b", "|||", "b", " ", "a"]
+    with pytest.raises(ConfigError, match="symbol"):
+        read_symbols(make_task("copy", symbols=80), "s0 \N{OPEN BOX}")

@@ -12,7 +12,6 @@ from tests.experiments.tiny import assert_same_run, tiny
 from unbounded.errors import CheckpointError
 from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.identity import run_name
-from unbounded.experiments.config.old_models import upgraded_keywords
 from unbounded.experiments.config.schema import from_dict, to_dict
 from unbounded.experiments.run.evaluate import evaluate_run
 from unbounded.experiments.run.folder import load_report
@@ -21,6 +20,7 @@ from unbounded.experiments.tables.published import PAPERS
 from unbounded.experiments.tables.results import read_results
 from unbounded.experiments.trials.tiers import load_tier
 from unbounded.models import MemoryModel
+from unbounded.old_models import upgraded_keywords
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 REPORTS = sorted(RESULTS.glob("*/reports/*.json"))

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -10,7 +12,9 @@ import pytest
 
 from tests.experiments.made_up import tiny_tier
 from tests.experiments.tiny import tiny
+from unbounded.experiments.config.schema import to_dict
 from unbounded.experiments.config.steady import steady
+from unbounded.experiments.trials.pool import WORKER as THE_WORKER
 from unbounded.experiments.trials.pool import _next, _Running, run_trials
 from unbounded.experiments.trials.tiers import Trial
 from unbounded.training.signals import Interrupted
@@ -110,3 +114,27 @@ def test_a_trial_waits_for_the_one_that_it_begins_as() -> None:
     waiting = [falling]
     assert _next(waiting, [busy]) is None
     assert _next(waiting, []) is falling
+
+
+@pytest.mark.parametrize("name", ["queue", "copy", "types", "torch", "unbounded"])
+def test_a_worker_imports_nothing_from_the_current_folder(tmp_path: Path, name: str) -> None:
+    """Item 18: an own queue.py there broke every seed, and a planted types.py ran."""
+    (tmp_path / f"{name}.py").write_text("open('ran', 'w').close()\n")
+    done = subprocess.run(
+        [*THE_WORKER, "no-config.json", "runs"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert "no-config.json" in done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"{name}.py"]
+
+
+def test_a_worker_imports_what_pythonpath_names(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("print('mine is there')\n")
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({**to_dict(tiny()), "task": "nowhere"}))
+    done = subprocess.run(
+        [*THE_WORKER, "mine", str(config), str(tmp_path / "runs")],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert "mine is there" in done.stdout

@@ -10,7 +10,7 @@ import pytest
 
 from tests.experiments.tiny import tiny
 from tests.experiments.tiny_streams import tiny_streams
-from unbounded.errors import CheckpointError, ConfigError, RunExistsError, UnboundedError
+from unbounded.errors import ConfigError, RunExistsError, UnboundedError
 from unbounded.evaluation.provenance import kernels
 from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.config.schema import RunConfig, to_dict
@@ -137,19 +137,20 @@ def test_restarts_are_trained_and_taken_up_again(tmp_path: Path, jobs: int) -> N
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_restarts_of_which_none_is_there_are_not_resumed(tmp_path: Path, jobs: int) -> None:
+def test_restarts_that_are_not_there_are_begun(
+    tmp_path: Path, jobs: int, capsys: pytest.CaptureFixture[str]
+) -> None:
     config = tiny_streams(batches=1)
     options: dict[str, Any] = {"root": tmp_path, "jobs": jobs, "quiet": True, "resume": True}
-    with pytest.raises(CheckpointError, match=r"there is no run to resume: .*seed3 is not there"):
-        train_restarts(config, 2, anew=False, **options)
-    assert list(tmp_path.iterdir()) == []
-    # One of them is enough, also where a killed overwrite left it.
+    # One of them is there, where a killed overwrite left it.
     second = tmp_path / run_name(seeds_of(config, 2)[1])
     train_run(seeds_of(config, 2)[1], root=tmp_path, quiet=True)
     second.rename(tmp_path / f".replaced-{second.name}")
-    result = train_restarts(config, 2, anew=False, **options)
+    result = train_restarts(config, 2, **options)
     assert result is not None
     assert [each["seed"] for each in result.data["restarts"]] == [3, 4]
+    first = tmp_path / run_name(seeds_of(config, 2)[0])
+    assert f"there is no run to go on with: {first} begin" in capsys.readouterr().err
 
 
 def test_sources_with_targets_have_restarts_too(tmp_path: Path) -> None:

@@ -92,13 +92,23 @@ def test_a_finished_run_gives_its_report_again(uninterrupted: Path) -> None:
     assert (uninterrupted / "metrics.jsonl").read_bytes() == before
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [
+        (signal.SIGINT, 130),
+        (signal.SIGTERM, 143),
+        (signal.SIGUSR1, 143),
+        (signal.SIGUSR2, 143),
+        (signal.SIGXCPU, 143),
+    ],
+)
 @pytest.mark.parametrize("record", [0, 2, 3, 4, 7])
 def test_a_signal_saves_and_resume_ends_the_same(
     uninterrupted: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     number: signal.Signals,
+    code: int,
     record: int,
 ) -> None:
     """The signal comes while the n-th record is written: between a step and what follows it."""
@@ -116,7 +126,7 @@ def test_a_signal_saves_and_resume_ends_the_same(
         patch.setattr(MetricsLog, "append", interrupt)
         with pytest.raises(Interrupted) as caught:
             train_run(tiny(), root=tmp_path, quiet=True)
-    assert caught.value.exit_code == 128 + number
+    assert caught.value.exit_code == code
     assert signal.getsignal(number) == before
     folder = tmp_path / run_name(tiny())
     assert not (folder / "report.json").exists()

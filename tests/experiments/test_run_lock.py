@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import math
 import os
 import shutil
@@ -17,10 +18,11 @@ from unbounded.errors import (
     StorageError,
 )
 from unbounded.experiments.config.identity import run_name
+from unbounded.experiments.run import run as run_module
 from unbounded.experiments.run import run_lock, trackers
 from unbounded.experiments.run.run import train_run
 from unbounded.experiments.run.run_lock import lock
-from unbounded.training import OBJECTIVES
+from unbounded.training import OBJECTIVES, checkpoint, metrics_log
 
 CONFIG = {"batches": 2, "accuracy_every": 0, "stop": "budget"}
 
@@ -119,11 +121,11 @@ def test_a_run_goes_on_without_its_config_where_it_has_checkpoints(
     (folder / "report.json").unlink()
     (folder / "config.yaml").write_text("task: [copy\n")
     with pytest.raises(CheckpointError, match=r"Delete it, and .* --resume writes it again"):
-        train_run(config, root=tmp_path, quiet=True, resume=True, anew=False)
+        train_run(config, root=tmp_path, quiet=True, resume=True)
     (folder / "config.yaml").unlink()
     with pytest.raises(RunExistsError, match=r"it has no config\.yaml"):
         train_run(config, root=tmp_path, quiet=True, overwrite=True)
-    train_run(config, root=tmp_path, quiet=True, resume=True, anew=False)
+    train_run(config, root=tmp_path, quiet=True, resume=True)
     assert_same_run(whole, folder)
     assert (folder / "config.yaml").read_text() == (whole / "config.yaml").read_text()
 
@@ -156,3 +158,57 @@ def test_who_holds_a_run_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(run_lock.SoftFileLock, "_acquire", refuse)
     with pytest.raises(StorageError, match="no lock can be made at"), lock(folder):
         pass
+
+
+def test_a_disk_without_flock_keeps_its_advice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Item 23: filelock 4 makes the lock a soft one by itself, and the advice was lost."""
+    fcntl = pytest.importorskip("fcntl")
+
+    def refuse(*given: object) -> None:
+        raise OSError(errno.ENOSYS, "no flock here")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    folder = tmp_path / "run"
+    advice = "If it is there no more, delete .*run"
+    with lock(folder), pytest.raises(RunBusyError, match=advice), lock(folder):
+        pass
+    with lock(folder):
+        pass  # it went with its holder
+
+
+def test_a_run_that_cannot_begin_leaves_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Item 28: too large a model, or a disk that refuses, left one."""
+
+    def refuse(*given: object, **options: object) -> None:
+        raise MemoryError("Unable to allocate 363 GiB")
+
+    monkeypatch.setattr(run_module.Run, "train", refuse)
+    with pytest.raises(MemoryError):
+        train_run(tiny(**CONFIG), root=tmp_path, quiet=True)
+    assert visible(tmp_path) == []
+    monkeypatch.undo()
+
+    def fail(*given: object, **options: object) -> None:
+        raise StorageError("the disk is full")
+
+    monkeypatch.setattr(checkpoint.Checkpoints, "save", fail)
+    monkeypatch.setattr(metrics_log.MetricsLog, "append", fail)
+    with pytest.raises(StorageError, match="the disk is full"):
+        train_run(tiny(**CONFIG), root=tmp_path, quiet=True)
+    assert visible(tmp_path) == []
+
+
+def test_a_run_that_was_trained_stays_where_it_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*given: object, **options: object) -> None:
+        raise StorageError("the disk is full")
+
+    monkeypatch.setattr(run_module, "save_model", fail)
+    with pytest.raises(StorageError):
+        train_run(tiny(**CONFIG), root=tmp_path, quiet=True)
+    assert visible(tmp_path) == [run_name(tiny(**CONFIG))]

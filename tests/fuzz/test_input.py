@@ -26,6 +26,13 @@ from unbounded.experiments.config.schema import from_dict, to_dict
 from unbounded.experiments.run.folder import read_report
 from unbounded.experiments.run.loading import load_config
 from unbounded.experiments.run.run import train_run
+from unbounded.layers import CONTROLLERS
+from unbounded.memories import MEMORIES
+from unbounded.models import MemoryModel
+from unbounded.models.model_parts import controller_faults, memory_faults
+from unbounded.options import options_of
+from unbounded.tasks import TASKS, make_task
+from unbounded.training.optimizers import OPTIMIZERS, option_faults
 
 SCALARS = st.one_of(
     st.none(),
@@ -159,3 +166,115 @@ def test_reports(report: dict[str, Any], count: int, tmp_path: Path) -> None:
             table(again)  # what is taken for a report can be shown
 
     holds()
+
+
+TYPED = VALUES | st.sampled_from(["no", "yes", "true", "3", "1e-3", "null", "nan", [1], {"a": 1}])
+KINDS: dict[str, Any] = {
+    "memory": MEMORIES,
+    "controller": CONTROLLERS,
+    "optimizer": OPTIMIZERS,
+    "task": TASKS,
+}
+#: Each component with an option of it, one that it has not, and those that no user gives.
+OPTIONS = [
+    (kind, name, option)
+    for kind, registry in KINDS.items()
+    for name, factory in registry.items()
+    for option in (*options_of(factory, hidden=("device", "dtype", "data")), "nothing")
+]
+#: Sizes that would fill the memory of the machine are not what is tested here.
+SMALL = TYPED.filter(lambda value: not isinstance(value, int) or abs(value) < 50)
+
+
+@sized
+@given(option=st.sampled_from(OPTIONS), value=SMALL)
+def test_components(tmp_path: Path, option: tuple[str, str, str], value: Any) -> None:
+    kind, name, own = option
+    if kind == "memory":
+        faults = memory_faults({"name": name, own: value}, 8)
+    elif kind == "controller":
+        faults = controller_faults({"name": name, own: value}, "queue")
+    elif kind == "optimizer":
+        faults = option_faults(name, {own: value})
+    else:
+        with contextlib.suppress(UnboundedError):
+            make_task(name, **{own: value})
+        return
+    assert all(isinstance(fault, str) for fault in faults)
+
+
+GROUPS = {
+    "memory": "--model.memory",
+    "controller": "--model.controller",
+    "optimizer": "--training.optimizer_options",
+    "task": "--task_options",
+}
+
+
+@sized
+@given(option=st.sampled_from(OPTIONS), value=st.text(max_size=9) | SMALL.map(str))
+def test_component_arguments(tmp_path: Path, option: tuple[str, str, str], value: str) -> None:
+    kind, name, own = option
+    chosen = {"optimizer": ("--training.optimizer", name)}.get(kind, (GROUPS[kind], name))
+    arguments = ("train", name) if kind == "task" else ("train", "copy", *chosen)
+    assert command(*arguments, f"{GROUPS[kind]}.{own}={value}", "--print_config") in (0, 2)
+
+
+PIECES = ["!!set", "!!int", "!!binary", "!!timestamp", "!!float", "!!null", "!x", "<<", "&a", "*a"]
+PIECES += [
+    "task: ",
+    "seed: ",
+    "model: ",
+    "3.5",
+    "copy",
+    "? ",
+    ": ",
+    "{",
+    "}",
+    "[",
+    "]",
+    "\n",
+    " ",
+    "-",
+]
+
+
+@sized
+@given(pieces=st.lists(st.sampled_from(PIECES), max_size=9))
+def test_yaml_of_tags_and_merge_keys(tmp_path: Path, pieces: list[str]) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("".join(pieces), encoding="utf-8")
+    assert command("train", "--config", str(path), "--print_config") in (0, 2)
+
+
+@sized
+@given(
+    verb=st.sampled_from([("train", "copy"), ("evaluate", "RUN"), ("explore", "RUN")]),
+    module=st.text(alphabet="._/ -\x00", max_size=6),
+)
+def test_imports(tmp_path: Path, verb: tuple[str, ...], module: str) -> None:
+    assert command(*verb, f"--import={module}") == 2
+
+
+@sized
+@given(
+    verb=st.sampled_from(["evaluate", "explore", "actions", "verify", "extract", "harden"]),
+    name=st.text(alphabet="ax./", min_size=200, max_size=5000) | st.text(max_size=5),
+)
+def test_names_of_runs(tmp_path: Path, verb: str, name: str) -> None:
+    more = ("aab",) if verb == "actions" else ()
+    more += ("--no-open",) if verb == "explore" else ()
+    assert command(verb, f"{tmp_path}/{name}", *more) == 2
+
+
+@sized
+@given(name=st.sampled_from(["inputs", "memory", "dropout", "new", "embedding_size"]), value=SMALL)
+def test_saved_models(tmp_path: Path, name: str, value: Any) -> None:
+    folder = tmp_path / "model"
+    if not folder.exists():
+        MemoryModel(inputs=3, outputs=3, hidden_size=2).save_pretrained(folder)
+        (tmp_path / "config.json").write_text((folder / "config.json").read_text())
+    data = json.loads((tmp_path / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**data, name: value}))
+    with contextlib.suppress(UnboundedError):
+        MemoryModel.from_pretrained(folder)

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from unbounded.experiments.config.old_models import upgraded_keywords
 from unbounded.models import MemoryModel
+from unbounded.old_models import upgraded_keywords
 
 #: Columns a, b, then the two topmost cells of the stack; rows: a was read, b was read and more than
 #: one cell is left, b was read and this pops the last one. A full cell holds 0.5, an empty one -1.

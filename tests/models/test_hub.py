@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from unbounded.errors import CheckpointError
-from unbounded.models import MemoryModel
+from unbounded.models import MemoryModel, memory_model
 
 
 def tiny() -> MemoryModel:
@@ -43,7 +43,7 @@ class Hub:
 def a_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hub:
     made = Hub(tmp_path / "hub")
     monkeypatch.setattr(hub, "HfApi", made)
-    monkeypatch.setattr(hub, "hf_hub_download", made.download)
+    monkeypatch.setattr(memory_model, "hf_hub_download", made.download)
     return made
 
 
@@ -72,7 +72,7 @@ def test_a_path_that_is_not_there_does_not_ask_the_hub(
     def refuse(*given: object, **options: object) -> str:
         raise AssertionError("the Hub was asked")
 
-    monkeypatch.setattr(hub, "hf_hub_download", refuse)
+    monkeypatch.setattr(memory_model, "hf_hub_download", refuse)
     monkeypatch.chdir(tmp_path)
     for folder in ("runs", "~"):
         (tmp_path / folder).mkdir()

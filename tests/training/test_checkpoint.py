@@ -17,7 +17,7 @@ from accelerate import Accelerator
 from safetensors.torch import load_file, save_file
 
 from tests.experiments.tiny import assert_same_run, tiny
-from unbounded.errors import CheckpointError, StorageError
+from unbounded.errors import CheckpointError, CheckpointWarning, StorageError
 from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.run.evaluate import evaluate_run
 from unbounded.experiments.run.run import train_run
@@ -71,7 +71,7 @@ def test_truncated_is_named_and_the_one_before_it_used(
     assert_same_run(finished, resume(run))
     said = capsys.readouterr().out
     assert str(damaged) in said
-    assert f"going on from {run / 'checkpoints' / 'batch-000000030'} instead" in said
+    assert f"{run / 'checkpoints' / 'batch-000000030'} is taken instead" in said
     assert "going on after batch 30" in said
 
 
@@ -181,7 +181,8 @@ def test_a_shortened_metrics_file_is_said_and_training_goes_on(
 
 def test_evaluation_falls_back_too(run: Path) -> None:
     (newest(run) / "model.safetensors").write_bytes(b"short")
-    report = evaluate_run(run, lengths=None, split="test", count=5)
+    with pytest.warns(CheckpointWarning, match="is truncated: 5 of .*batch-000000030 is taken"):
+        report = evaluate_run(run, lengths=None, split="test", count=5)
     assert report["weights"] == "checkpoints/batch-000000030"
     assert report["weights_batch"] == 30
     shutil.rmtree(run / "checkpoints")

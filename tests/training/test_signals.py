@@ -34,3 +34,26 @@ def test_nohup_stays_so() -> None:
             request.check()
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU])
+def test_a_signal_of_a_scheduler_is_a_request_to_stop(number: signal.Signals) -> None:
+    """Item 22: SLURM sends them before a time limit, and they killed the run unsaved."""
+    with stop_requests() as request:
+        os.kill(os.getpid(), number)
+        with pytest.raises(Interrupted, match=f"stopped by {number.name}") as caught:
+            request.check()
+    assert caught.value.exit_code == 143
+    assert signal.getsignal(number) == signal.SIG_DFL
+
+
+def test_a_program_keeps_its_own_use_of_a_signal() -> None:
+    seen: list[int] = []
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: seen.append(number))
+    try:
+        with stop_requests() as request:
+            os.kill(os.getpid(), signal.SIGUSR1)
+            request.check()
+        assert seen == [signal.SIGUSR1]
+    finally:
+        signal.signal(signal.SIGUSR1, before)

@@ -37,7 +37,8 @@ the alphabet there, as in training. In a terminal, stacks for which a line has n
 follow below; a pipe or file gets them side by side. With --out the same goes into pictures.
 
 Of a run on pairs INPUT is <s> SOURCE ||| TARGET </s> with blanks between the symbols, or the
-beginning of that: what comes behind ||| is predicted, each symbol after those before it.
+beginning of that: what comes behind ||| is predicted, each symbol after those before it. A blank
+that is a symbol is written ␣, as in '<s> a ␣ b'.
 
 Of a run on words to be judged, such as Dyck words, a row is a prefix: the chance that yes is said
 of it, and where the heads of a tape are. With --course FILE.gif the heads over the course of
@@ -61,15 +62,15 @@ def parser(arguments: Sequence[str]) -> Parser:
         "--discretize", action="store_true", help="Take the likeliest action to its full weight."
     )
     made.add_argument(
-        "--data", type=str | None, default=None, help="Folder of the corpus, if it has moved."
+        "--data", type=str, default=None, help="Folder of the corpus, if it has moved."
     )
     made.add_argument(
-        "--import", dest="imports", type=str | None, help="A module of your own that the run names."
+        "--import", dest="imports", type=str, help="A module of your own that the run names."
     )
     made.add_argument(
-        "--course", type=str | None, default=None, help="Of words: file for an animation, .gif."
+        "--course", type=str, default=None, help="Of words: file for an animation, .gif."
     )
-    made.add_argument("--out", type=str | None, default=None, help="Folder for pictures.")
+    made.add_argument("--out", type=str, default=None, help="Folder for pictures.")
     made.add_argument("--overwrite", action="store_true", help="Replace pictures in it.")
     return made
 
@@ -90,7 +91,7 @@ def run(arguments: Sequence[str]) -> int:
     from unbounded.experiments.run.loading import load_config, load_model
     from unbounded.models.discrete import discretized, superposition_layer
 
-    import_modules([given.imports] if given.imports else [])
+    import_modules([] if given.imports is None else [given.imports])
     run_folder = find_run(given.run)
     config = load_config(run_folder)
     if given.data is not None:

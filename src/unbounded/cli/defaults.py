@@ -7,9 +7,11 @@ defaults.
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import json
-from collections.abc import Iterator, Sequence
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,10 +29,20 @@ from unbounded.experiments.config.compose import (
     preset_of,
 )
 from unbounded.experiments.config.presets import PRESETS, PROTOCOLS
+from unbounded.experiments.config.schema import RunConfig
+from unbounded.options import from_text, options_of, value_error
 from unbounded.own_parts import is_path, module_of, part_of
 
 _PARTS: Final = ("memory", "controller")
+#: Options of a component, in its part of a config.
+OPTION_GROUPS: Final = (
+    "task_options",
+    "model.memory",
+    "model.controller",
+    "training.optimizer_options",
+)
 _LENGTHS = "--evaluation.lengths"
+_DATA = "--machine.data"
 _TASK, _TASK_OPTION = "--task.", "--task_options."
 #: Options without a value.
 FLAGS: Final = ("resume", "overwrite", "quiet")
@@ -45,12 +57,19 @@ class Beginning:
         defaults: a config as plain data.
         arguments: what is left to parse; those of the config file stand first.
         modules: of parts of the user's own that the command line names; they may be imported.
+        of_files: the options of components that config files give, by OPTION_GROUPS; argument
+            parsers make a number of a text.
+        texts: those of the command line, as they were typed.
+        errors: values in config files of another type than their fields, one line each.
     """
 
     task: str | None
     defaults: dict[str, Any]
     arguments: list[str]
     modules: tuple[str, ...]
+    of_files: dict[str, dict[str, Any]]
+    texts: dict[str, dict[str, str]]
+    errors: list[str]
 
 
 def begin(arguments: Sequence[str], flags: Sequence[str]) -> Beginning:
@@ -63,20 +82,28 @@ def begin(arguments: Sequence[str], flags: Sequence[str]) -> Beginning:
         ChoiceError: there is no such task or protocol.
         ConfigError: the config file cannot be read, or is no mapping of options.
     """
-    rest, file = _without_config(arguments)
-    rest = _spelled_out(rest)
-    data = {} if file is None else _of_file(file)
-    of_run = isinstance(data.get("used"), dict)
-    if of_run:
-        del data["used"]  # what a run folder's config adds, of the machine that it ran on
+    rest, files = _without_config(arguments)
+    rest = spelled_out(rest)
+    read = [(file, _of_file(file)) for file in files]
+    file = ", ".join(map(str, files))
+    of_run = False
+    for _, own in read:
+        if isinstance(own.get("used"), dict):
+            # What a run folder's config adds, of the machine that it ran on.
+            del own["used"]
+            of_run = True
     task = _positional(rest, flags)
     from_file = task is None
-    if from_file:
-        task = data.get("task")
-    elif "task" in data and data["task"] != task:
-        raise ConfigError(
-            [f"config: {file} is for task {data['task']!r}, and {task!r} was named; leave one out"]
-        )
+    for path, own in read:
+        named = own.get("task", task)
+        if task not in (None, named):
+            raise ConfigError(
+                [f"config: {path} is for task {named!r}, and {task!r} was named; leave one out"]
+            )
+        task = named
+    data: dict[str, Any] = {}
+    for _, own in read:
+        data = _over(data, own)
     known = task is None or (isinstance(task, str) and (task in PRESETS or is_path(task)))
     if not known:
         raise ChoiceError("task", task, PRESETS)
@@ -99,12 +126,101 @@ def begin(arguments: Sequence[str], flags: Sequence[str]) -> Beginning:
     defaults = merged(base, {"model": own}, whole=whole)
     defaults = merged(defaults, {"model": named}, *_variant(rest), *_choices(data, rest))
     words = [task] if task and from_file else []
+    of_files = {group: _mapping_at(data, group) for group in OPTION_GROUPS}
+    of_files["model.memory"] |= own.get("memory", {})
+    of_files["model.controller"] |= own.get("controller", {})
+    for group, options in of_files.items():
+        for name in said_of(group, rest) | {"name"}:
+            options.pop(name, None)
     flat = [word for word in _flat("", {**data, "task": None}) if word]
     _follow_ranges(defaults, [*flat, *rest])
     paths = [*named.values(), *_options_of_parts(rest), *([] if from_file else [task])]
     modules = [module_of(path) for path in paths if path and is_path(path)]
     modules += _values_of(rest, "--import")
-    return Beginning(task, defaults, [*words, *flat, *rest], tuple(modules))
+    return Beginning(
+        task,
+        defaults,
+        [*words, *flat, *rest],
+        tuple(modules),
+        of_files,
+        {group: option_texts(group, rest) for group in OPTION_GROUPS},
+        _file_errors(data, RunConfig, ""),
+    )
+
+
+def _file_errors(data: Mapping[str, Any], kind: type, where: str) -> list[str]:
+    """A line for each text of a config file where a number or a truth value belongs."""
+    errors: list[str] = []
+    for name, wanted in typing.get_type_hints(kind).items():
+        value = data.get(name)
+        if isinstance(wanted, type) and dataclasses.is_dataclass(wanted):
+            if isinstance(value, dict):
+                errors += _file_errors(value, wanted, f"{where}{name}.")
+        elif isinstance(value, str) and (error := value_error(f"{where}{name}", value, wanted)):
+            errors.append(f"{error}, a text; leave the quotes out")
+    return errors
+
+
+def _mapping_at(data: Mapping[str, Any], group: str) -> dict[str, Any]:
+    """The mapping that stands under a dotted name; empty where there is none."""
+    found: Any = data
+    for part in group.split("."):
+        found = found.get(part) if isinstance(found, dict) else None
+    return dict(found) if isinstance(found, dict) else {}
+
+
+def option_texts(group: str, arguments: Sequence[str]) -> dict[str, str]:
+    """The options of a component on a command line, as they were typed; the last one of a name."""
+    prefix = f"--{group}."
+    names = [word.partition("=")[0] for word in arguments if word.startswith(prefix)]
+    return {name.removeprefix(prefix): _values_of(arguments, name)[-1] for name in names}
+
+
+def exact_options(
+    factory: Callable[..., Any],
+    options: Mapping[str, Any],
+    of_file: Mapping[str, Any],
+    texts: Mapping[str, str],
+) -> dict[str, Any]:
+    """A component's options as they were given, after a parser that guesses their types.
+
+    Args:
+        factory: makes the component. options: as they were parsed.
+        of_file: what config files give, which is of the type that YAML says.
+        texts: what was typed, which is of the type that the factory's signature says.
+    """
+    known = options_of(factory)
+    exact = dict(options)
+    for name in options:
+        if name in texts and name in known:
+            exact[name] = from_text(texts[name], options[name], known[name].kind)
+        elif name in of_file and name not in texts:
+            exact[name] = of_file[name]
+    return exact
+
+
+def _over(base: Mapping[str, Any], change: Mapping[str, Any], where: str = "") -> dict[str, Any]:
+    """A config file's data with those of a later one over them.
+
+    A memory or controller with a name takes the place of the former one, and so does another
+    optimizer, schedule, stop rule or curriculum with its options.
+    """
+    result = dict(base)
+    for key, value in change.items():
+        part, before = f"{where}{key}", base.get(key)
+        if part in ("model.memory", "model.controller") and key in base:
+            own = part_of(value)
+            result[key] = own if "name" in own else {**part_of(before), **own}
+        elif isinstance(value, dict) and isinstance(before, dict):
+            result[key] = _over(before, value, f"{part}.")
+        else:
+            result[key] = value
+    if where == "training.":
+        for choice, options in OPTIONS_OF.items():
+            if choice in change and base.get(choice, change[choice]) != change[choice]:
+                for option in set(options) - set(change):
+                    result.pop(option, None)
+    return result
 
 
 def _follow_ranges(defaults: dict[str, Any], words: Sequence[str]) -> None:
@@ -162,6 +278,12 @@ def import_modules(modules: Sequence[str]) -> None:
     """
     faults = []
     for module in modules:
+        if not all(part.isidentifier() for part in module.split(".")):
+            faults.append(
+                f"import: expected a module such as mypackage.memories, got {module!r}. Give its "
+                "full name"
+            )
+            continue
         try:
             importlib.import_module(module)
         except ImportError as error:
@@ -174,10 +296,10 @@ def import_modules(modules: Sequence[str]) -> None:
         raise ConfigError(faults)
 
 
-def _without_config(arguments: Sequence[str]) -> tuple[list[str], Path | None]:
-    """The arguments without --config, and its file; the last one counts."""
+def _without_config(arguments: Sequence[str]) -> tuple[list[str], list[Path]]:
+    """The arguments without --config, and its files in their order."""
     rest: list[str] = []
-    file: Path | None = None
+    files: list[Path] = []
     words = iter(arguments)
     for word in words:
         option, equals, value = word.partition("=")
@@ -185,10 +307,10 @@ def _without_config(arguments: Sequence[str]) -> tuple[list[str], Path | None]:
             path = value if equals else next(words, "")
             if not path:
                 raise ConfigError(["config: expected a path, got nothing"])
-            file = Path(path)
+            files.append(Path(path))
         else:
             rest.append(word)
-    return rest, file
+    return rest, files
 
 
 def _of_file(path: Path) -> dict[str, Any]:
@@ -224,7 +346,7 @@ def _is_dotted(key: Any) -> bool:
     return isinstance(key, str) and key.startswith("model.")
 
 
-def _spelled_out(arguments: Sequence[str]) -> list[str]:
+def spelled_out(arguments: Sequence[str]) -> list[str]:
     """The arguments, a part's name and a task's option as what they are short for.
 
     `65:128,129:256` becomes the list it means. Single options of the task come last, since a whole
@@ -248,6 +370,9 @@ def _spelled_out(arguments: Sequence[str]) -> list[str]:
         elif is_single:
             name = word.removeprefix(_TASK).removeprefix(_TASK_OPTION)
             single.append(f"{_TASK_OPTION}{name}")
+        elif option == _DATA:
+            # One that can name a file `null`.
+            made.append(f"--data{equals}{value}")
         elif option == _LENGTHS and equals:
             made.append(f"{option}={_listed(value)}")
         else:
@@ -327,4 +452,6 @@ def _flat(prefix: str, data: dict[Any, Any]) -> Iterator[str]:
             if value:
                 yield f"--{name}"
         else:
-            yield f"--{name}={value if isinstance(value, str) else json.dumps(value)}"
+            text = value if isinstance(value, str) else json.dumps(value)
+            is_data = f"--{name}" == _DATA and isinstance(value, str)
+            yield f"{'--data' if is_data else f'--{name}'}={text}"

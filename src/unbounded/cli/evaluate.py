@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
-
-from unbounded.cli.defaults import import_modules
+from unbounded.cli.defaults import exact_options, import_modules
 from unbounded.cli.faults import missing_folder
 from unbounded.cli.parsing import Parser, add_rounded, parse
-from unbounded.errors import ConfigError, RunExistsError
+from unbounded.errors import ConfigError, RunExistsError, UnboundedError
+from unbounded.experiments.config import plain_yaml
 
 _DESCRIPTION = """Score a trained run on fresh sequences of one or more length ranges.
 
@@ -72,20 +72,20 @@ def parser(arguments: Sequence[str]) -> Parser:
         help="Take every decision of the memory whole: the likeliest action alone.",
     )
     made.add_argument(
-        "--data", type=str | None, default=None, help="Folder of the corpus, if it has moved."
+        "--data", type=str, default=None, help="Folder of the corpus, if it has moved."
     )
     made.add_argument(
-        "--import", dest="imports", type=str | None, help="A module of your own that the run names."
+        "--import", dest="imports", type=str, help="A module of your own that the run names."
     )
     made.add_argument("--device", type=str, default="cpu", help="cpu or cuda.")
-    made.add_argument("--out", type=str | None, default=None, help="File for the JSON report.")
+    made.add_argument("--out", type=str, default=None, help="File for the JSON report.")
     made.add_argument("--overwrite", action="store_true", help="Replace the file of --out.")
     return made
 
 
 def run(arguments: Sequence[str]) -> int:
     """Score the run, print the table, write the report."""
-    arguments, memory = _without_memory(arguments)
+    arguments, texts = _without_memory(arguments)
     given, faults = parse(parser(arguments), arguments)
     from unbounded.experiments.config.check import ranges
     from unbounded.experiments.config.checking import check_choice, check_number
@@ -110,10 +110,12 @@ def run(arguments: Sequence[str]) -> int:
     from unbounded.evaluation import details, table
     from unbounded.experiments.run.evaluate import evaluate_run
     from unbounded.experiments.run.folder import find_run
+    from unbounded.experiments.run.loading import load_config
     from unbounded.files import json_text, storage_faults, write_text
 
-    import_modules([given.imports] if given.imports else [])
+    import_modules([] if given.imports is None else [given.imports])
     folder = find_run(given.run)
+    memory = _typed(texts, load_config(folder).model.memory) if texts else {}
     report = evaluate_run(
         folder,
         lengths=lengths,
@@ -129,7 +131,7 @@ def run(arguments: Sequence[str]) -> int:
     )
     if report["weights_batch"] is not None:
         print(
-            f"this run is not finished: its newest checkpoint is scored, after batch "
+            f"this run is not finished: its newest readable checkpoint is scored, after batch "
             f"{report['weights_batch']} ({report['weights']})"
         )
     more = details(report)
@@ -146,12 +148,10 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _without_memory(arguments: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
-    """The arguments without the options of a memory, and these."""
-    from unbounded.experiments.config import plain_yaml
-
+def _without_memory(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """The arguments without the options of a memory, and these as they were typed."""
     rest: list[str] = []
-    memory: dict[str, Any] = {}
+    memory: dict[str, str] = {}
     words = iter(arguments)
     for word in words:
         option, equals, value = word.partition("=")
@@ -163,11 +163,18 @@ def _without_memory(arguments: Sequence[str]) -> tuple[list[str], dict[str, Any]
             raise ConfigError(
                 [f"{option}: expected an option of the run's memory and its value, got {text!r}"]
             )
-        try:
-            memory[name] = plain_yaml.load(text)
-        except (ValueError, yaml.YAMLError):
-            memory[name] = text  # of the option's kind it is not; that is said with its name
+        memory[name] = text
     return rest, memory
+
+
+def _typed(texts: Mapping[str, str], memory: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of a memory as its signature has them; what cannot be read stays a text."""
+    from unbounded.models.model_parts import part_factory
+
+    with suppress(UnboundedError):  # what is wrong with the memory is said with the run
+        values = {name: plain_yaml.load_or_text(text) for name, text in texts.items()}
+        return exact_options(part_factory("memory", memory, None), values, {}, texts)
+    return dict(texts)
 
 
 def _name(report: dict[str, Any]) -> str:

@@ -39,7 +39,7 @@ def parser(arguments: Sequence[str]) -> Parser:
     made.add_argument(
         "runs", type=str, nargs="*", default=[], help="Run folders, or how their names begin."
     )
-    made.add_argument("--export", type=str | None, default=None, help="The file to write.")
+    made.add_argument("--export", type=str, default=None, help="The file to write.")
     made.add_argument("--no-open", action="store_true", help="Do not open it in a browser.")
     add_rounded(made)
     made.add_argument(
@@ -52,10 +52,10 @@ def parser(arguments: Sequence[str]) -> Parser:
         "--course", action="store_true", help="The run at the checkpoints that it kept."
     )
     made.add_argument(
-        "--data", type=str | None, default=None, help="Folder of the corpus, if it has moved."
+        "--data", type=str, default=None, help="Folder of the corpus, if it has moved."
     )
     made.add_argument(
-        "--import", dest="imports", type=str | None, help="A module of your own that the run names."
+        "--import", dest="imports", type=str, help="A module of your own that the run names."
     )
     made.add_argument("--overwrite", action="store_true", help="Replace a file that is no page.")
     return made
@@ -104,7 +104,7 @@ def _of_folders(given: Namespace) -> tuple[list[dict[str, Any]], Path]:
 
     if given.course and given.rounded:
         raise ConfigError(["--rounded: the course is one of training; give --course or --rounded"])
-    import_modules([given.imports] if given.imports else [])
+    import_modules([] if given.imports is None else [given.imports])
     options = {"data": given.data, "weights": given.weights or "half"}
     folders = [find_run(name) for name in given.runs]
     if given.course:

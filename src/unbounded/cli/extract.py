@@ -10,6 +10,7 @@ from jsonargparse import Namespace
 from unbounded.cli.defaults import import_modules
 from unbounded.cli.parsing import Parser, add_rounded, parse
 from unbounded.errors import ConfigError
+from unbounded.files import printable
 
 #: More cases than these are not printed.
 _SHOWN = 60
@@ -27,6 +28,8 @@ it writes symbols, as few as make every step determined: in each state, for each
 symbol read, what it writes, pops, reads and says. Then the machine is compared with the network, on
 these words and on long ones. RUN/machine/ gets it as a table, a graph (DOT, SVG, PNG), JSON and a
 Python program that needs no torch.
+
+--check executes the file that it is given, as `python FILE` would: give none that you do not trust.
 
 The decisions must be 0 or 1: `unbounded harden RUN` makes them so.
 """
@@ -51,11 +54,12 @@ def parser(arguments: Sequence[str]) -> Parser:
     made.add_argument(
         "--check",
         type=str | None,
-        help="A program that was extracted before: compare it with the run, and write nothing.",
+        help="A program that was extracted before: RUN IT (give none that you do not trust) and "
+        "compare it with the run; nothing is written.",
     )
     add_rounded(made, default=None)
     made.add_argument(
-        "--import", dest="imports", type=str | None, help="A module of your own that the run names."
+        "--import", dest="imports", type=str, help="A module of your own that the run names."
     )
     return made
 
@@ -74,12 +78,12 @@ def run(arguments: Sequence[str]) -> int:
     if given.check is not None:
         return _check(given, lengths)
     from unbounded.cli.verify import progress
-    from unbounded.evaluation.report import aligned, printable
+    from unbounded.evaluation.report import aligned
     from unbounded.experiments.run.extraction import extract_run, summary
     from unbounded.experiments.run.folder import find_run
     from unbounded.extraction import table_lines
 
-    import_modules([given.imports] if given.imports else [])
+    import_modules([] if given.imports is None else [given.imports])
     found, files = extract_run(
         find_run(given.run),
         symbols=given.alphabet,
@@ -99,11 +103,10 @@ def run(arguments: Sequence[str]) -> int:
 
 def _check(given: Namespace, lengths: list[int] | None) -> int:
     """Compare a program with the run; 1 where it is refused."""
-    from unbounded.evaluation.report import printable
     from unbounded.experiments.run.extraction import compare_run
     from unbounded.experiments.run.folder import find_run
 
-    import_modules([given.imports] if given.imports else [])
+    import_modules([] if given.imports is None else [given.imports])
     lines, is_equal = compare_run(
         find_run(given.run),
         Path(given.check),

@@ -4,27 +4,17 @@ from __future__ import annotations
 
 import argparse
 import re
-import types
 import typing
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from unbounded.errors import closest
 from unbounded.experiments.config import plain_yaml
+from unbounded.options import words
 
 # Of some forty options a person can take in a few.
 _CLOSE = 4
-_WORDS: dict[Any, str] = {
-    int: "an integer",
-    float: "a number",
-    bool: "true or false",
-    str: "a text",
-    list: "a list such as [a, b]",
-    dict: "a mapping such as {name: value}",
-    types.NoneType: "null",
-}
 # Where the flat options of a model in version 0.1 are now.
 _MOVED = {
     "--model.memory_width": "--model.memory.width",
@@ -80,7 +70,7 @@ def expected(action: argparse.Action) -> str:
     """What an option takes, in words."""
     if action.dest.rpartition(".")[2] in _PATHS:
         return "a path"
-    return _words(getattr(action, "_typehint", None) or action.type)
+    return words(getattr(action, "_typehint", None) or action.type)
 
 
 def fault(actions: list[argparse.Action], group: list[str], message: str) -> str:
@@ -137,7 +127,7 @@ def _of_value(actions: list[argparse.Action], text: str) -> str | None:
         return f"{action.dest}: expected {wanted} after it, got nothing{minus}"
     if rest.startswith("Unable to load config"):
         return f"{action.dest}: expected {below}, got {rest.rpartition('config ')[2]}"
-    got = re.match(r"(?:Expected|Does not validate).*\b(?:Got|Given) value: (.*)", rest)
+    got = re.match(r"(?:Expected|Does not validate).*\b(?:Got|Given) value: ?(.*)", rest)
     return None if got is None else f"{action.dest}: expected {expected(action)}, got {got[1]!r}"
 
 
@@ -176,9 +166,3 @@ def file_fault(path: Path) -> str | None:
     if not isinstance(data, dict):
         return f"{path} holds no options; expected lines such as 'task: copy'"
     return None
-
-
-def _words(kind: Any) -> str:
-    if isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union:
-        return " or ".join(_words(each) for each in typing.get_args(kind))
-    return _WORDS.get(typing.get_origin(kind) or kind, "another value")

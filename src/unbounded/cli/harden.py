@@ -9,6 +9,7 @@ from typing import Any, Final
 from unbounded.cli.defaults import import_modules
 from unbounded.cli.parsing import Parser, parse
 from unbounded.errors import ConfigError
+from unbounded.files import printable
 
 _DESCRIPTION = """Make the decisions of a finished run's memory 0 or 1, for greater lengths.
 
@@ -69,9 +70,9 @@ def parser(arguments: Sequence[str]) -> Parser:
     made.add_argument(
         "--count", type=int | None, help="Validation sequences; 100, of streams as in training."
     )
-    made.add_argument("--data", type=str | None, help="Folder of the data, if it has moved.")
+    made.add_argument("--data", type=str, help="Folder of the data, if it has moved.")
     made.add_argument(
-        "--import", dest="imports", type=str | None, help="A module of your own that the run names."
+        "--import", dest="imports", type=str, help="A module of your own that the run names."
     )
     made.add_argument("--overwrite", action="store_true", help="Harden a run anew.")
     made.add_argument("--quiet", action="store_true", help="Show only the result.")
@@ -88,7 +89,7 @@ def run(arguments: Sequence[str]) -> int:
     from unbounded.experiments.run.harden import harden_run
     from unbounded.training import Interrupted
 
-    import_modules([given.imports] if given.imports else [])
+    import_modules([] if given.imports is None else [given.imports])
     changes = {name: given[name] for name in _OPTIONS if given[name] is not None}
     if given.count is not None:
         changes["validation_count"] = given.count
@@ -127,18 +128,19 @@ def _how_it_ended(part: Mapping[str, Any]) -> str:
     if part.get("decided", True):
         return f"hardened, a discrete machine (sharpness {part['sharpness']:.3g}):"
     if part.get("harm") and not part.get("batches"):
-        return f"not hardened, for {part['stopped']}; it stays"
+        return f"not hardened, for {printable(part['stopped'])}; it stays"
     if part.get("harm"):
-        worse = ", ".join(part.get("worse", ()))
+        worse = printable(", ".join(part.get("worse", ())))
         why = f"hardened, it is worse on {worse}" if worse else "hardening did not make it better"
-        return f"{part['stopped']}\n{why}; the trained model stays"
+        return f"{printable(part['stopped'])}
+{why}; the trained model stays"
     few = ", ".join(
         f"{each['undecided']} of {each['decisions']} of {name} (least {each['least']:.3f})"
         for name, each in part["decisions"].items()
         if each["undecided"]
     )
     return (
-        f"{part['stopped']}\n"
+        f"{printable(part['stopped'])}\n"
         f"not decided, since the discrete machine does worse on validation: {few or 'nothing'}\n"
         f"hardened as far as it went (sharpness {part['sharpness']:.3g}):"
     )

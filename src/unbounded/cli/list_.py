@@ -103,13 +103,15 @@ def _factories(kind: str, name: str) -> list[Any]:
 
 def _defaults(kind: str, name: str) -> dict[str, Any]:
     from unbounded.models.model_parts import OF_LAYER
-    from unbounded.own_parts import options_of
+    from unbounded.options import options_of
 
     made: dict[str, Any] = {}
     for factory in _factories(kind, name):
         made = {**options_of(factory, OF_LAYER), **made}
-    empty = inspect.Parameter.empty
-    return {option: _LEFT_OUT.get(option) if v is empty else v for option, v in made.items()}
+    return {
+        name: _LEFT_OUT.get(name) if option.is_required else option.default
+        for name, option in made.items()
+    }
 
 
 def _explanations(kind: str, name: str) -> dict[str, str]:

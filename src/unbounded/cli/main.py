@@ -6,15 +6,17 @@ import importlib
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from threading import Event, current_thread, main_thread
 from types import FrameType, ModuleType
 from typing import Final
 
-from unbounded import __version__
+from unbounded import __version__, errors
 from unbounded.cli.output import outliving
 from unbounded.errors import ChoiceError, NonFiniteError, UnboundedError
+from unbounded.files import printable_lines, refusal
 
 #: Each verb with what it does; its module in this folder has the same name.
 VERBS: Final[dict[str, str]] = {
@@ -49,7 +51,8 @@ example:
   unbounded train copy
 
 exit codes: 0 done; 2 bad input or a full disk; 3 training diverged (NaN or infinite);
-130 stopped by Ctrl-C; 143 by SIGTERM; 129 by the end of the terminal (SIGHUP).
+130 stopped by Ctrl-C; 129 by the end of the terminal (SIGHUP);
+143 by SIGTERM, SIGUSR1, SIGUSR2 or SIGXCPU, which schedulers send before a time limit.
 """
 
 
@@ -66,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ["MPLBACKEND"] = "agg"
     with _ctrl_c() as stopped:
         try:
-            with outliving(work=bool(given) and given[0] in WORKING):
+            with outliving(work=bool(given) and given[0] in WORKING), _plain_warnings():
                 return _run(given)
         except BrokenPipeError:
             return 0  # the reader of our output has gone (head, less): nobody wants the rest
@@ -86,7 +89,32 @@ def _foreseen(error: Exception) -> int:
     if _out_of_memory(error):
         reason = str(error).split("\n", 1)[0]
         return _fail(f"there is not enough memory for these sizes: {reason}", 2)
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return _fail(refusal(error), 2)
     raise error
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Show the library's own warnings inside the block as one line, without a line of code."""
+    before = warnings.formatwarning
+
+    def formatted(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        line: str | None = None,
+    ) -> str:
+        if category.__module__ == errors.__name__:
+            return f"unbounded: {printable_lines(str(message))}\n"
+        return before(message, category, filename, lineno, line)
+
+    warnings.formatwarning = formatted
+    try:
+        yield
+    finally:
+        warnings.formatwarning = before
 
 
 @contextmanager
@@ -150,5 +178,5 @@ def _out_of_memory(error: Exception) -> bool:
 
 def _fail(message: str, code: int) -> int:
     with suppress(OSError):
-        print(f"unbounded: {message}", file=sys.stderr)
+        print(f"unbounded: {printable_lines(message)}", file=sys.stderr)
     return code

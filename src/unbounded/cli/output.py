@@ -41,6 +41,10 @@ class _Output:
         """
         try:
             return self._stream.write(text)
+        except UnicodeEncodeError:  # a terminal of another language: symbols are escaped
+            encoding = self._stream.encoding
+            self._stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+            return len(text)
         except OSError as error:
             self._failed(error)
             return len(text)

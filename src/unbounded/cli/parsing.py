@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import typing
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
@@ -21,6 +22,8 @@ from unbounded.errors import ConfigError
 from unbounded.experiments.config import plain_yaml
 
 _MODE = "plain_yaml"
+#: Options that take several values in one text.
+_BY_COMMAS = ("lengths", "times", "log_with")
 set_loader(_MODE, plain_yaml.load, exceptions=(yaml.YAMLError,))
 set_dumper(_MODE, plain_yaml.dump)
 
@@ -107,19 +110,23 @@ class _HelpAll(argparse.Action):
         raise SystemExit(0)
 
 
-def parse(parser: Parser, arguments: Sequence[str]) -> tuple[Namespace, list[str]]:
+def parse(
+    parser: Parser, arguments: Sequence[str], typed: Sequence[str] | None = None
+) -> tuple[Namespace, list[str]]:
     """Parse a command line as far as it goes.
 
     Args:
         parser: the verb's parser.
         arguments: what follows the verb.
+        typed: those of them that a person typed, where a config file adds others; None for all.
     Returns:
         What the sound arguments say, and the faults of the others, one line each.
     Raises:
         UsageError: the faults cannot be told apart.
-        ConfigError: nothing of it can be parsed.
+        ConfigError: nothing of it can be parsed, or an option that takes a list is there twice.
     """
     odd = [line for group in _groups(arguments) if (line := odd_number(parser._actions, group))]
+    odd += _repeated(parser, arguments if typed is None else typed)
     if odd:
         raise ConfigError(odd)
     try:
@@ -151,6 +158,24 @@ def parse(parser: Parser, arguments: Sequence[str]) -> tuple[Namespace, list[str
         return parser.parse_args(sound), faults
     except UsageError:
         raise ConfigError(faults) from None
+
+
+def _repeated(parser: Parser, arguments: Sequence[str]) -> list[str]:
+    """A line for each option that takes a list and is given again: only the last would count."""
+    names = [word.partition("=")[0] for word in arguments]
+    return [
+        f"{name}: expected it once, got it {names.count(name)} times. Give one list, such as "
+        f"{name} A,B"
+        for action in parser._actions
+        for name in action.option_strings
+        if _takes_list(action) and names.count(name) > 1
+    ]
+
+
+def _takes_list(action: argparse.Action) -> bool:
+    kind = getattr(action, "_typehint", None)
+    kinds = (kind, *typing.get_args(kind))
+    return action.dest in _BY_COMMAS or any(typing.get_origin(each) is list for each in kinds)
 
 
 def _groups(arguments: Sequence[str]) -> Iterator[list[str]]:

@@ -136,7 +136,7 @@ def parser(arguments: Sequence[str]) -> Parser:
     )
     made.add_argument("--jobs", type=int, default=1, help="Runs at once, one thread each.")
     made.add_argument(
-        "--only", type=str | None, help="Train one task, one model or one TASK/MODEL of the tier."
+        "--only", type=str, help="Train one task, one model or one TASK/MODEL of the tier."
     )
     made.add_argument(
         "--where",
@@ -148,12 +148,12 @@ def parser(arguments: Sequence[str]) -> Parser:
     made.add_argument("--runs", type=str, default="runs", help="Folder of the run folders.")
     made.add_argument(
         "--out",
-        type=str | None,
+        type=str,
         help="Folder of the results; by default results/PAPER, or results/PAPER-TIER.",
     )
     made.add_argument(
         "--data",
-        type=str | None,
+        type=str,
         help="Folder of ptb.train.txt, ptb.valid.txt, ptb.test.txt, for joulin2015 and yang2016.",
     )
     made.add_argument(

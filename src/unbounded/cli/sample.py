@@ -6,13 +6,14 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from unbounded.cli.defaults import import_modules
+from unbounded.cli.defaults import exact_options, import_modules, option_texts, spelled_out
 from unbounded.cli.faults import missing_folder
 from unbounded.cli.parsing import Parser, parse
-from unbounded.errors import ConfigError
+from unbounded.errors import ConfigError, UnboundedError
 from unbounded.files import replacing
 from unbounded.own_parts import is_path, module_of
 
@@ -137,19 +138,18 @@ def parser(arguments: Sequence[str]) -> Parser:
     made.add_argument(
         "--task_options", type=dict[str, Any], default={}, help="Options of the task."
     )
-    made.add_argument(
-        "--data", type=str | None, default=None, help="File or folder of the task's data."
-    )
-    made.add_argument("--out", type=str | None, default=None, help="A file for JSON lines.")
+    made.add_argument("--data", type=str, default=None, help="File or folder of the task's data.")
+    made.add_argument("--out", type=str, default=None, help="A file for JSON lines.")
     made.add_argument("--overwrite", action="store_true", help="Replace the file of --out.")
     return made
 
 
 def run(arguments: Sequence[str]) -> int:
     """Print or write the examples."""
+    arguments = spelled_out(arguments)
     given, faults = parse(parser(arguments), arguments)
     from unbounded.experiments.config.checking import check_choice, check_number, check_task
-    from unbounded.tasks import SPLITS, LengthRange, make_task
+    from unbounded.tasks import SPLITS, LengthRange, make_task, task_factory
     from unbounded.tasks.randomness import LAST_INDEX, LAST_SEED
 
     if given.n is not None:
@@ -162,11 +162,14 @@ def run(arguments: Sequence[str]) -> int:
             lengths = LengthRange.parse(given.lengths)
         except ConfigError as error:
             faults += [f"--lengths: {fault}" for fault in error.faults]
-    options = dict(given.task_options)
-    if given.data is not None:
-        options["data"] = given.data
     if is_path(given.task):
         import_modules([module_of(given.task)])
+    options = dict(given.task_options)
+    with suppress(UnboundedError):  # there is no such task, which is said below
+        texts = option_texts("task_options", arguments)
+        options = exact_options(task_factory(given.task), options, {}, texts)
+    if given.data is not None:
+        options["data"] = given.data
     task = check_task(faults, lambda: make_task(given.task, **options))
     if faults or task is None:
         raise ConfigError(faults)

@@ -5,21 +5,31 @@ from __future__ import annotations
 import dataclasses
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jsonargparse import Namespace
 
-from unbounded.cli.defaults import FLAGS, Beginning, begin, import_modules, said_of
+from unbounded.cli.defaults import (
+    FLAGS,
+    OPTION_GROUPS,
+    Beginning,
+    begin,
+    exact_options,
+    import_modules,
+    said_of,
+)
 from unbounded.cli.harden import hardened_text
 from unbounded.cli.parsing import Parser, parse
-from unbounded.errors import ConfigError
+from unbounded.errors import ConfigError, UnboundedError
 from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.compose import as_kept
 from unbounded.experiments.config.harden import with_hardening
 from unbounded.experiments.config.presets import PRESETS
 from unbounded.experiments.config.schema import RunConfig, from_dict, to_dict
+from unbounded.files import printable
 
 if TYPE_CHECKING:
     from unbounded.tasks import Task
@@ -43,7 +53,7 @@ preset's where a task is named (`unbounded train TASK --help`), else general one
 override; --print_config prints what a task has. Another memory or controller than the preset's has
 none of its options, nor has one that FILE gives with its name and options. The run lives in
 RUNS/TASK-MODEL-HASH-seedN, with checkpoints, metrics, report and figures; after Ctrl-C, SIGTERM or
-a crash --resume goes on.
+a crash --resume goes on, and it begins a run that is not there: one command for every attempt.
 """
 
 
@@ -103,16 +113,18 @@ def _bare_parser() -> Parser:
     made.add_argument(
         "--protocol", type=str | None, help="paper: train as the task's paper did, not as fast."
     )
-    made.add_argument("--config", type=str | None, help="A YAML file with any of the options.")
+    made.add_argument(
+        "--config",
+        type=str,
+        help="A YAML file with any of the options; a later one counts more.",
+    )
     made.add_argument(_PRINT, action="store_true", help="Print the config and stop.")
     made.add_class_arguments(RunConfig, None, skip={"task"})
-    made.add_argument(
-        "--data", type=str | None, help="File or folder of the task's data: machine.data."
-    )
+    made.add_argument("--data", type=str, help="File or folder of the task's data: machine.data.")
     made.add_argument(
         "--import",
         dest="imports",
-        type=str | None,
+        type=str,
         help="A module of your own that a config names.",
     )
     made.add_argument("--runs", type=str, default="runs", help="Folder of the run folders.")
@@ -130,7 +142,11 @@ def _bare_parser() -> Parser:
         help="Make the decisions of the trained memory 0 or 1, as --rounding.* says.",
     )
     made.add_argument("--jobs", type=int, default=1, help="Restarts at once, one thread each.")
-    made.add_argument("--resume", action="store_true", help="Go on with an existing run.")
+    made.add_argument(
+        "--resume",
+        action="store_true",
+        help="Go on with the run, or begin it.",
+    )
     made.add_argument("--overwrite", action="store_true", help="Replace an existing run.")
     made.add_argument("--quiet", action="store_true", help="Show only the result.")
     made.add_argument(
@@ -167,17 +183,19 @@ def run(arguments: Sequence[str]) -> int:
     print_only = _PRINT in arguments
     arguments = [argument for argument in arguments if argument != _PRINT]
     beginning = begin(arguments, _flags(made))
-    given, faults = parse(_with_defaults(made, beginning), beginning.arguments)
+    given, faults = parse(_with_defaults(made, beginning), beginning.arguments, arguments)
     if given.data is not None:
         given.machine.data = given.data
-    config = _config(given, beginning.task)
+    named = {fault.partition(":")[0] for fault in faults}
+    faults += [error for error in beginning.errors if error.partition(":")[0] not in named]
+    import_modules(beginning.modules)
+    config = _config(given, beginning)
     if given.harden and config is not None:
         said = said_of("rounding", beginning.arguments)
         if "batches" in said and config.rounding.batches == 0:
             faults.append("harden: --rounding.batches 0 hardens nothing; leave one of them out")
         else:
             config = with_hardening(config, said)
-    import_modules(beginning.modules)
     from unbounded.experiments.config.check import examine
 
     task = None
@@ -232,7 +250,6 @@ def _train(config: RunConfig, task: Task, given: Namespace, modules: Sequence[st
             root=Path(given.runs),
             jobs=given.jobs,
             modules=modules,
-            anew=not given.resume,
             **options,
         )
         if restarts is not None:
@@ -240,11 +257,11 @@ def _train(config: RunConfig, task: Task, given: Namespace, modules: Sequence[st
             if restarts.data["best"] is not None:
                 _say_next(config, task, Path(given.runs) / restarts.data["best"], given.quiet)
         return 0
-    result = train_run(config, root=Path(given.runs), anew=not given.resume, **options)
+    result = train_run(config, root=Path(given.runs), **options)
     if not result.first:
         return 0
     if not result.fresh:
-        print(f"this run is finished: {result.report['stopped']}")
+        print(f"this run is finished: {printable(result.report['stopped'])}")
     print(table(result.report))
     if "rounded" in result.report:
         print(f"\n{hardened_text(result.report)}")
@@ -284,10 +301,18 @@ def _say_next(config: RunConfig, task: Task, folder: Path, quiet: bool) -> None:
     print("next:", *lines, sep="\n  ")
 
 
-def _config(given: Namespace, task: str | None) -> RunConfig | None:
+def _config(given: Namespace, beginning: Beginning) -> RunConfig | None:
+    task = beginning.task
     if task is None:
         return None
     data: dict[str, Any] = given.clone(with_meta=False).as_dict()
+    for group in OPTION_GROUPS:
+        part, _, name = group.rpartition(".")
+        owner = data[part] if part else data
+        factory = _factory(group, task, data)
+        if isinstance(owner[name], dict) and factory is not None:
+            texts = beginning.texts[group]
+            owner[name] = exact_options(factory, owner[name], beginning.of_files[group], texts)
     memory = data["model"]["memory"]
     if isinstance(memory, dict) and isinstance(memory.get("name"), str):
         data["model"]["memory"] = as_kept(memory, memory)
@@ -297,3 +322,19 @@ def _config(given: Namespace, task: str | None) -> RunConfig | None:
         return from_dict({**chosen, "task": task})
     except TypeError as error:
         raise ConfigError(str(error).split("; ")) from error
+
+
+def _factory(group: str, task: str, data: dict[str, Any]) -> Callable[..., Any] | None:
+    """What makes the component whose options a group has; None where its name is wrong."""
+    from unbounded.models.model_parts import part_factory
+    from unbounded.tasks import task_factory
+    from unbounded.training.optimizers import OPTIMIZERS
+
+    model = data["model"]
+    with suppress(UnboundedError):  # which the check of the config names
+        if group == "task_options":
+            return task_factory(task)
+        if group == "training.optimizer_options":
+            return OPTIMIZERS.get(data["training"]["optimizer"])
+        return part_factory(group.removeprefix("model."), model["memory"], model["controller"])
+    return None

@@ -64,7 +64,7 @@ def parser(arguments: Sequence[str]) -> Parser:
         help="Take the place of a report of the same weights that says more.",
     )
     made.add_argument(
-        "--import", dest="imports", type=str | None, help="A module of your own that the run names."
+        "--import", dest="imports", type=str, help="A module of your own that the run names."
     )
     return made
 
@@ -86,7 +86,7 @@ def run(arguments: Sequence[str]) -> int:
     from unbounded.experiments.run.folder import find_run
     from unbounded.experiments.run.verification import verify_run
 
-    import_modules([given.imports] if given.imports else [])
+    import_modules([] if given.imports is None else [given.imports])
 
     def show(report: Mapping[str, Any]) -> None:
         print(

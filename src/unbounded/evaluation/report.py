@@ -10,6 +10,7 @@ import torch
 from unbounded.evaluation.provenance import provenance
 from unbounded.evaluation.scorings import scoring_of
 from unbounded.evaluation.use_text import use_lines
+from unbounded.files import printable
 
 FORMAT = "unbounded-report"
 VERSION = 2
@@ -71,11 +72,6 @@ def details(report: Mapping[str, Any]) -> str:
     """More than the table, as aligned text; empty where there is no more."""
     lines = scoring_of(report["scoring"]).details(report["rows"])
     return "\n".join(aligned(lines)) if lines else ""
-
-
-def printable(text: str) -> str:
-    """A text without what a terminal would obey, such as the beginning of a colour."""
-    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 def aligned(lines: Sequence[tuple[str, ...]]) -> list[str]:

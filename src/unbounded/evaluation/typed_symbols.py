@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -14,6 +15,10 @@ from unbounded.tasks.transduction import END, SEPARATOR, START
 
 #: Where nothing is said at a step.
 NOTHING: Final = -1
+BLANK_SYMBOL: Final = " "
+#: How a blank that is a symbol is typed where blanks part symbols.
+BLANK: Final = "\N{OPEN BOX}"
+_PARTS: Final = re.compile(r"[ \t\r\n]+")
 #: A larger alphabet is not listed in a message.
 _LISTED = 50
 _LAID_OUT = f"{START} SOURCE {SEPARATOR} TARGET {END}"
@@ -38,13 +43,20 @@ def read_symbols(task: Task, text: str) -> list[str]:
     Args:
         task: knows the alphabet. If all its symbols are single characters, the text is read
             character by character and blanks only make it easier to read; otherwise blanks part
-            one symbol from the next.
+            one symbol from the next. Where the blank is a symbol itself it is read as such, or
+            typed as BLANK where blanks part symbols.
         text: for example "aab bba" or "101+1=011.".
     Raises:
         ChoiceError, ConfigError: a symbol is not in the alphabet.
     """
     is_spelled = all(len(symbol) == 1 for symbol in task.input_vocabulary)
-    symbols = list("".join(text.split())) if is_spelled else text.split()
+    has_blank = BLANK_SYMBOL in task.input_vocabulary and BLANK not in task.input_vocabulary
+    if not is_spelled:
+        symbols = [part for part in _PARTS.split(text) if part]
+        if has_blank:
+            symbols = [BLANK_SYMBOL if symbol == BLANK else symbol for symbol in symbols]
+    else:
+        symbols = list(text) if has_blank else list("".join(text.split()))
     _check_known(task, symbols)
     return symbols
 

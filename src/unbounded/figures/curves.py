@@ -9,7 +9,8 @@ from math import exp
 from pathlib import Path
 from typing import Any
 
-from unbounded.errors import CheckpointError
+from unbounded.errors import CheckpointError, StorageError
+from unbounded.files import read_text
 
 Points = dict[int, float]
 
@@ -72,9 +73,11 @@ def read_curves(run_folder: Path) -> Curves:
     if not path.is_file():
         raise CheckpointError(f"{run_folder} holds no metrics.jsonl; is it a run folder?")
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
+        lines = read_text(path).split("\n")
         return curves_of(json.loads(line) for line in lines[:-1])
-    except (OSError, ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
+    except StorageError as error:
+        raise CheckpointError(str(error)) from error
+    except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise CheckpointError(f"{path} is not a metrics file: {error!r}") from error
 
 

@@ -8,7 +8,6 @@ Source: Yang 2016, arXiv:1602.08671; the sphere: Yang & Rush 2017, arXiv:1611.02
 
 from __future__ import annotations
 
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Final
@@ -18,7 +17,8 @@ from torch import Tensor
 
 from unbounded.checks import check_positive
 from unbounded.errors import ConfigError, ShapeError
-from unbounded.own_parts import find_part, options_of
+from unbounded.options import options_of
+from unbounded.own_parts import find_part
 
 #: Added to the square of a length before something is divided by the length.
 LENGTH_FLOOR: Final = 1e-12
@@ -177,7 +177,7 @@ def chosen_group(group: str | Group, key_size: int | None) -> Group:
     else:
         factory: Callable[..., Group] = find_part("group", group, GROUPS, Group)
         options = options_of(factory)
-        needed = [name for name, value in options.items() if value is inspect.Parameter.empty]
+        needed = [name for name, option in options.items() if option.is_required]
         if needed:
             raise ConfigError(
                 [f"group {group!r}: expected a class that is made without arguments, got {needed}"]

@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from huggingface_hub import PyTorchModelHubMixin
+import torch
+from huggingface_hub import PyTorchModelHubMixin, hf_hub_download
 from torch import Tensor, nn
 
 from unbounded.checks import check_bool
 from unbounded.errors import CheckpointError, ChoiceError, ConfigError
+from unbounded.files import usual_modes
 from unbounded.models import initial_state
 from unbounded.models.initialization import (
     INITIALIZATIONS,
@@ -21,12 +23,16 @@ from unbounded.models.initialization import (
 )
 from unbounded.models.inputs import bit_faults, input_size
 from unbounded.models.model_parts import make_layer
+from unbounded.models.saved_model import read_model
 from unbounded.models.sequence_model import SequenceModel, dropout_faults, tie_faults
 from unbounded.notebook import shown
+from unbounded.options import option_errors
 from unbounded.own_parts import part_of
 
 #: What the Hub takes as a name, and what a run's folder holds models in.
 _HUB_NAME: Final = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
+#: Options of the download.
+_OF_HUB: Final = ("revision", "token", "cache_dir", "local_files_only", "force_download")
 _OF_RUNS: Final = ("model", "model-rounded", "checkpoints")
 
 #: The network of Joulin & Mikolov 2015 on the toy tasks, but for the vocabulary, as keywords:
@@ -171,15 +177,26 @@ class MemoryModel(
 
     @classmethod
     def from_pretrained(
-        cls, pretrained_model_name_or_path: str | Path, **options: Any
+        cls,
+        pretrained_model_name_or_path: str | Path,
+        *,
+        map_location: str | torch.device = "cpu",
+        **options: Any,
     ) -> MemoryModel:
         """The model of a folder, or of the Hugging Face Hub under the name USER/NAME.
 
         Args:
             pretrained_model_name_or_path: a folder that `save_pretrained` wrote, or a name.
-            options: of `huggingface_hub.PyTorchModelHubMixin.from_pretrained`.
+            map_location: device of the weights.
+            options: of `huggingface_hub.hf_hub_download` (revision, token, cache_dir,
+                local_files_only, force_download), and keywords of the model that take the place of
+                saved ones.
+        Returns:
+            the model in evaluation mode.
         Raises:
-            CheckpointError: it is a path, and there is no model; the Hub is not asked.
+            CheckpointError: there is no model, or a file of it is unreadable, truncated, damaged,
+                foreign or from a newer version. Of a path the Hub is not asked.
+            ConfigError: an option is unknown, or a component of your own was not imported.
         """
         path = Path(pretrained_model_name_or_path)
         is_name = _HUB_NAME.fullmatch(str(pretrained_model_name_or_path)) is not None
@@ -190,8 +207,19 @@ class MemoryModel(
                 f"{path} is not the folder of a model: it has no config.json. Of a run it is "
                 "RUN/model; a name on the Hub is USER/NAME."
             )
-        model: MemoryModel = super().from_pretrained(pretrained_model_name_or_path, **options)
-        return model
+        of_hub = {name: options.pop(name) for name in _OF_HUB if name in options}
+        filled = ("inputs", "outputs")
+        if errors := option_errors("the model", cls, options, filled=filled):
+            raise ConfigError(errors)
+        if is_name:
+            name = str(pretrained_model_name_or_path)
+            for file in ("config.json", "model.safetensors"):
+                path = Path(hf_hub_download(name, file, **of_hub)).parent
+        return read_model(path, cls, options, map_location)
+
+    def _save_pretrained(self, save_directory: Path) -> None:
+        super()._save_pretrained(save_directory)
+        usual_modes(save_directory)
 
     @property
     def config(self) -> dict[str, Any]:

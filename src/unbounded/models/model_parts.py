@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -15,14 +14,8 @@ from unbounded.errors import ChoiceError, ConfigError
 from unbounded.layers import CONTROLLERS, SRCN, Controller, ControllerRNN, DeepLSTM, MemoryRNN
 from unbounded.layers.named_controller import ControllerFactory
 from unbounded.memories import MEMORIES, Memory
-from unbounded.own_parts import (
-    NO_MEMORY,
-    find_part,
-    mistyped_options,
-    options_of,
-    part_of,
-    unknown_options,
-)
+from unbounded.options import option_errors, options_of
+from unbounded.own_parts import NO_MEMORY, find_part, part_of
 
 #: A part as data: {"name": "queue", "width": 256}.
 Part = Mapping[str, Any]
@@ -54,12 +47,12 @@ def memory_faults(part: str | Part, hidden_size: int) -> list[str]:
     """What is wrong with a memory's name and options, a line each."""
     name, options = split_part(part)
     if name == NO_MEMORY:
-        return unknown_options("memory 'none'", options, {})
+        return option_errors("memory 'none'", lambda: None, options)
     try:
-        factory = find_part("memory", name, {NO_MEMORY: Memory, **MEMORIES}, Memory)
+        factory = part_factory("memory", name, None)
     except (ChoiceError, ConfigError) as error:
         return _texts(error)
-    faults = _option_faults(f"memory {name!r}", factory, options, ("width", "count"))
+    faults = option_errors(f"memory {name!r}", factory, options, filled=("width", "count"))
     if faults:
         return faults
     try:
@@ -81,12 +74,11 @@ def controller_faults(part: str | Part, memory: Any) -> list[str]:
     name, options = split_part(part)
     if name == "srcn" and memory != NO_MEMORY:
         return [f"srcn has no memory beside it, got {memory!r}; give --model.memory none"]
-    alone = name in BASELINES and memory == NO_MEMORY
     try:
-        factory = BASELINES[name] if alone else _controller(name, memory == NO_MEMORY)
+        factory = part_factory("controller", memory, name)
     except (ChoiceError, ConfigError) as error:
         return _texts(error)
-    faults = _option_faults(f"controller {name!r}", factory, options, (), OF_LAYER)
+    faults = option_errors(f"controller {name!r}", factory, options, hidden=OF_LAYER)
     if faults:
         return faults
     if memory == NO_MEMORY and options.get("recurrent") is False:
@@ -97,6 +89,21 @@ def controller_faults(part: str | Part, memory: Any) -> list[str]:
     except (ConfigError, ValueError, TypeError) as error:
         return _texts(error)
     return []
+
+
+def part_factory(kind: str, memory: Any, controller: Any) -> Callable[..., Any]:
+    """What makes a memory, or a controller beside that memory.
+
+    Args:
+        kind: "memory" or "controller". memory, controller: names, or mappings with a name.
+    Raises:
+        ChoiceError, ConfigError: there is none of that name.
+    """
+    name, without = split_part(memory)[0], split_part(memory)[0] == NO_MEMORY
+    if kind == "memory":
+        return find_part("memory", name, {NO_MEMORY: Memory, **MEMORIES}, Memory)
+    name = split_part(controller)[0]
+    return BASELINES[name] if without and name in BASELINES else _controller(name, without)
 
 
 def make_memory(part: str | Part, hidden_size: int) -> Memory[Any, Any]:
@@ -113,9 +120,9 @@ def make_memory(part: str | Part, hidden_size: int) -> Memory[Any, Any]:
     left_out = {
         option: value
         for option, value in filled.items()
-        if known.get(option) is inspect.Parameter.empty
+        if option in known and known[option].is_required
     }
-    _refuse(_option_faults(f"memory {name!r}", factory, options, tuple(filled)))
+    _refuse(option_errors(f"memory {name!r}", factory, options, filled=tuple(filled)))
     memory: Memory[Any, Any] = factory(**{**left_out, **options})
     return memory
 
@@ -181,24 +188,6 @@ def _controller(name: Any, without_memory: bool) -> type[Controller]:
     if name not in known and without_memory:
         known = {**known, **BASELINES}
     return find_part("controller", name, known, Controller)
-
-
-def _option_faults(
-    what: str,
-    factory: Callable[..., Any],
-    options: Mapping[str, Any],
-    filled: Iterable[str],
-    not_chosen: tuple[str, ...] = (),
-) -> list[str]:
-    """Unknown, missing and mistyped options of a part."""
-    known = options_of(factory, not_chosen)
-    faults = unknown_options(what, options, known)
-    faults += [
-        f"{what} needs the option {name!r}"
-        for name, default in known.items()
-        if default is inspect.Parameter.empty and name not in options and name not in filled
-    ]
-    return faults + mistyped_options(factory, options, known)
 
 
 def _texts(error: Exception) -> list[str]:

@@ -19,7 +19,7 @@ from unbounded.tasks.penn_treebank import read_penn_treebank
 from unbounded.tasks.program_task import ProgramTask
 from unbounded.tasks.programs import Program, check_program
 from unbounded.tasks.randomness import SPLITS, Stream
-from unbounded.tasks.registry import TASKS, make_task
+from unbounded.tasks.registry import TASKS, make_task, task_factory
 from unbounded.tasks.streams import JudgedStreams, Sequences, SequenceSource, StreamTask
 from unbounded.tasks.symbols import RandomSymbols
 from unbounded.tasks.task import LAYOUTS, Example, Task
@@ -72,4 +72,5 @@ __all__ = [
     "pieces",
     "read_penn_treebank",
     "read_text",
+    "task_factory",
 ]

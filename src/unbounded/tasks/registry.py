@@ -8,7 +8,8 @@ from os import PathLike
 from typing import Any, Final, TypeVar
 
 from unbounded.errors import ChoiceError, ConfigError
-from unbounded.own_parts import find_part, mistyped_options, options_of, unknown_options
+from unbounded.options import fits, option_errors, options_of
+from unbounded.own_parts import find_part
 from unbounded.tasks import algorithmic, answers, bit_tasks, brackets
 from unbounded.tasks.derivation import GrammarPairs
 from unbounded.tasks.grammars import GENDER, SVO_SOV
@@ -208,6 +209,15 @@ TASKS: Final[dict[str, Callable[..., Task]]] = {
 }
 
 
+def task_factory(name: str) -> Callable[..., Task]:
+    """What makes the task of a name, or of an import path.
+
+    Raises:
+        ChoiceError: there is no such task. ConfigError: its module was not imported.
+    """
+    return find_part("task", name, TASKS, Task)
+
+
 def make_task(name: str, **options: Any) -> Task:
     """Build a task by name, with options as its function in `TASKS` takes them.
 
@@ -219,19 +229,26 @@ def make_task(name: str, **options: Any) -> Task:
         ChoiceError: there is no such task.
         ConfigError: options are unknown or out of range; all faults together.
     """
-    factory = find_part("task", name, TASKS, Task)
+    factory = task_factory(name)
     known = options_of(factory)
     if "data" in options and "data" not in known:
         faults = [f"data: the task {name!r} reads no data; leave it out."]
     else:
         faults = []
     other = {key: value for key, value in options.items() if key != "data"}
-    faults += unknown_options(f"task {name!r}", other, known)
+    errors = option_errors(f"task {name!r}", factory, other, filled=("data",))
+    faults += errors
     is_own = name not in TASKS
-    if is_own and (mistyped := mistyped_options(factory, other, known)):
-        raise ConfigError([*faults, *mistyped])
+    if is_own and errors:
+        raise ConfigError(faults)
+    # The others are tried without what is of another type: their faults are named together.
+    sound = {
+        key: value
+        for key, value in options.items()
+        if key in known and (key == "data" or fits(value, known[key].kind))
+    }
     try:
-        task: Task = factory(**{key: value for key, value in options.items() if key in known})
+        task: Task = factory(**sound)
     except ConfigError as error:
         raise ConfigError([*faults, *error.faults]) from None
     except (TypeError, ValueError) as error:

@@ -15,16 +15,26 @@ import shutil
 import textwrap
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from accelerate import Accelerator
 from accelerate.utils import load as load_weights_only
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from unbounded.errors import CheckpointError
-from unbounded.files import file_digest, json_text, storage_faults, sync
+from unbounded.errors import CheckpointError, StorageError
+from unbounded.files import (
+    file_digest,
+    json_text,
+    read_text,
+    refusal,
+    storage_faults,
+    sync,
+    usual_modes,
+)
 from unbounded.training.state import LoopState
+
+T = TypeVar("T")
 
 FORMAT = "unbounded-checkpoint"
 VERSION = 1
@@ -152,22 +162,12 @@ class Checkpoints:
         Raises:
             CheckpointError: there are checkpoints and none of them can be used.
         """
-        faults: list[str] = []
-        found = checkpoint_folders(self.folder)
-        for folder in found:
-            try:
-                state = self._load(folder, self._run)
-            except CheckpointError as error:
-                faults.append(str(error))
-                continue
-            for fault in faults:
-                tell(f"{fault}; going on from {folder} instead")
-            return state
-        if found:
-            raise CheckpointError(
-                "no checkpoint can be used; --overwrite begins anew:\n  " + "\n  ".join(faults)
-            )
-        return None
+        taken = newest_usable(self.folder, lambda folder: self._load(folder, self._run))
+        if taken is None:
+            return None
+        for line in taken.passed_over:
+            tell(line)
+        return taken.content
 
     def load_from(self, folder: Path, run: str) -> LoopState:
         """Restore the checkpoint of another run that trains the same up to there.
@@ -199,6 +199,7 @@ class Checkpoints:
                 save_file(self._extra.tensors(), partial / EXTRA)
 
     def _seal(self, partial: Path, state: LoopState) -> None:
+        usual_modes(partial)
         files = {}
         for path in sorted(partial.iterdir()):
             sync(path)
@@ -287,6 +288,46 @@ def checkpoint_folders(folder: Path) -> Sequence[Path]:
     return [found[name] for name in sorted(found, reverse=True) if _NAME.fullmatch(name)]
 
 
+class Taken(NamedTuple, Generic[T]):
+    """The checkpoint that was taken, and why.
+
+    Fields:
+        content: what was read of it.
+        folder: of the checkpoint.
+        passed_over: a line for each newer one that cannot be used: why, and what is taken instead.
+    """
+
+    content: T
+    folder: Path
+    passed_over: tuple[str, ...]
+
+
+def newest_usable(folder: Path, read: Callable[[Path], T]) -> Taken[T] | None:
+    """The newest checkpoint that can be read; whoever takes a checkpoint of a run takes this one.
+
+    Args:
+        folder: of the checkpoints of a run.
+        read: reads one; raises CheckpointError where it cannot be used.
+    Returns:
+        None where there is no checkpoint.
+    Raises:
+        CheckpointError: there are checkpoints and none can be used; a line for each of them.
+    """
+    faults: list[str] = []
+    for each in checkpoint_folders(folder):
+        try:
+            content = read(each)
+        except CheckpointError as error:
+            faults.append(str(error))
+            continue
+        return Taken(content, each, tuple(f"{line}; {each} is taken instead" for line in faults))
+    if faults:
+        raise CheckpointError(
+            "no checkpoint can be used; --overwrite begins anew:\n  " + "\n  ".join(faults)
+        )
+    return None
+
+
 def verify(folder: Path) -> dict[str, Any]:
     """Check that a checkpoint is whole and of this format.
 
@@ -299,14 +340,16 @@ def verify(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         raise CheckpointError(f"{path} is missing, so that the checkpoint is not whole")
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
+        manifest = json.loads(read_text(path))
         if not isinstance(manifest, dict):
             raise TypeError(f"expected an object, got {type(manifest).__name__}")
         known = manifest["format"] == FORMAT and manifest["version"] == VERSION
         files = {str(name): entry for name, entry in manifest["files"].items()}
         named = {"run", "batch", "processes"} <= set(manifest)
         sizes = {name: (int(entry["bytes"]), str(entry["sha256"])) for name, entry in files.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except StorageError as error:
+        raise CheckpointError(str(error)) from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{path} is not the manifest of a checkpoint: {error}") from error
     needed = {"model.safetensors", "optimizer.bin", "scheduler.bin", "loop.json", "config.json"}
     if not known or not named or not needed <= set(sizes):
@@ -317,6 +360,10 @@ def verify(folder: Path) -> dict[str, Any]:
             raise CheckpointError(f"{file} is missing from the checkpoint")
         if file.stat().st_size != size:
             raise CheckpointError(f"{file} is truncated: {file.stat().st_size} of {size} bytes")
-        if file_digest(file) != digest:
+        try:
+            is_same = file_digest(file) == digest
+        except OSError as error:
+            raise CheckpointError(refusal(error)) from error
+        if not is_same:
             raise CheckpointError(f"{file} is damaged: its SHA-256 is not the manifest's")
     return dict(manifest)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from unbounded.files import json_text, storage_faults
+from unbounded.files import json_text, refuse_links, storage_faults
 
 Listener = Callable[[dict[str, Any]], None]
 
@@ -31,6 +31,7 @@ class MetricsLog:
         Raises:
             StorageError: the disk is full or read-only.
         """
+        refuse_links(self.path)
         with storage_faults(self.path, "writing"), self.path.open("a", encoding="utf-8") as stream:
             stream.write(json_text(record) + "\n")
         if self._listener is not None:
@@ -66,6 +67,7 @@ class MetricsLog:
         Raises:
             StorageError: the disk refused.
         """
+        refuse_links(self.path)
         with storage_faults(self.path, "writing"):
             self.path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         if self._listener is not None:

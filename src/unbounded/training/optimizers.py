@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from unbounded.errors import ChoiceError, ConfigError
+from unbounded.options import option_errors
 from unbounded.training.tail import Tail, tail_length
 
 Schedule = Callable[[int], float]
@@ -67,23 +68,28 @@ def has_epsilon(name: str) -> bool:
     return eps is not None and isinstance(eps.default, float)
 
 
-def option_faults(name: str, options: Mapping[str, Any]) -> list[str]:
+def option_faults(
+    name: str, options: Mapping[str, Any], device: torch.device | str = "cpu"
+) -> list[str]:
     """What is wrong with an optimizer's own options, a line each, by its signature.
 
     Args:
         name: one of `OPTIMIZERS`.
         options: names and values of its own; `lr` and an `eps` of one number stand elsewhere.
+        device: of the weights that it will change; some options need a GPU.
     """
-    elsewhere = {"params", "lr", *(["eps"] if has_epsilon(name) else [])}
-    valid = [own for own in inspect.signature(OPTIMIZERS[name]).parameters if own not in elsewhere]
-    faults = [
-        str(ChoiceError(f"option of {name}", own, valid)) for own in options if own not in valid
-    ]
-    if not faults:
-        try:
-            OPTIMIZERS[name]([nn.Parameter(torch.zeros(1, 1))], lr=1e-3, **options)
-        except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
-            faults.append(f"{name} refuses {dict(options)!r}: {error}")
+    factory = OPTIMIZERS[name]
+    elsewhere = ("params", "lr", *(("eps",) if has_epsilon(name) else ()))
+    faults = option_errors(f"optimizer {name!r}", factory, options, hidden=elsewhere)
+    if faults:
+        return faults
+    weight = nn.Parameter(torch.zeros(1, 1, device=device))
+    weight.grad = torch.zeros_like(weight)
+    try:
+        factory([weight], lr=1e-3, **options).step()  # some values are refused by a step alone
+    except Exception as error:  # torch asserts, and raises what it likes
+        reason = str(error).partition("\n")[0]
+        faults.append(f"{name} refuses {dict(options)!r} on {torch.device(device)}: {reason}")
     return faults
 
 
@@ -110,15 +116,16 @@ def make_optimizer(
     """
     if name not in OPTIMIZERS:
         raise ChoiceError("optimizer", name, OPTIMIZERS)
-    own = dict(options or {})
-    faults = option_faults(name, own)
+    own, weights = dict(options or {}), list(parameters)
+    group = weights[0] if weights and isinstance(weights[0], torch.Tensor) else None
+    faults = option_faults(name, own, "cpu" if group is None else group.device)
     if epsilon is not None and not has_epsilon(name):
         faults.append(f"epsilon: {name} has none; leave it out")
     if faults:
         raise ConfigError(faults)
     eps = RMSPROP_EPSILON if epsilon is None and name == "rmsprop" else epsilon
     given = {} if eps is None else {"eps": eps}
-    return OPTIMIZERS[name](parameters, lr=learning_rate, **given, **own)
+    return OPTIMIZERS[name](weights, lr=learning_rate, **given, **own)
 
 
 def make_schedule(

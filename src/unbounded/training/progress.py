@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, Protocol
 
+from unbounded.files import printable_lines
+
 #: Seconds without a line after which it is said what is scored.
 _QUIET_SECONDS = 5.0
 
@@ -55,7 +57,7 @@ class Silent:
 
     def warn(self, text: str) -> None:
         """Print a line among the errors."""
-        print(text, file=sys.stderr, flush=True)
+        print(printable_lines(text), file=sys.stderr, flush=True)
 
 
 class PlainLines:
@@ -127,7 +129,7 @@ class PlainLines:
 
     def say(self, text: str) -> None:
         """Print a line at once."""
-        print(text, flush=True)
+        print(printable_lines(text), flush=True)
         self._said = self._now()
 
     def warn(self, text: str) -> None:
@@ -196,7 +198,7 @@ class Bar:
 
     def say(self, text: str) -> None:
         """Print a line above the bar."""
-        self._bar.console.print(text, markup=False, highlight=False)
+        self._bar.console.print(printable_lines(text), markup=False, highlight=False)
 
     def warn(self, text: str) -> None:
         """As `say`."""

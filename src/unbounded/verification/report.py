@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from unbounded.evaluation.report import aligned, printable
+from unbounded.evaluation.report import aligned
+from unbounded.files import printable
 from unbounded.verification.findings import Finding
 from unbounded.verification.prediction import predict
 

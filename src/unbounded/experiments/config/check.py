@@ -31,13 +31,13 @@ from unbounded.experiments.config.schema import (
     RunConfig,
     TrainingConfig,
 )
-from unbounded.experiments.config.types import type_faults
 from unbounded.kernels import PRECISIONS, gpu
 from unbounded.memories import BACKENDS
 from unbounded.models.inputs import bit_faults
 from unbounded.models.memory_model import initialization_faults, map_faults
 from unbounded.models.model_parts import can_read_only, controller_faults, memory_faults
 from unbounded.models.sequence_model import dropout_faults, tie_faults
+from unbounded.options import field_errors
 from unbounded.own_parts import NO_MEMORY
 from unbounded.tasks import TASKS, Batch, LengthRange, StreamTask, Task, make_task
 from unbounded.training.objective import CLIPPED
@@ -68,13 +68,14 @@ def _backend_faults(config: RunConfig, instead: str) -> list[str]:
 
 def examine(config: RunConfig) -> tuple[Task | None, list[str]]:
     """The task of a config, None where it cannot be built, and all faults, one line each."""
-    found = type_faults(config)
+    found = field_errors(config)
     if found:
         return None, found
     task = check_task(found, lambda: build_task(config))
     check_number(found, "seed", config.seed, 0, 2**63 - 1)
     found += model_faults(config.model)
-    found += training_faults(config.training)
+    on_gpu = config.machine.device in ("auto", "cuda") and torch.cuda.is_available()
+    found += training_faults(config.training, "cuda" if on_gpu else "cpu")
     check_number(found, "evaluation.count", config.evaluation.count, 1, 1_000_000_000)
     if config.evaluation.symbols is not None:
         check_number(found, "evaluation.symbols", config.evaluation.symbols, 1)

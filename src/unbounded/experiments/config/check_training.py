@@ -49,8 +49,12 @@ _WHOLE = (
 )
 
 
-def training_faults(training: TrainingConfig) -> list[str]:
-    """What is wrong with numbers and choices of the training, whatever the task."""
+def training_faults(training: TrainingConfig, device: str = "cpu") -> list[str]:
+    """What is wrong with numbers and choices of the training, whatever the task.
+
+    Args:
+        device: "cpu" or "cuda", where the optimizer works.
+    """
     found: list[str] = []
     check_choice(found, "training.optimizer", "optimizer", training.optimizer, OPTIMIZERS)
     check_choice(found, "training.schedule", "schedule", training.schedule, SCHEDULES)
@@ -80,7 +84,7 @@ def training_faults(training: TrainingConfig) -> list[str]:
         if training.optimizer in OPTIMIZERS and not has_epsilon(training.optimizer):
             found.append(f"training.epsilon: {training.optimizer} has none; leave it at null")
     if training.optimizer in OPTIMIZERS and training.optimizer_options:
-        lines = option_faults(training.optimizer, training.optimizer_options)
+        lines = option_faults(training.optimizer, training.optimizer_options, device)
         found += [f"training.optimizer_options: {line}" for line in lines]
     if training.update == "symbol" and training.optimizer_options:
         found.append(

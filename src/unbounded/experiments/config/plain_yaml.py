@@ -62,12 +62,21 @@ def load(text: str) -> Any:
             raise yaml.composer.ComposerError(
                 None, None, f"it is nested more than {_DEEPEST} deep", event.start_mark
             )
+        _check_tag(event)
     node = yaml.compose(text, Loader=_Loader)
     if node is not None and _values(node, {}, ()) > _MOST_VALUES:
         raise yaml.composer.ComposerError(
             None, None, f"its aliases stand for more than {_MOST_VALUES} values", node.start_mark
         )
     return yaml.load(text, Loader=_Loader)
+
+
+def load_or_text(text: str) -> Any:
+    """What a YAML text says; the text itself where it is not YAML."""
+    try:
+        return load(text)
+    except (ValueError, yaml.YAMLError):
+        return text
 
 
 def _values(node: yaml.Node, known: dict[int, int], above: tuple[int, ...]) -> int:
@@ -87,17 +96,30 @@ def _values(node: yaml.Node, known: dict[int, int], above: tuple[int, ...]) -> i
     return known[id(node)]
 
 
+def _check_tag(event: yaml.Event) -> None:
+    """Refuse tags such as !!set: what they make is no plain data."""
+    tag = getattr(event, "tag", None)
+    if tag is not None:
+        shown = str(tag).replace("tag:yaml.org,2002:", "!!")
+        raise _refused(f"the tag {shown} is not read. Leave it out", event)
+
+
 def _check_keys(keys: list[yaml.Node]) -> None:
     """A key that is there twice is an error: PyYAML takes the last one in silence."""
     lines: dict[tuple[str, str], int] = {}
     for key in keys:
         if not isinstance(key, yaml.ScalarNode):
-            continue  # no key of a config, which is refused later on
+            raise _refused("expected a name before the colon", key)
+        if key.value == "<<" and key.style is None:
+            raise _refused("the merge key << is not read. Write the options out", key)
         name = str(key.tag), str(key.value)
         if name in lines:
-            reason = f"the key {key.value!r} is in line {lines[name]} already"
-            raise yaml.composer.ComposerError(None, None, reason, key.start_mark)
+            raise _refused(f"the key {key.value!r} is in line {lines[name]} already", key)
         lines[name] = key.start_mark.line + 1
+
+
+def _refused(reason: str, place: yaml.Node | yaml.Event) -> yaml.composer.ComposerError:
+    return yaml.composer.ComposerError(None, None, reason, place.start_mark)
 
 
 def dump(data: Any) -> str:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from unbounded.experiments.config.types import type_faults
 from unbounded.experiments.config.upgrade import upgraded_config
+from unbounded.options import field_errors
 
 
 @dataclass
@@ -345,7 +345,7 @@ def from_dict(data: Mapping[str, Any]) -> RunConfig:
         evaluation=EvaluationConfig(**data["evaluation"]),
         machine=MachineConfig(**data["machine"]),
     )
-    faults = type_faults(config)
+    faults = field_errors(config)
     faults += [
         f"model.{part}: expected a name in it, got {options!r:.80}"
         for part, options in (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from unbounded.experiments.config.old_models import upgraded_model
+from unbounded.old_models import upgraded_model
 
 #: The tasks of version 1 whose reports are of sequences right to the end, with its default ranges.
 PAIRS = ("copy", "reversal", "bigram_flip", "svo_sov", "gender")

@@ -16,8 +16,9 @@ from unbounded.experiments.config.identity import config_hash, run_name
 from unbounded.experiments.config.schema import RunConfig, from_dict
 from unbounded.experiments.config.upgrade import upgraded_report
 from unbounded.experiments.run.report_check import REMADE, check_report
-from unbounded.files import file_digest, storage_faults, write_text
+from unbounded.files import file_digest, read_text, storage_faults, write_text
 from unbounded.models.memory_model import MemoryModel
+from unbounded.models.saved_model import DIGEST
 
 _SHOWN = 10
 #: What to do about a damaged config.yaml of a run that is there.
@@ -25,8 +26,6 @@ _REMADE = (
     "Delete it, and `unbounded train` with the options that the run began with and --resume writes "
     "it again"
 )
-#: Beside the weights: their SHA-256, by which a changed bit is told.
-_DIGEST = "model.safetensors.sha256"
 
 
 def folder_of(root: Path, config: RunConfig) -> Path:
@@ -38,7 +37,7 @@ def folder_of(root: Path, config: RunConfig) -> Path:
         try:
             data = read_config(other.parent)
             same = data is not None and config_hash(from_dict(data)) == config_hash(config)
-        except (CheckpointError, TypeError, ValueError, KeyError, AttributeError):
+        except (CheckpointError, StorageError, TypeError, ValueError, KeyError, AttributeError):
             continue
         if same:
             return other.parent
@@ -88,16 +87,16 @@ def read_config(folder: Path) -> dict[str, Any] | None:
     """What config.yaml says; None when there is none.
 
     Raises:
-        CheckpointError: the file is not such a config.
+        CheckpointError: the file is not such a config. StorageError: it may not be read.
     """
     path = folder / "config.yaml"
     if not path.exists():
         return None
     try:
-        data = plain_yaml.load(path.read_text(encoding="utf-8"))
+        data = plain_yaml.load(read_text(path))
     except yaml.YAMLError as error:
         raise CheckpointError(f"{path} is not YAML{plain_yaml.fault(error)}. {_REMADE}") from error
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise CheckpointError(f"{path} is not YAML: {error}. {_REMADE}") from error
     if not isinstance(data, dict) or "task" not in data:
         raise CheckpointError(f"{path} is not the config of a run: it names no task. {_REMADE}")
@@ -109,6 +108,7 @@ def read_report(folder: Path) -> dict[str, Any] | None:
 
     Raises:
         CheckpointError: report.json is not a report, or damaged; the message says what to do.
+        StorageError: it may not be read.
     """
     path = folder / "report.json"
     if not path.exists():
@@ -126,10 +126,11 @@ def load_report(path: Path) -> dict[str, Any]:
 
     Raises:
         CheckpointError: it is not a report; the message names the file.
+        StorageError: it may not be read.
     """
     try:
-        data: Any = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        data: Any = json.loads(read_text(path))
+    except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} is not a report: {error}") from error
     if not isinstance(data, dict) or data.get("format") != "unbounded-report":
         raise CheckpointError(f"{path} is not a report")
@@ -153,34 +154,12 @@ def save_model(model: MemoryModel, folder: Path) -> None:
         try:
             model.save_pretrained(partial)
             digest = file_digest(partial / "model.safetensors")
-            write_text(partial / _DIGEST, f"{digest}  model.safetensors\n")
+            write_text(partial / DIGEST, f"{digest}  model.safetensors\n")
         except Exception as error:
             shutil.rmtree(partial, ignore_errors=True)
             raise StorageError(f"saving model {folder} failed: {error}") from error
         shutil.rmtree(folder, ignore_errors=True)
         os.rename(partial, folder)
-
-
-def check_weights(folder: Path) -> None:
-    """Check that a model's weights are those that were saved.
-
-    Raises:
-        CheckpointError: they are damaged, or no file. A model of before this was kept is not
-            checked, nor is a checkpoint, which has a manifest of its own.
-    """
-    path, beside = folder / "model.safetensors", folder / _DIGEST
-    if not path.is_file():
-        raise CheckpointError(f"{path} is missing or is no file")
-    if not beside.is_file():
-        return
-    try:
-        wanted = beside.read_text(encoding="ascii").split()[0]
-    except (OSError, UnicodeDecodeError, IndexError) as error:
-        raise CheckpointError(f"{beside} is not the SHA-256 of a file") from error
-    if file_digest(path) != wanted:
-        raise CheckpointError(
-            f"{path} is damaged: its SHA-256 is not that in {beside.name}. {_cure(folder)}"
-        )
 
 
 def weights_digest(folder: Path) -> str:
@@ -194,12 +173,3 @@ def weights_digest(folder: Path) -> str:
     path = folder / "model.safetensors"
     with storage_faults(path, "reading"):
         return file_digest(path)
-
-
-def _cure(folder: Path) -> str:
-    if folder.name == "model-rounded":
-        return f"`unbounded harden {folder.parent} --overwrite` makes it anew of the trained model."
-    return (
-        "A checkpoint of the run may be whole: move the folder away, and `unbounded evaluate` "
-        "takes the newest."
-    )

@@ -23,7 +23,7 @@ from unbounded.experiments.run.matmul_precision import matmul_precision
 from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.run import Run
 from unbounded.experiments.run.run_lock import lock
-from unbounded.files import json_text, storage_faults, write_text
+from unbounded.files import json_text, read_text, storage_faults, write_text
 from unbounded.training.progress import progress
 from unbounded.training.signals import stop_requests
 
@@ -127,8 +127,8 @@ def _begin(
     begun = where / _OPTIONS
     if begun.is_file() and not overwrite:
         try:
-            before: dict[str, Any] = dict(json.loads(begun.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError) as error:
+            before: dict[str, Any] = dict(json.loads(read_text(begun)))
+        except (ValueError, TypeError) as error:
             raise CheckpointError(f"{begun} is not what a hardening began with: {error}") from error
         # Options that are newer than what was begun had their defaults.
         if {**asdict(RoundingConfig()), **before} != options:

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from pathlib import Path
 
-import torch
-from safetensors import safe_open
-from safetensors.torch import load_file
-
-from unbounded.errors import CheckpointError, ConfigError
-from unbounded.experiments.config.old_models import upgraded_keywords
+from unbounded.errors import CheckpointError, CheckpointWarning, ConfigError, say_once
 from unbounded.experiments.config.schema import RunConfig, from_dict
-from unbounded.experiments.run.folder import check_weights, read_config
+from unbounded.experiments.run.folder import read_config
 from unbounded.models.memory_model import MemoryModel
-from unbounded.models.without_weights import without_weights
-from unbounded.training.checkpoint import checkpoint_folders, verify
-
-#: What several processes save stands inside.
-_WRAPPER = "module."
+from unbounded.models.saved_model import read_model
+from unbounded.training.checkpoint import checkpoint_folders, newest_usable, verify
 
 
 def load_config(folder: Path) -> RunConfig:
@@ -46,6 +36,8 @@ def load_model(folder: Path, rounded: bool = False) -> tuple[MemoryModel, str]:
     Args:
         folder: of the run.
         rounded: whether the hardened model is asked for.
+    Warns:
+        CheckpointWarning: for each newer checkpoint that cannot be used, and why.
     Raises:
         CheckpointError: there is no sound model; the message names each file that is not.
     """
@@ -62,19 +54,20 @@ def load_model(folder: Path, rounded: bool = False) -> tuple[MemoryModel, str]:
             f"{folder} has no hardened model; `unbounded harden {folder}` makes one{resume}"
         )
     if final.is_dir():
-        return _read(final), final.name
-    faults = []
-    for checkpoint in checkpoint_folders(folder / "checkpoints"):
-        try:
-            verify(checkpoint)
-            return _read(checkpoint), f"checkpoints/{checkpoint.name}"
-        except CheckpointError as error:
-            faults.append(str(error))
-    listed = "".join(f"\n  {fault}" for fault in faults)
+        return read_model(final, MemoryModel), final.name
     other = "; its hardened one is there: --rounded" if (folder / "model-rounded").is_dir() else ""
-    raise CheckpointError(
-        f"{folder} has no model that can be used{other}{resume}{':' if faults else ''}{listed}"
-    )
+    try:
+        taken = newest_usable(folder / "checkpoints", read_checkpoint)
+    except CheckpointError as error:
+        lines = str(error).partition("\n")[2]
+        raise CheckpointError(
+            f"{folder} has no model that can be used{other}{resume}:\n{lines}"
+        ) from error
+    if taken is None:
+        raise CheckpointError(f"{folder} has no model that can be used{other}{resume}")
+    for line in taken.passed_over:
+        say_once(line, CheckpointWarning)
+    return taken.content, f"checkpoints/{taken.folder.name}"
 
 
 def read_checkpoint(folder: Path) -> MemoryModel:
@@ -84,7 +77,7 @@ def read_checkpoint(folder: Path) -> MemoryModel:
         CheckpointError: it is not whole, or no model.
     """
     verify(folder)
-    return _read(folder)
+    return read_model(folder, MemoryModel)
 
 
 def kept_checkpoints(folder: Path) -> dict[int, Path]:
@@ -104,53 +97,3 @@ def kept_checkpoints(folder: Path) -> dict[int, Path]:
 def batches_before(checkpoint: Path) -> int:
     """The batches after which a checkpoint was written, as its name says it."""
     return int(checkpoint.name.rpartition("-")[2])
-
-
-def _read(folder: Path) -> MemoryModel:
-    check_weights(folder)
-    path = folder / "config.json"
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(found, dict):
-            raise TypeError(f"expected an object of keywords, got {type(found).__name__}")
-        keywords = upgraded_keywords(found)
-        with without_weights():
-            sizes = MemoryModel(**keywords).state_dict()
-        path = folder / "model.safetensors"
-        _check_shapes(sizes, path)
-        model = MemoryModel(**keywords)
-        weights = load_file(path)
-        # Several processes save the model inside its wrapper.
-        model.load_state_dict({key.removeprefix(_WRAPPER): weights[key] for key in weights})
-    except (CheckpointError, ConfigError):
-        raise  # a part of the user's own that was not imported, for one: the message says it
-    except Exception as error:
-        reason = str(error).split("\n", 1)[0]
-        raise CheckpointError(
-            f"{path} cannot be used: {type(error).__name__}: {reason}. If it is damaged, move the "
-            f"folder {folder.name} away, to go on with another checkpoint of the run"
-        ) from error
-    bad = [name for name, weight in model.named_parameters() if not bool(weight.isfinite().all())]
-    if bad:
-        raise CheckpointError(
-            f"{path} holds numbers that are NaN or infinite, in {', '.join(bad[:3])}: the training "
-            "went bad, or the file is damaged"
-        )
-    return model
-
-
-def _check_shapes(sizes: Mapping[str, torch.Tensor], path: Path) -> None:
-    """Check the sizes of config.json against the header of the weights, before memory is taken.
-
-    Raises:
-        CheckpointError: they disagree; the message names the first weight.
-    """
-    wanted = {name: list(weight.shape) for name, weight in sizes.items()}
-    with safe_open(str(path), framework="pt") as file:
-        for name in sorted(file.keys()):
-            own, there = name.removeprefix(_WRAPPER), file.get_slice(name).get_shape()
-            if wanted.get(own) != list(there):
-                raise CheckpointError(
-                    f"{path} cannot be used: {own} has shape {list(there)} in it, and "
-                    f"{wanted.get(own, 'is not there')} by config.json"
-                )

@@ -37,7 +37,7 @@ from unbounded.experiments.run.matmul_precision import matmul_precision
 from unbounded.experiments.run.phase import Surroundings, run_phase
 from unbounded.experiments.run.pictures import draw_finished
 from unbounded.experiments.run.plan import plan
-from unbounded.experiments.run.run_lock import admit, check_begun, lock, made
+from unbounded.experiments.run.run_lock import admit, is_begun, lock, made
 from unbounded.experiments.run.scored import own_sweep, scored
 from unbounded.experiments.run.stop_rule import make_stop_rule
 from unbounded.experiments.run.traces import write_trace
@@ -82,7 +82,6 @@ def train_run(
     *,
     root: Path,
     resume: bool = False,
-    anew: bool = True,
     overwrite: bool = False,
     quiet: bool = False,
     log_with: Sequence[str] = (),
@@ -95,9 +94,8 @@ def train_run(
     Args:
         config: the run.
         root: the folder that run folders lie in.
-        resume: go on where the folder's newest checkpoint stands; give back the report when the
-            run is finished.
-        anew: with `resume`, begin a run that is not there; False makes that an error.
+        resume: go on where the folder's newest checkpoint stands, or begin a run that is not
+            there, and say so; give back the report when the run is finished.
         overwrite: replace the run of that name; it is deleted when the new one has its first
             checkpoint, and stays when that does not come to it.
         quiet: show nothing.
@@ -112,7 +110,7 @@ def train_run(
         ConfigError: the config has faults; all of them together.
         RunExistsError: the folder is there and neither `resume` nor `overwrite` was given, or it
             is no run's; RunBusyError: another process is at work in it.
-        CheckpointError: no checkpoint of the folder can be used, or there is no run to resume.
+        CheckpointError: no checkpoint of the folder can be used.
         StorageError: the disk refused.
         NonFiniteError: the loss went bad.
         Interrupted: stopped by a signal; the run is saved.
@@ -141,11 +139,10 @@ def train_run(
             # With which threads and kernels it was trained is not known.
             write_config(folder, to_dict(config), report.get("data", {}))
         return RunResult(folder, report, fresh=False, first=main)
+    begins = resume and not is_begun(folder)
     with lock(folder) if main else nullcontext():
         if main:
             admit(folder, resume=resume, overwrite=overwrite)
-            if resume and not anew:
-                check_begun(folder)
         accelerator.wait_for_everyone()
         report = None if overwrite else read_report(folder)
         if report is not None:
@@ -171,6 +168,8 @@ def train_run(
             with progress(training.batches, size, silent, unit) as shown:
                 for note in planned.task.notes:
                     shown.say(note)
+                if begins and main:
+                    shown.warn(f"there is no run to go on with: {folder} begins")
                 report = run.train(request, shown, saved, keep_at=keep_at, beginning=beginning)
             if processes > 1 and config.rounding.batches:
                 shown.say(

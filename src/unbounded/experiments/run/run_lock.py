@@ -6,17 +6,17 @@ import json
 import os
 import shutil
 import socket
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout
 
-from unbounded.errors import CheckpointError, RunBusyError, RunExistsError, StorageError
+from unbounded.errors import RunBusyError, RunExistsError, StorageError
 from unbounded.files import storage_faults
 from unbounded.training.checkpoint import checkpoint_folders
 
-_SHOWN = 10
 #: Beside the lock: who holds it.
 _HOLDER = ".holder.json"
 #: What job a process is part of, as schedulers say it.
@@ -71,9 +71,14 @@ def _acquired(path: Path) -> BaseFileLock:
     for kind, file in ((FileLock, path), (SoftFileLock, path.with_name(f"{path.name}.soft"))):
         attempt = kind(str(file), timeout=0)
         try:
-            attempt.acquire()
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message="flock not supported")
+                attempt.acquire()
         except Timeout:
-            raise RunBusyError(_who(path, file, is_soft=kind is SoftFileLock)) from None
+            # filelock 4 makes a FileLock a soft one by itself where there is no flock.
+            raise RunBusyError(
+                _who(path, file, is_soft=isinstance(attempt, SoftFileLock))
+            ) from None
         except NotImplementedError:
             continue  # a file system without locks
         return attempt
@@ -132,33 +137,11 @@ def _can_go_on(folder: Path) -> bool:
     return (folder / "config.yaml").is_file() or bool(checkpoint_folders(folder / "checkpoints"))
 
 
-def check_begun(folder: Path) -> None:
-    """Check that there is a run to go on with.
-
-    Raises:
-        CheckpointError: there is none; the message names the runs there are.
-    """
-    if _can_go_on(folder):
-        return
-    task = folder.name.partition("-")[0]
-    names = (path.parent.name for path in folder.parent.glob("*/config.yaml"))
-    # Hidden is what an overwrite that was killed moved aside.
-    runs = sorted(name for name in names if not name.startswith("."))
-    # Another option makes another name: most likely it is a run of the same task that was meant.
-    runs.sort(key=lambda name: not name.startswith(f"{task}-"))
-    listed = "".join(f"\n  {name}" for name in runs[:_SHOWN])
-    more = f"\n  and {len(runs) - _SHOWN} more" if len(runs) > _SHOWN else ""
-    there = f"Runs in {folder.parent}:{listed}{more}" if runs else f"{folder.parent} holds no run."
-    raise CheckpointError(
-        f"there is no run to resume: {folder} is not there. The name comes from the options, so "
-        f"give those the run began with, or leave --resume out. {there}"
-    )
-
-
 @contextmanager
 def made(folder: Path, *, overwrite: bool) -> Iterator[Callable[[], None]]:
     """The run's folder inside the block, made when it is not there.
 
+    A folder that is made here and in which nothing was trained goes again when the block fails.
     With `overwrite` the old run is moved aside. It is deleted when what the block is given is
     called, which is when the new run has its first checkpoint, and put back when the block fails
     before that; `lock` does the same after a process that was killed.
@@ -167,7 +150,7 @@ def made(folder: Path, *, overwrite: bool) -> Iterator[Callable[[], None]]:
         StorageError: the disk refused.
     """
     aside = _aside(folder)
-    replaced = False
+    replaced, is_new = False, not os.path.lexists(folder)
 
     def forget() -> None:
         nonlocal replaced
@@ -187,7 +170,16 @@ def made(folder: Path, *, overwrite: bool) -> Iterator[Callable[[], None]]:
             with storage_faults(folder, "putting back"):
                 _delete(folder)
                 os.rename(aside, folder)
+        elif is_new and not replaced and not _is_trained(folder):
+            shutil.rmtree(folder, ignore_errors=True)
         raise
+
+
+def _is_trained(folder: Path) -> bool:
+    """Whether a run has come to a report on its training, or to a checkpoint."""
+    metrics = folder / "metrics.jsonl"
+    is_measured = metrics.exists() and metrics.stat().st_size > 0
+    return is_measured or bool(checkpoint_folders(folder / "checkpoints"))
 
 
 def _aside(folder: Path) -> Path:

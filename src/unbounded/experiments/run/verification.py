@@ -16,7 +16,7 @@ from unbounded.experiments.run.folder import load_report, weights_digest
 from unbounded.experiments.run.loading import load_config, load_model
 from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.report_check import REMADE
-from unbounded.files import json_text, write_text
+from unbounded.files import json_text, read_text, write_text
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import Task, TransductionTask
 from unbounded.verification import Finding, VerifyOptions, findings_of, report_of
@@ -111,8 +111,8 @@ def read_verification(path: Path) -> dict[str, Any]:
         CheckpointError: the file is no such report.
     """
     try:
-        data: Any = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        data: Any = json.loads(read_text(path))
+    except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} is no verification: {error}") from error
     if not isinstance(data, dict) or (data.get("format"), data.get("version")) != (FORMAT, VERSION):
         raise CheckpointError(f"{path} is no verification of version {VERSION}")

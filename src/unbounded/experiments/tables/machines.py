@@ -17,7 +17,7 @@ from unbounded.experiments.tables.markdown import grid
 from unbounded.experiments.tables.published import Published
 from unbounded.experiments.tables.verified import read_kept
 from unbounded.experiments.trials.tiers import Tier, Trial
-from unbounded.files import storage_faults, write_text
+from unbounded.files import read_text, storage_faults, write_text
 
 #: Each trial that a machine was extracted from, with what `machine.json` says.
 Machines = Sequence[tuple[Trial, Mapping[str, Any]]]
@@ -150,8 +150,8 @@ def _share(agreement: Mapping[str, Any]) -> str:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        data: Any = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        data: Any = json.loads(read_text(path))
+    except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} is no machine: {error}") from error
     if not isinstance(data, dict) or (data.get("format"), data.get("version")) != (FORMAT, VERSION):
         raise CheckpointError(f"{path} is no machine of version {VERSION}")

@@ -20,7 +20,9 @@ from unbounded.files import storage_faults, write_text
 from unbounded.training.signals import stop_requests
 
 #: Trains the config in the file named by the first argument, under the folder named by the second.
-WORKER = (sys.executable, "-m", "unbounded.experiments.trials.worker")
+#: -P: nothing is imported from the current folder, where a file may have the name of a module of
+#: Python's; PYTHONPATH counts.
+WORKER = (sys.executable, "-P", "-m", "unbounded.experiments.trials.worker")
 
 _LOOK_S = 0.2
 # Long enough to end a batch and a look at 1000 sequences, and to write a checkpoint.

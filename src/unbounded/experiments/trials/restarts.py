@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.run.data_check import check_data
 from unbounded.experiments.run.folder import folder_of, read_report
 from unbounded.experiments.run.run import train_run
-from unbounded.experiments.run.run_lock import admit, check_begun, is_begun, lock
+from unbounded.experiments.run.run_lock import admit, is_begun, lock
 from unbounded.experiments.trials.pool import WORKER, run_trials
 from unbounded.experiments.trials.restarts_report import Restarts, report_restarts
 from unbounded.experiments.trials.tiers import Trial
@@ -45,7 +46,6 @@ def train_restarts(
     root: Path,
     jobs: int = 1,
     resume: bool = False,
-    anew: bool = True,
     overwrite: bool = False,
     quiet: bool = False,
     log_with: Sequence[str] = (),
@@ -58,9 +58,7 @@ def train_restarts(
         config: the first of them.
         restarts: how many, at least 1; the seeds follow that of `config`.
         root, resume, overwrite, quiet, log_with, task: as for `train_run`. With `resume`
-            finished restarts are not trained again.
-        anew: with `resume`, begin the restarts when none of them is there; False makes that an
-            error. Those that are missing beside others are begun.
+            finished restarts are not trained again, and those that are not there are begun.
         jobs: restarts at once, each a process with one thread; 1 trains them here.
         modules: of the user's own that these processes import.
     Returns:
@@ -69,14 +67,11 @@ def train_restarts(
         ConfigError: the config has faults, or a number is out of range.
         UnboundedError: a restart failed in its process; the message names its log.
         RunExistsError: a folder is there and neither `resume` nor `overwrite` was given.
-        CheckpointError: there is nothing to resume.
         Interrupted: stopped by a signal; what was trained so far is saved.
     """
     task = checked(config) if task is None else task
     configs = seeds_of(config, restarts)
     folders = [folder_of(root, own) for own in configs]
-    if resume and not anew and not any(map(is_begun, folders)):
-        check_begun(folders[0])
     if resume and not overwrite:
         for folder, own in zip(folders, configs, strict=True):
             check_data(folder, own, task)
@@ -110,6 +105,11 @@ def _in_processes(
     modules: Sequence[str],
 ) -> list[dict[str, Any]]:
     trials = []
+    absent = [folder for config in configs if not is_begun(folder := folder_of(root, config))]
+    if resume and absent:
+        print(
+            f"there is no run to go on with: {', '.join(map(str, absent))} begin", file=sys.stderr
+        )
     for config in configs:
         config.machine.threads = 1
         folder = folder_of(root, config)

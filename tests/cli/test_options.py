@@ -1,0 +1,214 @@
+"""Options on the command line and in config files: what is typed, merged, repeated, refused."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from unbounded.cli import main
+from unbounded.cli.output import outliving
+from unbounded.experiments.config import plain_yaml
+
+Capture = pytest.CaptureFixture[str]
+
+
+def config_of(capsys: Capture, *arguments: str) -> dict[str, dict[str, object]]:
+    assert main(["train", *arguments, "--print_config"]) == 0
+    data: dict[str, dict[str, object]] = plain_yaml.load(capsys.readouterr().out)
+    return data
+
+
+def said(capsys: Capture, *arguments: str) -> str:
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.err
+    return captured.err
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> str:
+    file = tmp_path / "pairs.tsv"
+    file.write_text("".join(f"a{n} b\tb a{n}\n" for n in range(60)))
+    return str(file)
+
+
+@pytest.mark.parametrize(("word", "value"), [("no", False), ("false", False), ("yes", True)])
+def test_a_command_line_gives_truth_values_as_words(
+    capsys: Capture, pairs: str, word: str, value: bool
+) -> None:
+    config = config_of(
+        capsys,
+        *("pairs", "--data", pairs, "--task_options.characters", word),
+        *("--training.optimizer_options.maximize", word),
+        *("--model.controller.second_bias", word),
+    )
+    assert config["task_options"] == {"characters": value}
+    assert config["training"]["optimizer_options"] == {"maximize": value}
+
+
+def test_a_file_gives_no_text_for_a_truth_value_or_a_number(
+    capsys: Capture, tmp_path: Path, pairs: str
+) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        "task: pairs\ntask_options: {characters: 'no'}\ntraining: {batches: '3', average: 'true', "
+        f"optimizer_options: {{momentum: '1'}}}}\nmachine: {{data: {pairs}}}\n"
+        "model: {memory: {name: queue, width: '3'}}\n"
+    )
+    text = said(capsys, "train", "--config", str(file))
+    assert "characters: expected true or false, got 'no'" in text
+    assert "training.batches: expected an integer, got '3'" in text
+    assert "training.average: expected true or false, got 'true'" in text
+    assert "momentum: expected a number, got '1'" in text
+    assert "model.memory.width: expected an integer, got '3'" in text
+    # What the command line says counts more, and is read as such.
+    text = said(capsys, "train", "--config", str(file), "--model.memory.width", "3")
+    assert "model.memory.width" not in text
+
+
+def test_several_config_files_are_merged_in_order(capsys: Capture, tmp_path: Path) -> None:
+    """Item 8: the first of two was dropped."""
+    first, second = tmp_path / "first.yaml", tmp_path / "second.yaml"
+    first.write_text(
+        "task: copy\nseed: 4\nmodel: {memory: {name: queue, width: 3}, hidden_size: 9}\n"
+        "training: {batches: 7, optimizer: sgd, optimizer_options: {momentum: 0.9}}\n"
+    )
+    second.write_text(
+        "model: {memory: {name: deque}}\ntraining: {clip: 3, optimizer: adam}\nseed: 5\n"
+    )
+    config = config_of(capsys, f"--config={first}", "--config", str(second))
+    assert config["seed"] == 5
+    assert config["model"]["memory"] == {"name": "deque"}
+    assert config["model"]["hidden_size"] == 9
+    assert config["training"]["batches"] == 7
+    assert config["training"]["clip"] == 3
+    assert config["training"]["optimizer_options"] == {}
+    config = config_of(capsys, "--config", str(second), "--config", str(first))
+    assert config["seed"] == 4
+    assert config["model"]["memory"] == {"name": "queue", "width": 3}
+    assert config["training"]["optimizer_options"] == {"momentum": 0.9}
+    second.write_text("task: reversal\n")
+    text = said(capsys, "train", "--config", str(first), "--config", str(second))
+    assert f"config: {second} is for task 'reversal', and 'copy' was named" in text
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("evaluate", "RUN", "--lengths", "1:2", "--lengths=3:4"),
+        ("train", "copy", "--evaluation.lengths", "1:2", "--evaluation.lengths", "3:4"),
+        ("verify", "RUN", "--times", "2", "--times", "3"),
+        ("train", "copy", "--log_with", "wandb", "--log_with", "mlflow"),
+    ],
+)
+def test_a_list_that_is_given_twice_is_refused(capsys: Capture, arguments: tuple[str, ...]) -> None:
+    """Item 8: the last one was taken."""
+    option = arguments[2]
+    assert f"{option}: expected it once, got it 2 times." in said(capsys, *arguments)
+
+
+def test_a_file_named_null_is_a_file(
+    capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Item 28: it counted as none."""
+    monkeypatch.chdir(tmp_path)
+    for arguments in (
+        ("train", "pairs", "--data", "null"),
+        ("train", "pairs", "--machine.data", "null"),
+        ("sample", "pairs", "--data", "null"),
+    ):
+        assert "--data: null: No such file" in said(capsys, *arguments)
+    Path("null").write_text("".join(f"a{n} b\tb a{n}\n" for n in range(60)))
+    assert main(["sample", "pairs", "--data", "null", "-n", "1"]) == 0
+
+
+def test_sample_takes_an_option_of_the_task_as_train_does(capsys: Capture, pairs: str) -> None:
+    """Item 28: "unknown task 'true'"."""
+    assert main(["sample", "pairs", "--task.characters", "no", "--data", pairs, "-n", "1"]) == 0
+    assert capsys.readouterr().out.startswith("a")
+    assert "--data: give a file" in said(capsys, "sample", "pairs", "--task.characters", "true")
+    text = said(capsys, "sample", "pairs", "--task.characters", "maybe")
+    assert "characters: expected true or false, got 'maybe'" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("task: copy\nmodel: !!set {a, b}", "the tag !!set is not read"),
+        ("task: copy\nseed: !!int 3.5", "the tag !!int is not read"),
+        ("task: copy\nseed: !!timestamp 2", "the tag !!timestamp is not read"),
+        ("task: copy\nseed: !!binary x", "the tag !!binary is not read"),
+        ("a: &a {seed: 2}\n<<: *a", "the merge key << is not read"),
+        ("? [a]\n: 3", "expected a name before the colon"),
+    ],
+)
+def test_yaml_that_is_no_plain_data_is_refused(
+    capsys: Capture, tmp_path: Path, text: str, reason: str
+) -> None:
+    """Item 25: tracebacks."""
+    file = tmp_path / "mine.yaml"
+    file.write_text(text)
+    assert reason in said(capsys, "train", "--config", str(file))
+
+
+@pytest.mark.parametrize("module", ["", "..", ".a", "a..b", "a b"])
+@pytest.mark.parametrize("verb", ["train", "evaluate", "explore"])
+def test_an_import_that_is_no_module_is_refused(
+    capsys: Capture, tmp_path: Path, verb: str, module: str
+) -> None:
+    what = "copy" if verb == "train" else str(tmp_path)
+    text = said(capsys, verb, what, f"--import={module}")
+    assert f"import: expected a module such as mypackage.memories, got {module!r}" in text
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("evaluate", "x" * 5000),
+        ("train", "copy", "--runs", "x" * 300),
+        ("explore", "--no-open", "--export", "x" * 300),
+        ("sample", "copy", "--out", "x" * 300),
+        ("sample", "pairs", "--data", "x" * 300),
+    ],
+)
+def test_a_name_that_is_too_long_is_said(
+    capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "too long" in said(capsys, *arguments)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_seed_is_named_in_words(capsys: Capture) -> None:
+    assert "seed: expected an integer, got ''" in said(capsys, "train", "copy", "--seed=")
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
+def test_symbols_that_a_terminal_cannot_show_are_escaped(encoding: str) -> None:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    before, sys.stdout = sys.stdout, stream
+    try:
+        with outliving(work=False):
+            print("a \N{GREEK SMALL LETTER ALPHA}")
+    finally:
+        sys.stdout = before
+    stream.flush()
+    assert stream.buffer.getvalue() == b"a \\u03b1\n"  # type: ignore[attr-defined]  # a BytesIO
+
+
+def test_sample_writes_to_a_terminal_of_another_language(tmp_path: Path) -> None:
+    file = tmp_path / "pairs.tsv"
+    file.write_text(
+        "".join(f"\N{GREEK SMALL LETTER ALPHA}{n} b\tb\n" for n in range(60)), encoding="utf-8"
+    )
+    command = [sys.executable, "-m", "unbounded", "sample", "pairs", "--data", str(file), "-n", "1"]
+    done = subprocess.run(
+        command, capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii"}, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert b"\\u03b1" in done.stdout
