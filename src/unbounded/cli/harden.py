@@ -132,8 +132,7 @@ def _how_it_ended(part: Mapping[str, Any]) -> str:
     if part.get("harm"):
         worse = printable(", ".join(part.get("worse", ())))
         why = f"hardened, it is worse on {worse}" if worse else "hardening did not make it better"
-        return f"{printable(part['stopped'])}
-{why}; the trained model stays"
+        return f"{printable(part['stopped'])}\n{why}; the trained model stays"
     few = ", ".join(
         f"{each['undecided']} of {each['decisions']} of {name} (least {each['least']:.3f})"
         for name, each in part["decisions"].items()
