@@ -20,6 +20,7 @@ from unbounded.layers.controllers import (
     input_width,
 )
 from unbounded.layers.fused import runs_hooks
+from unbounded.layers.lstm_layer import pack_inputs, pad_outputs
 from unbounded.layers.named_controller import ControllerFactory, make_controller
 from unbounded.layers.plain_layer import PlainLayer, is_transformed
 from unbounded.memories.autocast import autocast_dtype
@@ -128,7 +129,11 @@ class ControllerRNN(PlainLayer[ControllerState]):
         else:
             self.takes_kernels(reason)
         if _is_plain(controller):
-            return _run_plain(controller, x, state[0], lengths)
+            # A relu has no bound: steps beyond a length may overflow, and 0 times infinity is NaN.
+            if lengths is None or controller.activation != "relu":
+                return _run_plain(controller, x, state[0], lengths)
+            if x.shape[1] and not (x.is_meta or torch.compiler.is_compiling()):
+                return _run_packed(controller, x, state[0], lengths)
         return run_steps(controller, x, state, lengths)
 
     def extra_repr(self) -> str:
@@ -156,6 +161,7 @@ def _run_plain(
 ) -> tuple[Tensor, ControllerState]:
     """An Elman network in torch's loop; sigma(a) = (1 + tanh(a / 2)) / 2 makes one of a sigmoid.
 
+    The loop also takes the steps beyond a length, which are then left out.
     With t = 2 h - 1 the sum U x + R h + b is U x + R t / 2 + b + R 1 / 2. What is small keeps its
     absolute precision, not its relative one: in float32 a unit below about 1e-7 is exactly 0.
     """
@@ -181,3 +187,20 @@ def _run_plain(
     ends = (lengths - 1).clamp(min=0).reshape(1, -1, 1).expand(1, -1, outputs.shape[-1])
     final = torch.where((lengths > 0).unsqueeze(-1), outputs.gather(0, ends)[0], h)
     return torch.where((steps < lengths).unsqueeze(-1), outputs, 0.0), (final,)
+
+
+def _run_packed(
+    controller: ElmanController, inputs: Tensor, h: Tensor, lengths: Tensor
+) -> tuple[Tensor, ControllerState]:
+    """A network with relu in torch's packed loop, which takes no step beyond a length."""
+    weight, recurrent, bias, _ = controller.weights
+    assert recurrent is not None
+    zero = weight.new_zeros(len(weight))
+    packed = pack_inputs(inputs, lengths)
+    start = h[packed.sorted_indices].unsqueeze(0)
+    tensors = (weight, recurrent, zero if bias is None else bias, zero)
+    data, end = torch.rnn_relu(
+        packed.data, packed.batch_sizes, start, tensors, True, 1, 0.0, False, False
+    )
+    ends = (end[:, packed.unsorted_indices],)
+    return pad_outputs(packed._replace(data=data), ends, inputs, (h,), lengths)
