@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
@@ -146,3 +148,15 @@ def check_lengths(lengths: Tensor | None, batch: int, steps: int | None = None) 
         raise ShapeError(
             f"lengths: expected 0..{steps} (the time axis of x), got {lengths.tolist()}."
         )
+
+
+def check_symbol(name: str, value: object, symbols: int) -> int:
+    """Return `value` as an integer; raise ShapeError unless it is one in 0..symbols-1."""
+    if isinstance(value, Tensor) and value.numel() == 1 and not value.is_floating_point():
+        value = value.item()
+    number = None
+    if not isinstance(value, bool) and hasattr(value, "__index__"):
+        number = operator.index(value)
+    if number is None or not 0 <= number < symbols:
+        raise ShapeError(f"{name}: expected a symbol of 0..{symbols - 1}, got {value!r}.")
+    return number

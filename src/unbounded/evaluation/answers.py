@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from unbounded.errors import CheckpointError, ConfigError
-from unbounded.evaluation.memory_room import with_room
+from unbounded.models.memory_room import with_room
 from unbounded.tasks import Batch, Task
 from unbounded.training.objective import OBJECTIVES
 

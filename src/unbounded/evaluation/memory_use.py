@@ -14,9 +14,9 @@ import torch
 from torch import nn
 
 from unbounded.errors import MemoryOverflowError
-from unbounded.evaluation.memory_room import with_room
 from unbounded.layers import MemoryRNN
 from unbounded.models.decisions import mean_decisions
+from unbounded.models.memory_room import with_room
 from unbounded.tasks import LengthRange, Task
 from unbounded.tasks.streams import StreamTask
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from unbounded.errors import ConfigError, ShapeError
-from unbounded.evaluation.memory_room import with_room
+from unbounded.models.memory_room import with_room
 from unbounded.tasks import Batch, JudgedStreams, LengthRange, StreamTask, pieces
 from unbounded.training import masked_cross_entropy
 

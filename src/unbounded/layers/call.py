@@ -33,10 +33,12 @@ def check_inputs(x: Tensor, like: Tensor) -> None:
 
 
 @overload
-def as_lengths(lengths: None, device: torch.device) -> None: ...
+def as_lengths(lengths: None, device: torch.device, name: str = ...) -> None: ...
 @overload
-def as_lengths(lengths: Tensor | Sequence[int], device: torch.device) -> Tensor: ...
-def as_lengths(lengths: Lengths, device: torch.device) -> Tensor | None:
+def as_lengths(
+    lengths: Tensor | Sequence[int], device: torch.device, name: str = ...
+) -> Tensor: ...
+def as_lengths(lengths: Lengths, device: torch.device, name: str = "lengths") -> Tensor | None:
     """Lengths as an int64 tensor on a device: lists, tuples and other integers are converted.
 
     Raises:
@@ -53,14 +55,14 @@ def as_lengths(lengths: Lengths, device: torch.device) -> Tensor | None:
             numbers = [None]
         if None in numbers:
             raise DTypeError(
-                f"lengths: expected integers, one a sequence, got {type(lengths).__name__} "
+                f"{name}: expected integers, one a sequence, got {type(lengths).__name__} "
                 f"{str(lengths)[:60]}. Give a list of them or a tensor."
             )
         if not all(abs(number) <= _MOST for number in numbers if number is not None):
-            raise ShapeError(f"lengths: expected integers of 64 bits, got {str(lengths)[:60]}.")
+            raise ShapeError(f"{name}: expected integers of 64 bits, got {str(lengths)[:60]}.")
         return torch.tensor(numbers, dtype=torch.int64, device=device)
     if lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool:
-        raise DTypeError(f"lengths: expected integers, one a sequence, got {lengths.dtype}.")
+        raise DTypeError(f"{name}: expected integers, one a sequence, got {lengths.dtype}.")
     return lengths.to(device=device, dtype=torch.int64)
 
 

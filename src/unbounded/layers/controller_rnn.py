@@ -19,10 +19,10 @@ from unbounded.layers.controllers import (
     WeightedController,
     input_width,
 )
-from unbounded.layers.fused import runs_hooks
+from unbounded.layers.fused import is_called, why_called
 from unbounded.layers.lstm_layer import pack_inputs, pad_outputs
 from unbounded.layers.named_controller import ControllerFactory, make_controller
-from unbounded.layers.plain_layer import PlainLayer, is_transformed
+from unbounded.layers.plain_layer import PlainLayer, first_weight, is_transformed
 from unbounded.memories.autocast import autocast_dtype
 from unbounded.memories.backend import check_backend
 
@@ -89,7 +89,7 @@ class ControllerRNN(PlainLayer[ControllerState]):
 
     def weight(self) -> Tensor:
         """The first of its parameters; a controller of your own may have any."""
-        return next(self.parameters())
+        return first_weight(self)
 
     def inputs_seen(self) -> int:
         """I; of a Symbols layer's weights, what they take in its place."""
@@ -99,7 +99,7 @@ class ControllerRNN(PlainLayer[ControllerState]):
         """The controller's tensors, [B, H] each."""
         if self.initial is not None:
             return tuple(part.expand(batch_size, -1) for part in self.initial)
-        like, size = next(self.parameters()), self.controller.state_size
+        like, size = first_weight(self), self.controller.state_size
         return tuple(like.new_zeros(batch_size, self.hidden_size) for _ in range(size))
 
     def parts(self, state: ControllerState) -> list[tuple[str, Tensor, int]]:
@@ -122,8 +122,7 @@ class ControllerRNN(PlainLayer[ControllerState]):
         if isinstance(controller, WeightedController) and type(controller) in CONTROLLERS.values():
             name, weights = controller.kernel_name, controller.weights
             reason = why_not_alone(name, x, weights, state)
-            if runs_hooks(controller):
-                reason = "hooks on the controller run with each step"
+            reason = why_called(controller, "controller") or reason
             if self.takes_kernels(reason) and name is not None:
                 return run_alone(name, controller.cell, x, weights, state, lengths)
         else:
@@ -149,7 +148,7 @@ def _is_plain(controller: Controller) -> TypeGuard[ElmanController]:
     return (
         type(controller) is ElmanController
         and controller.weight_hh is not None
-        and not runs_hooks(controller)
+        and not is_called(controller)
         # No rule of torch.func for it: vmap and per-sample gradients take the readable loop.
         and not is_transformed()
         and autocast_dtype(controller.weight_ih.device) is None

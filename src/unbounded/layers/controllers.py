@@ -22,6 +22,7 @@ from unbounded.layers.cells import (
     gru_cell,
     lstm_cell,
 )
+from unbounded.replaced import remember_methods
 
 
 def initialize_cell(module: nn.Module, hidden_size: int) -> None:
@@ -45,6 +46,10 @@ class Controller(nn.Module, ABC):
     input_size is I + R, and needs `hidden_size`, `state_size` (tensors in its state, the first of
     which is the output h) and `forward(inputs, state) -> state`; it runs on the reference path.
     """
+
+    def __init_subclass__(cls, **options: object) -> None:
+        super().__init_subclass__(**options)
+        remember_methods(cls)
 
     hidden_size: int
     state_size: int = 1

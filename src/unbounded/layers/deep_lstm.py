@@ -13,7 +13,7 @@ from unbounded.errors import ShapeError
 from unbounded.kernels import ControllerWeights
 from unbounded.layers.alone import run_alone, run_steps, why_not_alone
 from unbounded.layers.cells import ControllerState, lstm_cell
-from unbounded.layers.fused import runs_hooks
+from unbounded.layers.fused import why_called
 from unbounded.layers.lstm_layer import LSTMLayer, lstm_weights, run_module, run_torch
 from unbounded.layers.plain_layer import PlainLayer, is_transformed
 from unbounded.memories.backend import check_backend
@@ -108,7 +108,7 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
 
     def begin(self, batch_size: int) -> DeepLSTMState:
         """(h, c) of every layer, each [B, H]."""
-        like = next(self.parameters())
+        like = self.weight()
         if self.initial is None:
             shape = (batch_size, self.hidden_size)
             return tuple((like.new_zeros(shape), like.new_zeros(shape)) for _ in self.layers)
@@ -156,8 +156,9 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
         self, layer: nn.Module, x: Tensor, state: tuple[Tensor, Tensor], lengths: Tensor | None
     ) -> tuple[Tensor, ControllerState]:
         """By calling it where hooks run then, or by its weights alone."""
-        if runs_hooks(layer) and _has_rules(x):
-            self.takes_kernels("hooks on a layer run when it is called")
+        reason = why_called(layer, "layer")
+        if reason is not None and _has_rules(x):
+            self.takes_kernels(reason)
             return run_module(layer, x, state, lengths)
         return self._run_weights(ControllerWeights(*lstm_weights(layer)), x, state, lengths)
 

@@ -14,6 +14,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from unbounded.kernels import ControllerWeights
 from unbounded.layers.cells import ControllerState
 from unbounded.layers.controllers import initialize_cell
+from unbounded.replaced import remember_methods
 
 # Of cuDNN, where other weights stand in the place of a layer's own, as for symbols looked up: to
 # call flatten_parameters, which would not help.
@@ -63,6 +64,9 @@ class LSTMLayer(nn.LSTM):
         *_, first, second = (each.detach() for each in lstm_weights(self))
         first[forget] = 1.0
         second[slice(None) if is_fixed else forget] = 0.0
+
+
+remember_methods(LSTMLayer)
 
 
 def lstm_weights(layer: nn.Module) -> list[Tensor]:

@@ -21,6 +21,7 @@ from unbounded.layers.named_controller import ControllerFactory, make_controller
 from unbounded.layers.recurrence import LoopState, Recorder, run_recurrence
 from unbounded.memories import Memory
 from unbounded.memories.backend import check_backend, choose_backend
+from unbounded.replaced import remember_methods
 
 
 class MemoryLayer(nn.Module):
@@ -32,6 +33,10 @@ class MemoryLayer(nn.Module):
     Args:
         as those of `MemoryRNN`, for this layer alone.
     """
+
+    def __init_subclass__(cls, **options: object) -> None:
+        super().__init_subclass__(**options)
+        remember_methods(cls)
 
     def __init__(
         self,

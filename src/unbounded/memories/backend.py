@@ -8,6 +8,7 @@ import torch
 
 from unbounded import kernels
 from unbounded.errors import BackendError, BackendWarning, ChoiceError, say_once
+from unbounded.replaced import replaced_method
 
 BACKENDS = ("auto", "reference", "cpu", "cuda")
 
@@ -18,6 +19,17 @@ def kernel_of(memory: Any) -> kernels.Structure | None:
     Exact types: a subclass may compute something else, which no kernel knows of.
     """
     return memory.kernel if "kernel" in vars(type(memory)) else None
+
+
+def why_no_kernel(memory: Any) -> str | None:
+    """Why no kernel computes what a Memory computes, or None if one does."""
+    if kernel_of(memory) is None:
+        reason: str = memory.no_kernel
+        return reason
+    name = replaced_method(memory)
+    if name is not None:
+        return f"{type(memory).__name__}.{name} is replaced, which only the readable loop calls"
+    return None
 
 
 def negative_field(kernel: kernels.Structure, *groups: Any) -> str | None:

@@ -117,6 +117,11 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
         return self.count, len(self.actions), self.depth, capacity, is_strict, self.empty == 0
 
     @property
+    def dropped_beyond(self) -> int | None:
+        """The capacity, with a policy that drops."""
+        return None if self.overflow == "error" else self.capacity
+
+    @property
     def actions(self) -> tuple[str, ...]:
         """The names of the actions, in the order of their weights."""
         return (*self.basic_actions, NO_OP) if self.noop else self.basic_actions

@@ -124,7 +124,16 @@ class SequenceModel(nn.Module):
         hidden, state = self.hidden(inputs, state, lengths)
         if self.dropout:
             hidden = F.dropout(hidden, self.dropout, self.training)
-        return self.output(hidden), state
+        return self.logits(hidden), state
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Logits [..., V] of what `hidden` returns, [..., O]."""
+        if isinstance(self.output, TiedLinear) and self.embedding is not None:
+            # This object's own: a replica of nn.DataParallel has an embedding of its own.
+            result: Tensor = self.output(hidden, self.embedding.weight)
+        else:
+            result = self.output(hidden)
+        return result
 
     def hidden(
         self, inputs: Tensor, state: Any = None, lengths: Tensor | None = None
@@ -205,9 +214,13 @@ class TiedLinear(nn.Module):
         if self.bias is not None:
             nn.init.uniform_(self.bias, -bound, bound)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Map x [..., D] to logits [..., V]."""
-        return F.linear(x, self.weight, self.bias)
+    def forward(self, x: Tensor, weight: Tensor | None = None) -> Tensor:
+        """Map x [..., D] to logits [..., V].
+
+        Args:
+            weight: the matrix [V, D]; None takes that of the model this was made for.
+        """
+        return F.linear(x, self.weight if weight is None else weight, self.bias)
 
 
 def tie_faults(
