@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 from functools import partial
 
 import pytest
 import torch
-from torch.nn.parallel import replicate
 
 import unbounded as ub
 from tests.memories.common import MEMORIES
 from unbounded.models import MemoryModel, SequenceModel
+
+# torch.nn.parallel has a function of that name.
+replicate = importlib.import_module("torch.nn.parallel.replicate")
 
 
 def replicas_of(model, monkeypatch):
@@ -20,16 +23,8 @@ def replicas_of(model, monkeypatch):
         return [[tensor * (k + 1) for tensor in tensors] for k in range(len(devices))]
 
     monkeypatch.setattr(replicate, "_broadcast_coalesced_reshape", copies)
-    monkeypatch.setattr(replicate, "_replicatable_module", lambda *_: True)
-    # pyrefly: the devices are not looked at further.
-    monkeypatch.setattr(replicate, "_get_device_index", lambda device, *_: device, raising=False)
+    monkeypatch.setattr(replicate, "_get_device_index", lambda device, *_: device)
     return replicate.replicate(model, [0, 1])
-
-
-def doubled(model):
-    other = type(model).__new__(type(model))
-    other.__dict__ = model.__dict__
-    return other
 
 
 def test_a_replica_with_tied_embeddings_uses_its_own_matrix(monkeypatch):
