@@ -70,6 +70,8 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
     overflows: ClassVar[tuple[str, ...]]
     #: What an empty cell holds.
     empty: float = EMPTY
+    #: Whether that is 0. A float is symbolic in a graph with dynamic=True; a bool is not.
+    is_zero: bool = False
 
     def __init__(
         self,
@@ -114,7 +116,7 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
     @property
     def _kernel_options(self) -> tuple[int, int, int, int, bool, bool]:
         is_strict, capacity = self.overflow == "error", self.capacity or 0
-        return self.count, len(self.actions), self.depth, capacity, is_strict, self.empty == 0
+        return self.count, len(self.actions), self.depth, capacity, is_strict, self.is_zero
 
     @property
     def dropped_beyond(self) -> int | None:

@@ -80,7 +80,7 @@ class SuperpositionList(SuperpositionMemory[ListCells]):
         super().__init__(count, depth, noop, capacity, overflow)
         if isinstance(empty, bool) or empty not in (EMPTY, 0):
             raise ConfigError([f"empty: expected -1 or 0, got {empty!r}"])
-        self.empty = float(empty)
+        self.empty, self.is_zero = float(empty), empty == 0
 
     def __repr__(self) -> str:
         rest = "" if self.empty == EMPTY else f", empty={self.empty:g}"
