@@ -83,17 +83,17 @@ def check_bool(name: str, value: object) -> None:
         raise DTypeError(f"{name}: expected a bool, got {value!r}.")
 
 
-def check_positive(name: str, value: int | torch.SymInt) -> None:
+def check_positive(name: str, value: int | torch.SymInt | Tensor) -> None:
     """Raise ShapeError unless `value` is an integer of at least 1."""
     check_size(name, value, 1)
 
 
-def check_size(name: str, value: int | torch.SymInt, least: int = 0) -> None:
+def check_size(name: str, value: int | torch.SymInt | Tensor, least: int = 0) -> None:
     """Raise ShapeError unless `value` is an integer of at least `least`.
 
-    A size that is not known yet, of a graph that is being captured, is one.
+    A size that is not known yet, of a graph that is being captured or traced, is one.
     """
-    if isinstance(value, torch.SymInt):
+    if isinstance(value, torch.SymInt) or (isinstance(value, Tensor) and is_traced()):
         return
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise ShapeError(f"{name}: expected an integer >= {least}, got {value!r}.")
@@ -104,6 +104,11 @@ def check_number(name: str, value: float) -> None:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not is_number or not abs(value) <= _GREATEST:
         raise ConfigError([f"{name}: expected a finite number, got {value!r}"])
+
+
+def is_traced() -> bool:
+    """Whether torch.jit.trace is at work, in which sizes are tensors."""
+    return torch._C._get_tracing_state() is not None
 
 
 def is_batched(tensor: Tensor) -> bool:

@@ -19,7 +19,7 @@ from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence
 import unbounded as ub
 from tests.tolerances import assert_close
 from unbounded import kernels
-from unbounded.errors import BackendError, DTypeError, ShapeError
+from unbounded.errors import DTypeError, ShapeError
 from unbounded.memories import MEMORIES
 from unbounded.memories.state import state_tensors
 
@@ -403,13 +403,6 @@ def test_export_with_a_dynamic_batch_and_a_state(memory):
     file.seek(0)
     loaded = torch.export.load(file).module()
     assert_close(loaded(x, state)[0], layer(x, state)[0], "loaded")
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_jit_trace_says_what_to_use():
-    """Item 17."""
-    with pytest.raises(BackendError, match=r"cannot be traced.*torch\.export"):
-        torch.jit.trace(make(), (random(4, 2, 3),))
 
 
 def test_a_state_can_be_cut_off_as_word_language_model_does():

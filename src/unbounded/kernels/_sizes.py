@@ -47,9 +47,10 @@ class Sizes:
 
         Of a symbolic T this is the same as a formula: an integer root would fix T in the graph.
         """
-        if isinstance(self.steps, torch.SymInt):
-            before = torch.sym_float(torch.sym_max(self.steps - 1, 0))
-            root = torch.sym_int(torch._sym_sqrt(before)) + 1  # exact below 2**52
+        steps: int | torch.SymInt = self.steps
+        if isinstance(steps, torch.SymInt):
+            before = torch.sym_float(torch.sym_max(steps - 1, 0))
+            root = torch.sym_int(torch.sym_sqrt(before)) + 1  # exact below 2**52
             block: int = torch.sym_max(_LEAST_BLOCK, -(-root // _FEW_STEPS) * _FEW_STEPS)
             return block
         root = math.isqrt(max(self.steps - 1, 0)) + 1

@@ -144,8 +144,3 @@ def _packed_like(packed: PackedSequence, output: Tensor, lengths: Tensor) -> Pac
 def check_sequences(x: Tensor, lengths: Tensor | None) -> None:
     """Check lengths against inputs [T, B, I], where no kernel does it."""
     check_lengths(lengths, x.shape[1], x.shape[0])
-
-
-def is_traced() -> bool:
-    """Whether torch.jit.trace is at work, in which sizes are tensors."""
-    return torch._C._get_tracing_state() is not None

@@ -15,6 +15,7 @@ from unbounded.layers.alone import run_alone, run_steps, why_not_alone
 from unbounded.layers.cells import ControllerState, lstm_cell
 from unbounded.layers.fused import why_called
 from unbounded.layers.lstm_layer import LSTMLayer, lstm_weights, run_module, run_torch
+from unbounded.layers.offloaded import as_called
 from unbounded.layers.plain_layer import PlainLayer, is_transformed
 from unbounded.memories.backend import check_backend
 
@@ -100,11 +101,11 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
 
     def weight(self) -> Tensor:
         """The first layer's, for its input."""
-        return lstm_weights(self.layers[0])[0]
+        return as_called(self.layers[0], lstm_weights(self.layers[0])[0])
 
     def inputs_seen(self) -> int:
         """I; of a Symbols layer's weights, what they take in its place."""
-        return self.weight().shape[1]
+        return lstm_weights(self.layers[0])[0].shape[1]
 
     def begin(self, batch_size: int) -> DeepLSTMState:
         """(h, c) of every layer, each [B, H]."""

@@ -14,6 +14,7 @@ from unbounded.checks import check_like, check_shape, check_size
 from unbounded.errors import ShapeError
 from unbounded.layers.call import Lengths, check_inputs, check_sequences, new_call
 from unbounded.layers.half import is_half, run_in_float32
+from unbounded.layers.offloaded import as_called
 from unbounded.memories.autocast import autocast_dtype
 from unbounded.memories.backend import choose_backend
 from unbounded.memories.state import map_state
@@ -152,7 +153,7 @@ def first_weight(module: nn.Module) -> Tensor:
         for weights in (part._parameters, getattr(part, "_former_parameters", {})):
             for weight in weights.values():
                 if weight is not None:
-                    return weight
+                    return as_called(part, weight)
     raise ShapeError(f"{type(module).__name__}: expected a parameter, got none.")
 
 

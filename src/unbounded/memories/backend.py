@@ -75,7 +75,7 @@ def choose_backend(backend: str, what: str, reason: str | None, device: str) -> 
             f"{what}: backend {backend!r} cannot serve this call: {reason}. "
             "Use backend='auto' or 'reference'."
         )
-    if torch.compiler.is_compiling():  # a graph holds no warning
+    if torch.compiler.is_dynamo_compiling():  # its graph holds no warning
         return False
     say_once(
         f"{what} runs on the readable reference path, which is slower: {reason}.", BackendWarning

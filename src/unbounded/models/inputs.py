@@ -11,7 +11,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from unbounded.checks import FROM_LIST, check_tensor, is_batched
+from unbounded.checks import FROM_LIST, check_tensor, is_batched, is_traced
 from unbounded.errors import DTypeError, ShapeError
 
 #: Bits of the greatest symbol's number, at the most: numbers are exact in float32 below 2**24.
@@ -33,7 +33,7 @@ def check_tokens(tokens: Tensor, symbols: int, name: str = "inputs") -> Tensor:
         error = ShapeError if is_integer else DTypeError
         raise error(f"{name}: expected int64 tokens [B, T], got {kind} {list(tokens.shape)}.")
     tokens = tokens.long()
-    unknown = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
+    unknown = torch.compiler.is_compiling() or is_traced()
     if unknown or is_batched(tokens) or tokens.device.type != "cpu" or not tokens.numel():
         return tokens
     least, most = (int(end) for end in tokens.aminmax())

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from unbounded.checks import check_bool, check_positive
-from unbounded.errors import ShapeError
+from unbounded.errors import DeviceError, ShapeError
 from unbounded.layers.memory_rnn import MemoryRNN
 from unbounded.layers.read_only import check_read_only, run_phases
 from unbounded.layers.symbols import input_weight, run_symbols
@@ -130,7 +130,14 @@ class SequenceModel(nn.Module):
         """Logits [..., V] of what `hidden` returns, [..., O]."""
         if isinstance(self.output, TiedLinear) and self.embedding is not None:
             # This object's own: a replica of nn.DataParallel has an embedding of its own.
-            result: Tensor = self.output(hidden, self.embedding.weight)
+            weight = self.embedding.weight
+            if weight.is_meta and not hidden.is_meta:
+                raise DeviceError(
+                    f"embedding: expected weights on {hidden.device}, got those on meta. Give "
+                    "accelerate preload_module_classes=['SequenceModel']: an output with tied "
+                    "embeddings has no weights of its own to load."
+                )
+            result: Tensor = self.output(hidden, weight)
         else:
             result = self.output(hidden)
         return result
