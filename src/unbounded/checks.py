@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import operator
+import os
+from typing import Final, TypeGuard
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from unbounded.errors import ConfigError, DeviceError, DTypeError, ShapeError
@@ -14,6 +16,8 @@ FROM_LIST = "torch.tensor makes one of a list."
 FLOATING = (torch.float32, torch.float64)
 #: The greatest number of float32.
 _GREATEST = 3.4e38
+#: The greatest size that is taken for one.
+_LARGEST_SIZE: Final = 2**31 - 1
 
 
 def check_tensor(name: str, value: object, instead: str = "") -> None:
@@ -89,7 +93,7 @@ def check_positive(name: str, value: int | torch.SymInt | Tensor) -> None:
 
 
 def check_size(name: str, value: int | torch.SymInt | Tensor, least: int = 0) -> None:
-    """Raise ShapeError unless `value` is an integer of at least `least`.
+    """Raise ShapeError unless `value` is an integer from `least` to 2**31 - 1.
 
     A size that is not known yet, of a graph that is being captured or traced, is one.
     """
@@ -97,13 +101,57 @@ def check_size(name: str, value: int | torch.SymInt | Tensor, least: int = 0) ->
         return
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise ShapeError(f"{name}: expected an integer >= {least}, got {value!r}.")
+    if value > _LARGEST_SIZE:
+        raise ShapeError(f"{name}: expected an integer of at most {_LARGEST_SIZE}, got {value}.")
 
 
 def check_number(name: str, value: float) -> None:
     """Raise ConfigError unless `value` is a number that is finite in float32."""
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_number or not abs(value) <= _GREATEST:
-        raise ConfigError([f"{name}: expected a finite number, got {value!r}"])
+    faults = number_faults(name, value)
+    if faults:
+        raise ConfigError(faults)
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether `value` is a number and no bool, and finite in float32."""
+    is_real = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_real and abs(value) <= _GREATEST  # type: ignore[operator]  # it is an int or float
+
+
+def number_faults(
+    name: str, value: object, above: float | None = None, at_most: float | None = None
+) -> list[str]:
+    """What is wrong with an option that is a number, a line or none.
+
+    Args:
+        above: a bound that it must exceed; None for none.
+        at_most: a bound that it must not exceed; None for none.
+    """
+    bounds = "" if above is None else f" above {above:g}"
+    if at_most is not None:
+        bounds += f"{',' if bounds else ''} at most {at_most:g}"
+    is_fit = is_number(value) and (above is None or value > above)
+    if is_fit and (at_most is None or value <= at_most):  # type: ignore[operator]  # a number
+        return []
+    return [f"{name}: expected a finite number{bounds}, got {value!r}"]
+
+
+def check_module(name: str, value: object) -> None:
+    """Raise DTypeError unless `value` is a torch.nn.Module."""
+    if isinstance(value, nn.Module):
+        return
+    if isinstance(value, type) and issubclass(value, nn.Module):
+        raise DTypeError(
+            f"{name}: expected a model, got the class {value.__name__}. Make one of it: "
+            f"{value.__name__}(...)."
+        )
+    raise DTypeError(f"{name}: expected a torch.nn.Module, got {type(value).__name__}.")
+
+
+def check_path(name: str, value: object) -> None:
+    """Raise DTypeError unless `value` is text or a path."""
+    if not isinstance(value, str | os.PathLike):
+        raise DTypeError(f"{name}: expected a path, got {type(value).__name__}. Give a str or Path.")
 
 
 def is_traced() -> bool:

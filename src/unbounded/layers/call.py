@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from unbounded.checks import check_floating, check_lengths, check_like, check_shape, check_tensor
-from unbounded.errors import DTypeError, ShapeError
+from unbounded.errors import DeviceError, DTypeError, ShapeError
 
 #: The greatest int64.
 _MOST = 2**63 - 1
@@ -42,8 +42,13 @@ def as_lengths(lengths: Lengths, device: torch.device, name: str = "lengths") ->
     """Lengths as an int64 tensor on a device: lists, tuples and other integers are converted.
 
     Raises:
-        DTypeError: they are no integers, or in no order.
+        DTypeError: they are no integers, or in no order. DeviceError: they are on meta alone.
     """
+    if isinstance(lengths, Tensor) and lengths.is_meta and device.type != "meta":
+        raise DeviceError(
+            f"{name}: expected a tensor with values, got one on the meta device. Give a list, or a "
+            f"tensor on {device}."
+        )
     if lengths is None or (isinstance(lengths, Tensor) and lengths.dtype == torch.int64):
         return None if lengths is None else lengths.to(device)
     if not isinstance(lengths, Tensor):

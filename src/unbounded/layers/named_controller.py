@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import nn
@@ -46,6 +46,11 @@ def make_controller(
             or has options of its own for biases.
     """
     if not isinstance(controller, str):
+        if isinstance(controller, type) and issubclass(controller, Mapping):
+            raise DTypeError(
+                f"controller: expected a callable that makes an unbounded.layers.Controller, got "
+                f"the class {controller.__name__}. By name: {', '.join(CONTROLLERS)}."
+            )
         if not bias:
             raise DTypeError(
                 "bias: expected True beside a controller of your own; give it there, for example "

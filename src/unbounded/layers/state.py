@@ -61,6 +61,12 @@ def parted(
     """
     if type(state) is tuple and len(state) == len(MemoryRNNState._fields):
         state = MemoryRNNState._make(state)
+    is_pair = isinstance(state, tuple | list) and len(state) == 2
+    if is_pair and all(isinstance(part, Tensor) for part in state):
+        raise ShapeError(
+            "state: expected a MemoryRNNState, got a pair (h0, c0), which has no memory. Give "
+            "layer.initial_state(B)._replace(hidden=h0, cell=c0)."
+        )
     if not isinstance(state, MemoryRNNState):
         raise ShapeError(
             f"state: expected a MemoryRNNState as an earlier call returned it, got "

@@ -199,6 +199,7 @@ def _check_capacity(capacity: object, depth: int) -> None:
         raise ConfigError(
             [f"capacity: expected an integer >= depth = {depth} or None, got {capacity!r}"]
         )
+    check_positive("capacity", capacity)
 
 
 def shifted(cells: Tensor, by: int, empty: float = EMPTY) -> Tensor:

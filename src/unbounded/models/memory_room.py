@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
-from unbounded.checks import check_size
+from unbounded.checks import check_module, check_size
 from unbounded.errors import RoomWarning, say_once
 from unbounded.layers import MemoryRNN
 from unbounded.memories import SuperpositionMemory
@@ -31,6 +31,7 @@ def with_room(model: ModelT, symbols: int) -> tuple[ModelT, int | None]:
     Raises:
         ShapeError: `symbols` is no integer of at least 0.
     """
+    check_module("model", model)
     check_size("symbols", symbols)
     limited = [name for name, part in model.named_modules() if _is_short(part, symbols)]
     if not limited:
