@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
 import os
-from typing import Final, TypeGuard
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, TypeGuard, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
-from unbounded.errors import ConfigError, DeviceError, DTypeError, ShapeError
+from unbounded.errors import ChoiceError, ConfigError, DeviceError, DTypeError, ShapeError
+
+ItemT = TypeVar("ItemT")
 
 FROM_LIST = "torch.tensor makes one of a list."
+_INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 FLOATING = (torch.float32, torch.float64)
 #: The greatest number of float32.
 _GREATEST = 3.4e38
@@ -114,8 +119,9 @@ def check_number(name: str, value: float) -> None:
 
 def is_number(value: object) -> TypeGuard[float]:
     """Whether `value` is a number and no bool, and finite in float32."""
-    is_real = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_real and abs(value) <= _GREATEST  # type: ignore[operator]  # it is an int or float
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return abs(value) <= _GREATEST
 
 
 def number_faults(
@@ -130,9 +136,10 @@ def number_faults(
     bounds = "" if above is None else f" above {above:g}"
     if at_most is not None:
         bounds += f"{',' if bounds else ''} at most {at_most:g}"
-    is_fit = is_number(value) and (above is None or value > above)
-    if is_fit and (at_most is None or value <= at_most):  # type: ignore[operator]  # a number
-        return []
+    if is_number(value):
+        is_above, is_below = above is None or value > above, at_most is None or value <= at_most
+        if is_above and is_below:
+            return []
     return [f"{name}: expected a finite number{bounds}, got {value!r}"]
 
 
@@ -151,7 +158,9 @@ def check_module(name: str, value: object) -> None:
 def check_path(name: str, value: object) -> None:
     """Raise DTypeError unless `value` is text or a path."""
     if not isinstance(value, str | os.PathLike):
-        raise DTypeError(f"{name}: expected a path, got {type(value).__name__}. Give a str or Path.")
+        raise DTypeError(
+            f"{name}: expected a path, got {type(value).__name__}. Give a str or Path."
+        )
 
 
 def is_traced() -> bool:
@@ -205,11 +214,72 @@ def check_lengths(lengths: Tensor | None, batch: int, steps: int | None = None) 
 
 def check_symbol(name: str, value: object, symbols: int) -> int:
     """Return `value` as an integer; raise ShapeError unless it is one in 0..symbols-1."""
-    if isinstance(value, Tensor) and value.numel() == 1 and not value.is_floating_point():
+    is_one = isinstance(value, Tensor) and value.dim() == 0 and not value.is_meta
+    if isinstance(value, Tensor) and is_one and value.dtype in _INTEGERS:
         value = value.item()
     number = None
-    if not isinstance(value, bool) and hasattr(value, "__index__"):
-        number = operator.index(value)
+    if not isinstance(value, bool | Tensor) and hasattr(value, "__index__"):
+        with contextlib.suppress(TypeError):  # an array of several numbers
+            number = operator.index(value)
     if number is None or not 0 <= number < symbols:
         raise ShapeError(f"{name}: expected a symbol of 0..{symbols - 1}, got {value!r}.")
     return number
+
+
+def check_kind(name: str, value: object, kind: type, advice: str = "") -> None:
+    """Raise DTypeError unless `value` is of a class of the library.
+
+    Args:
+        advice: a sentence that says how to make one; empty for none.
+    """
+    if isinstance(value, kind):
+        return
+    got = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
+    raise DTypeError(f"{name}: expected a {kind.__name__}, got {got}. {advice}".strip())
+
+
+def check_device(value: object, name: str = "device") -> torch.device:
+    """Return a device by its name; raise DeviceError unless torch knows it."""
+    try:
+        return torch.device(value)  # type: ignore[call-overload, no-any-return]  # a user's
+    except (RuntimeError, TypeError, ValueError):
+        raise DeviceError(
+            f"{name}: expected a device such as 'cpu' or 'cuda', got {value!r}."
+        ) from None
+
+
+def check_callable(name: str, value: object) -> None:
+    """Raise DTypeError unless `value` can be called."""
+    if not callable(value):
+        raise DTypeError(f"{name}: expected a function, got {type(value).__name__}.")
+
+
+def check_items(name: str, value: object, kind: type[ItemT]) -> Sequence[ItemT]:
+    """Return the items of an iterable; raise DTypeError unless each is of a class."""
+    items = None
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping | Tensor):
+        items = list(value)
+    is_bool = items is not None and kind is not bool and any(isinstance(e, bool) for e in items)
+    if items is None or is_bool or not all(isinstance(each, kind) for each in items):
+        got = type(value).__name__ if items is None else repr(items)[:60]
+        raise DTypeError(f"{name}: expected a list of {kind.__name__}, got {got}.")
+    return items
+
+
+def check_symbols(name: str, value: object) -> Sequence[str]:
+    """Return symbols as a list of texts, of a text its letters; raise DTypeError otherwise."""
+    return check_items(name, list(value) if isinstance(value, str) else value, str)
+
+
+def check_choice(kind: str, value: object, valid: Iterable[str]) -> None:
+    """Raise ChoiceError unless `value` is one of the names."""
+    names = list(valid)
+    if not isinstance(value, str) or value not in names:
+        raise ChoiceError(kind, value, names)
+
+
+def check_place(device: object, dtype: object) -> None:
+    """Raise DeviceError or DTypeError unless parameters can be made with these; None is torch's."""
+    if device is not None:
+        check_device(device)
+    check_dtype(dtype)

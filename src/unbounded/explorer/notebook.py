@@ -92,11 +92,9 @@ def explore(
     from unbounded.tasks.task import check_task
 
     if task is not None:
-        check_task("task", task)
+        check_task(task)
         if not isinstance(source, MemoryModel):
-            raise DTypeError(
-                f"task: expected None beside {type(source).__name__}, got a task. A run has its own."
-            )
+            raise DTypeError(f"task: expected None beside {type(source).__name__}, got a task.")
     if source is None:
         return _of_package()
     if isinstance(source, MemoryModel):

@@ -8,7 +8,7 @@ from typing import TypeGuard
 import torch
 from torch import Tensor, nn
 
-from unbounded.checks import check_bool, check_positive
+from unbounded.checks import check_bool, check_place, check_positive
 from unbounded.errors import ShapeError
 from unbounded.layers.alone import run_alone, run_steps, why_not_alone
 from unbounded.layers.cells import ControllerState
@@ -62,6 +62,7 @@ class ControllerRNN(PlainLayer[ControllerState]):
         check_bool("batch_first", batch_first)
         check_bool("learn_initial_state", learn_initial_state)
         check_backend(backend)
+        check_place(device, dtype)
         check_positive("input_size", input_size)
         check_positive("hidden_size", hidden_size)
         self.input_size, self.hidden_size = input_size, hidden_size

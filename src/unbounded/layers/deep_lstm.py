@@ -8,7 +8,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from unbounded.checks import check_bool, check_positive
+from unbounded.checks import check_bool, check_place, check_positive
 from unbounded.errors import ShapeError
 from unbounded.kernels import ControllerWeights
 from unbounded.layers.alone import run_alone, run_steps, why_not_alone
@@ -65,6 +65,7 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
         ):
             check_bool(name, choice)
         check_backend(backend)
+        check_place(device, dtype)
         check_positive("input_size", input_size)
         check_positive("hidden_size", hidden_size)
         check_positive("num_layers", num_layers)

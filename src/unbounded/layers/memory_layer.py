@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unbounded.checks import check_bool, check_dtype, check_like, check_positive, check_shape
+from unbounded.checks import check_bool, check_like, check_place, check_positive, check_shape
 from unbounded.errors import ChoiceError, DTypeError
 from unbounded.layers.call import check_sequences
 from unbounded.layers.controllers import WeightedController
@@ -73,7 +73,7 @@ class MemoryLayer(nn.Module):
         check_bool("learn_initial_state", learn_initial_state)
         check_bool("bias", bias)
         _check_memory(memory)
-        check_dtype(dtype)
+        check_place(device, dtype)
         self.input_size, self.hidden_size, self.memory = input_size, hidden_size, memory
         self.backend = backend
         self._says_reading = output_reading

@@ -88,6 +88,7 @@ class MemoryRNN(MemoryLayer):
         output_reading: bool = False,
     ) -> None:
         # The output and its readout are of the last layer: those below hand on h.
+        check_positive("num_layers", num_layers)
         is_last = num_layers == 1
         check_bool("batch_first", batch_first)
         check_bool("output_reading", output_reading)

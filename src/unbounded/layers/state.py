@@ -10,7 +10,7 @@ from torch import Tensor
 
 from unbounded.errors import ShapeError
 from unbounded.layers.recurrence import LoopState
-from unbounded.memories.state import check_rows, index_state, map_state, portable
+from unbounded.memories.state import check_rows, index_state, map_state, picked, portable
 
 
 @portable
@@ -131,7 +131,7 @@ def unbatched(state: MemoryRNNState) -> MemoryRNNState:
 def _index(state: MemoryRNNState, rows: Tensor | slice | list[int]) -> MemoryRNNState:
     check_rows(rows)
     check_batched(state)
-    return _beside_batch(state, lambda tensor, axis: tensor[:, rows] if axis == 1 else tensor[rows])
+    return _beside_batch(state, lambda tensor, axis: picked(tensor, rows, axis))
 
 
 index_state.register(MemoryRNNState, _index)

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 
 from unbounded import kernels
-from unbounded.errors import BackendError, BackendWarning, ChoiceError, say_once
+from unbounded.checks import check_choice
+from unbounded.errors import BackendError, BackendWarning, say_once
 from unbounded.replaced import replaced_method
 
 BACKENDS = ("auto", "reference", "cpu", "cuda")
@@ -85,5 +86,4 @@ def choose_backend(backend: str, what: str, reason: str | None, device: str) -> 
 
 def check_backend(backend: str) -> None:
     """Raise ChoiceError unless `backend` is one of BACKENDS."""
-    if backend not in BACKENDS:
-        raise ChoiceError("backend", backend, BACKENDS)
+    check_choice("backend", backend, BACKENDS)

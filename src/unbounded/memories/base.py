@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from unbounded import kernels
-from unbounded.checks import check_dtype, check_like, check_shape, check_tensor
+from unbounded.checks import check_kind, check_like, check_place, check_shape, check_tensor
 from unbounded.errors import ChoiceError, ShapeError
 from unbounded.memories.autocast import without_autocast
 from unbounded.memories.backend import (
@@ -124,7 +124,9 @@ class Memory(ABC, Generic[StateT, InstructionT]):
             ChoiceError: no learned field has such a name. ConfigError: a declaration has faults.
             DTypeError: the dtype is not a floating one.
         """
-        check_dtype(dtype)
+        check_place(device, dtype)
+        if learned is not None:
+            check_kind("learned", learned, Mapping)
         fields = self.state_fields
         names = tuple(field.name for field in fields)
         if names != getattr(self.State, "_fields", None) or READING in names:
@@ -158,6 +160,7 @@ class Memory(ABC, Generic[StateT, InstructionT]):
     ) -> Tensor:
         if learned is None:
             return field.begin(batch_size, dtype, device)
+        check_kind("learned", learned, Mapping)
         known = [each.name for each in self.learned_fields]
         for name in learned:
             if name not in known:

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from unbounded.checks import check_bool, check_positive, is_batched
-from unbounded.errors import ChoiceError, ConfigError, MemoryOverflowError
+from unbounded.checks import check_bool, check_choice, check_positive, is_batched
+from unbounded.errors import ConfigError, MemoryOverflowError
 from unbounded.memories.base import Memory, StateT
 from unbounded.memories.beginnings import Constant
 from unbounded.memories.head import Head
@@ -84,8 +84,7 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
         check_positive("count", count)
         check_positive("depth", depth)
         check_bool("noop", noop)
-        if overflow not in self.overflows:
-            raise ChoiceError("overflow", overflow, self.overflows)
+        check_choice("overflow", overflow, self.overflows)
         if capacity is None:
             if overflow != "error":
                 raise ConfigError([f"overflow: {overflow!r} has no effect without a capacity"])

@@ -98,7 +98,7 @@ def sharpen(model: nn.Module, factor: float) -> None:
     with torch.no_grad():
         for layer in deciding_layers(model):
             for rows in _rows(layer):
-                _scale(layer, rows, factor)
+                _scale(layer, rows, float(factor))
 
 
 def sharpen_units(model: nn.Module, factor: float) -> None:
@@ -118,7 +118,7 @@ def sharpen_units(model: nn.Module, factor: float) -> None:
     with torch.no_grad():
         controllers = nn.ModuleList(layer.controller for layer in deciding_layers(model))
         for weight in controllers.parameters():  # one that two layers share is there once
-            weight.mul_(factor)
+            weight.mul_(float(factor))
 
 
 def discretized(model: ModelT) -> ModelT:

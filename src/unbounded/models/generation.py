@@ -17,7 +17,7 @@ from unbounded.checks import (
     check_symbol,
     check_tensor,
 )
-from unbounded.errors import DTypeError, ShapeError
+from unbounded.errors import DeviceError, DTypeError, ShapeError
 from unbounded.layers.call import Lengths, as_lengths
 from unbounded.layers.fused import is_called
 from unbounded.layers.stream import open_stream
@@ -101,6 +101,10 @@ def _fed_back(output_to_input: object, outputs: int, inputs: int) -> Tensor:
     fed = output_to_input
     if fed.is_floating_point() or fed.is_complex() or fed.dtype == torch.bool:
         raise DTypeError(f"output_to_input: expected integers, got {fed.dtype}.")
+    if fed.is_meta:
+        raise DeviceError(
+            "output_to_input: expected a tensor with values, got one on the meta device."
+        )
     if bool(((fed < 0) | (fed >= inputs)).any()):
         raise ShapeError(
             f"output_to_input: expected tokens in 0..{inputs - 1}, got {fed.tolist()}."

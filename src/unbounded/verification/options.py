@@ -49,10 +49,11 @@ class VerifyOptions:
             )
             if type(getattr(self, name)) is not int or getattr(self, name) < least
         ]
-        if isinstance(self.times, tuple | list):
+        times: object = self.times
+        if isinstance(times, tuple | list):
             faults += [
                 f"times: expected numbers above 0, at most {MOST_TIMES}, got {time!r}"
-                for time in self.times
+                for time in times
                 if number_faults("times", time, above=0, at_most=MOST_TIMES)
             ]
         else:
