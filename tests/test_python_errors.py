@@ -83,7 +83,7 @@ CALLS = {
         DTypeError, "look: expected a function, got NoneType.",
     ),
     "no path": (
-        lambda: ub.load_trace(None), DTypeError, "path: expected a str or Path, got NoneType.",
+        lambda: ub.load_trace(None), DTypeError, "path: expected a path, got NoneType. Give a str or Path.",
     ),
     "a device of text": (
         lambda: layer(device="gpu3"), DeviceError,
@@ -101,7 +101,7 @@ CALLS = {
         lambda: layer(backend=torch.zeros(2)), ub.errors.ChoiceError, "unknown backend tensor(",
     ),
     "rows that are not there": (
-        lambda: index_state(state(), torch.tensor([5])), ShapeError,
+        lambda: index_state(layer().initial_state(2), torch.tensor([5])), ShapeError,
         "rows: expected sequences of 2, got tensor([5])",
     ),
     "a state on meta": (
