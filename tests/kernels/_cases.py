@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -255,6 +255,20 @@ def assert_equal_up_to_rounding(
     Args:
         inputs: what the last tensors of `got` and `wanted` are the gradients of.
     """
+
+    # Once for all tensors, and only if one needs them.
+    @cache
+    def truths() -> list[Tensor]:
+        return again(lambda tensor: tensor)
+
+    @cache
+    def moves(dtype: torch.dtype) -> list[list[Tensor]]:
+        return [again(rounded_otherwise(seed, dtype)) for seed in range(8)]
+
+    @cache
+    def noises(dtype: torch.dtype) -> list[list[Tensor]]:
+        return rounded_throughout(again, dtype)
+
     largest = max(float(tensor.detach().abs().max()) for tensor in wanted if tensor.numel())
     before = len(wanted) - len(inputs)
     for k, (one, other) in enumerate(zip(got, wanted, strict=True)):
@@ -265,8 +279,8 @@ def assert_equal_up_to_rounding(
         both = torch.cat([one.detach().flatten(), other.detach().flatten()])
         if float(both.abs().max()) <= torch.finfo(one.dtype).eps ** 2 * largest:  # not of NaN
             continue
-        truth = again(lambda tensor: tensor)[k]
-        moved = (again(rounded_otherwise(seed, one.dtype))[k] for seed in range(8))
+        truth = truths()[k]
+        moved = (each[k] for each in moves(one.dtype))
         unavoidable = max(relative_error(other, truth), *(relative_error(m, truth) for m in moved))
         most = MOST if one.dtype == torch.float32 else MOST_IN_64_BITS
         allowed = min(most, max(TOLERANCE[one.dtype], 4 * unavoidable))
@@ -275,7 +289,7 @@ def assert_equal_up_to_rounding(
         assert k >= before, (k, error, allowed)
         size = min(1.0, max(1e-6, float(inputs[k - before].detach().abs().max())))
         most = 1000 * torch.finfo(one.dtype).eps * largest / size
-        noise = NOISE * max(largest_difference(r[k], truth) for r in rounded_throughout(again, one))
+        noise = NOISE * max(largest_difference(each[k], truth) for each in noises(one.dtype))
         assert largest_difference(one, truth) <= min(most, noise), (k, error, allowed, noise, most)
 
 
@@ -285,11 +299,13 @@ def largest_difference(one: Tensor, other: Tensor) -> float:
     return difference if math.isfinite(difference) else math.inf
 
 
-def rounded_throughout(again: Again, like: Tensor) -> Iterator[list[Tensor]]:
-    """The reference in float64, eight times, each value rounded to the dtype of `like`."""
+def rounded_throughout(again: Again, dtype: torch.dtype) -> list[list[Tensor]]:
+    """The reference in float64, eight times, each value rounded as one of `dtype` would be."""
+    results = []
     for seed in range(8):
-        with RoundsEachValue(rounded_otherwise(seed, like.dtype)):
-            yield again(rounded_otherwise(seed + 8, like.dtype))
+        with RoundsEachValue(rounded_otherwise(seed, dtype)):
+            results.append(again(rounded_otherwise(seed + 8, dtype)))
+    return results
 
 
 class RoundsEachValue(TorchDispatchMode):
