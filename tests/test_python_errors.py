@@ -83,7 +83,8 @@ CALLS = {
         DTypeError, "look: expected a function, got NoneType.",
     ),
     "no path": (
-        lambda: ub.load_trace(None), DTypeError, "path: expected a path, got NoneType. Give a str or Path.",
+        lambda: ub.load_trace(None), DTypeError,
+        "path: expected a path, got NoneType. Give a str or Path.",
     ),
     "a device of text": (
         lambda: layer(device="gpu3"), DeviceError,
