@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import operator
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, TypeGuard, TypeVar
 
 import torch
@@ -257,7 +257,7 @@ def check_callable(name: str, value: object) -> None:
 def check_items(name: str, value: object, kind: type[ItemT]) -> Sequence[ItemT]:
     """Return the items of an iterable; raise DTypeError unless each is of a class."""
     items = None
-    if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping | Tensor):
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes | Tensor):
         items = list(value)
     is_bool = items is not None and kind is not bool and any(isinstance(e, bool) for e in items)
     if items is None or is_bool or not all(isinstance(each, kind) for each in items):

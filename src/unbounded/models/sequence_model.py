@@ -206,7 +206,9 @@ class TiedLinear(nn.Module):
         model: SequenceModel = self.__dict__["_model"]
         if model.embedding is None:
             raise ShapeError("embedding: expected an nn.Embedding, which the output shares.")
-        weight = model.embedding.weight
+        return self._checked(model.embedding.weight)
+
+    def _checked(self, weight: Tensor) -> Tensor:
         if self.bias is not None and len(weight) != len(self.bias):
             raise ShapeError(
                 f"embedding: expected {len(self.bias)} symbols, as many as the output's bias has, "
@@ -227,7 +229,7 @@ class TiedLinear(nn.Module):
         Args:
             weight: the matrix [V, D]; None takes that of the model this was made for.
         """
-        return F.linear(x, self.weight if weight is None else weight, self.bias)
+        return F.linear(x, self.weight if weight is None else self._checked(weight), self.bias)
 
 
 def tie_faults(
