@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
+import operator
+import os
+from collections.abc import Iterable, Sequence
+from typing import Final, TypeGuard, TypeVar
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
-from unbounded.errors import ConfigError, DeviceError, DTypeError, ShapeError
+from unbounded.errors import ChoiceError, ConfigError, DeviceError, DTypeError, ShapeError
+
+ItemT = TypeVar("ItemT")
 
 FROM_LIST = "torch.tensor makes one of a list."
+_INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 FLOATING = (torch.float32, torch.float64)
 #: The greatest number of float32.
 _GREATEST = 3.4e38
+#: The greatest size that is taken for one.
+_LARGEST_SIZE: Final = 2**31 - 1
 
 
 def check_tensor(name: str, value: object, instead: str = "") -> None:
@@ -81,27 +92,80 @@ def check_bool(name: str, value: object) -> None:
         raise DTypeError(f"{name}: expected a bool, got {value!r}.")
 
 
-def check_positive(name: str, value: int | torch.SymInt) -> None:
+def check_positive(name: str, value: int | torch.SymInt | Tensor) -> None:
     """Raise ShapeError unless `value` is an integer of at least 1."""
     check_size(name, value, 1)
 
 
-def check_size(name: str, value: int | torch.SymInt, least: int = 0) -> None:
-    """Raise ShapeError unless `value` is an integer of at least `least`.
+def check_size(name: str, value: int | torch.SymInt | Tensor, least: int = 0) -> None:
+    """Raise ShapeError unless `value` is an integer from `least` to 2**31 - 1.
 
-    A size that is not known yet, of a graph that is being captured, is one.
+    A size that is not known yet, of a graph that is being captured or traced, is one.
     """
-    if isinstance(value, torch.SymInt):
+    if isinstance(value, torch.SymInt) or (isinstance(value, Tensor) and is_traced()):
         return
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise ShapeError(f"{name}: expected an integer >= {least}, got {value!r}.")
+    if value > _LARGEST_SIZE:
+        raise ShapeError(f"{name}: expected an integer of at most {_LARGEST_SIZE}, got {value}.")
 
 
 def check_number(name: str, value: float) -> None:
     """Raise ConfigError unless `value` is a number that is finite in float32."""
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_number or not abs(value) <= _GREATEST:
-        raise ConfigError([f"{name}: expected a finite number, got {value!r}"])
+    faults = number_faults(name, value)
+    if faults:
+        raise ConfigError(faults)
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether `value` is a number and no bool, and finite in float32."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return abs(value) <= _GREATEST
+
+
+def number_faults(
+    name: str, value: object, above: float | None = None, at_most: float | None = None
+) -> list[str]:
+    """What is wrong with an option that is a number, a line or none.
+
+    Args:
+        above: a bound that it must exceed; None for none.
+        at_most: a bound that it must not exceed; None for none.
+    """
+    bounds = "" if above is None else f" above {above:g}"
+    if at_most is not None:
+        bounds += f"{',' if bounds else ''} at most {at_most:g}"
+    if is_number(value):
+        is_above, is_below = above is None or value > above, at_most is None or value <= at_most
+        if is_above and is_below:
+            return []
+    return [f"{name}: expected a finite number{bounds}, got {value!r}"]
+
+
+def check_module(name: str, value: object) -> None:
+    """Raise DTypeError unless `value` is a torch.nn.Module."""
+    if isinstance(value, nn.Module):
+        return
+    if isinstance(value, type) and issubclass(value, nn.Module):
+        raise DTypeError(
+            f"{name}: expected a model, got the class {value.__name__}. Make one of it: "
+            f"{value.__name__}(...)."
+        )
+    raise DTypeError(f"{name}: expected a torch.nn.Module, got {type(value).__name__}.")
+
+
+def check_path(name: str, value: object) -> None:
+    """Raise DTypeError unless `value` is text or a path."""
+    if not isinstance(value, str | os.PathLike):
+        raise DTypeError(
+            f"{name}: expected a path, got {type(value).__name__}. Give a str or Path."
+        )
+
+
+def is_traced() -> bool:
+    """Whether torch.jit.trace is at work, in which sizes are tensors."""
+    return torch._C._get_tracing_state() is not None
 
 
 def is_batched(tensor: Tensor) -> bool:
@@ -146,3 +210,76 @@ def check_lengths(lengths: Tensor | None, batch: int, steps: int | None = None) 
         raise ShapeError(
             f"lengths: expected 0..{steps} (the time axis of x), got {lengths.tolist()}."
         )
+
+
+def check_symbol(name: str, value: object, symbols: int) -> int:
+    """Return `value` as an integer; raise ShapeError unless it is one in 0..symbols-1."""
+    is_one = isinstance(value, Tensor) and value.dim() == 0 and not value.is_meta
+    if isinstance(value, Tensor) and is_one and value.dtype in _INTEGERS:
+        value = value.item()
+    number = None
+    if not isinstance(value, bool | Tensor) and hasattr(value, "__index__"):
+        with contextlib.suppress(TypeError):  # an array of several numbers
+            number = operator.index(value)
+    if number is None or not 0 <= number < symbols:
+        raise ShapeError(f"{name}: expected a symbol of 0..{symbols - 1}, got {value!r}.")
+    return number
+
+
+def check_kind(name: str, value: object, kind: type, advice: str = "") -> None:
+    """Raise DTypeError unless `value` is of a class of the library.
+
+    Args:
+        advice: a sentence that says how to make one; empty for none.
+    """
+    if isinstance(value, kind):
+        return
+    got = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
+    raise DTypeError(f"{name}: expected a {kind.__name__}, got {got}. {advice}".strip())
+
+
+def check_device(value: object, name: str = "device") -> torch.device:
+    """Return a device by its name; raise DeviceError unless torch knows it."""
+    try:
+        return torch.device(value)  # type: ignore[call-overload, no-any-return]  # a user's
+    except (RuntimeError, TypeError, ValueError):
+        raise DeviceError(
+            f"{name}: expected a device such as 'cpu' or 'cuda', got {value!r}."
+        ) from None
+
+
+def check_callable(name: str, value: object) -> None:
+    """Raise DTypeError unless `value` can be called."""
+    if not callable(value):
+        raise DTypeError(f"{name}: expected a function, got {type(value).__name__}.")
+
+
+def check_items(name: str, value: object, kind: type[ItemT]) -> Sequence[ItemT]:
+    """Return the items of an iterable; raise DTypeError unless each is of a class."""
+    items = None
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes | Tensor):
+        items = list(value)
+    is_bool = items is not None and kind is not bool and any(isinstance(e, bool) for e in items)
+    if items is None or is_bool or not all(isinstance(each, kind) for each in items):
+        got = type(value).__name__ if items is None else repr(items)[:60]
+        raise DTypeError(f"{name}: expected a list of {kind.__name__}, got {got}.")
+    return items
+
+
+def check_symbols(name: str, value: object) -> Sequence[str]:
+    """Return symbols as a list of texts, of a text its letters; raise DTypeError otherwise."""
+    return check_items(name, list(value) if isinstance(value, str) else value, str)
+
+
+def check_choice(kind: str, value: object, valid: Iterable[str]) -> None:
+    """Raise ChoiceError unless `value` is one of the names."""
+    names = list(valid)
+    if not isinstance(value, str) or value not in names:
+        raise ChoiceError(kind, value, names)
+
+
+def check_place(device: object, dtype: object) -> None:
+    """Raise DeviceError or DTypeError unless parameters can be made with these; None is torch's."""
+    if device is not None:
+        check_device(device)
+    check_dtype(dtype)

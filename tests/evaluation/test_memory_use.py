@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from unbounded.evaluation import memory_use, table
-from unbounded.evaluation.memory_room import with_room
 from unbounded.evaluation.use_text import use_lines
 from unbounded.models import MemoryModel, mean_decisions
+from unbounded.models.memory_room import with_room
 from unbounded.tasks import Batch, LengthRange, make_task
 
 RANGE = LengthRange(8, 12)

@@ -34,6 +34,8 @@ from unbounded.options import options_of
 from unbounded.tasks import TASKS, make_task
 from unbounded.training.optimizers import OPTIMIZERS, option_faults
 
+pytestmark = pytest.mark.hypothesis  # also of those that draw inside the test
+
 SCALARS = st.one_of(
     st.none(),
     st.booleans(),
@@ -80,9 +82,7 @@ def sized(function: Any) -> Any:
     examples = pytest.mark.parametrize("count", [25, pytest.param(3000, marks=pytest.mark.slow)])
 
     def test(count: int, tmp_path: Path) -> None:
-        options = settings(
-            max_examples=count, deadline=None, suppress_health_check=quiet, derandomize=True
-        )
+        options = settings(max_examples=count, deadline=None, suppress_health_check=quiet)
         options(function)(tmp_path)
 
     test.__doc__ = function.__doc__
@@ -151,7 +151,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_reports(report: dict[str, Any], count: int, tmp_path: Path) -> None:
     paths = leaves(report)
 
-    @settings(max_examples=count, deadline=None, derandomize=True)
+    @settings(max_examples=count, deadline=None)
     @given(st.sampled_from(paths), VALUES)
     def holds(path: tuple[str, ...], value: Any) -> None:
         data = json.loads(json.dumps(report))

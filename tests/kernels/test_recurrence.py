@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 from _cases import (
     GATES,
     STRUCTURES,
     VARIANTS,
+    assert_equal_up_to_rounding,
     assert_parity,
     fused,
     make_case,
@@ -194,6 +197,49 @@ def test_parity_of_random_sizes(controller, dtype, batch, inputs, hidden, rows, 
         dtype = torch.float64  # in 32 bits rounding decides what is read where two keys nearly meet
     case = make_case(memory, controller, steps, batch, inputs, hidden, rows, lengths, dtype)
     assert_parity(case, CHOSEN[chosen])
+
+
+#: Cells are equal, so that no weight has a gradient: drawn by chance, kept for ever.
+EQUAL_CELLS = TuringTape(
+    5, 1, shift="zero", shift_range=0, variant="deleu2016", reads="before"
+)  # fmt: skip
+OF_READ_WEIGHTS = 16
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("heads", [(1, 1), (1, 2), (1, 3), (2, 1), (3, 1), (3, 3)])
+@pytest.mark.parametrize("chosen", CHOSEN)
+def test_parity_where_the_terms_of_a_gradient_cancel(dtype, heads, chosen):
+    memory = TuringTape(5, 1, *heads, "zero", shift_range=0, variant="deleu2016", reads="before")
+    for steps in range(1, 6):
+        case = make_case(memory, "elman_relu", steps, 2, 0, 3, rows=0, dtype=dtype)
+        assert_parity(case, CHOSEN[chosen])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_gradient_that_should_be_nothing_is_judged(dtype):
+    """Two steps, of which the second is scored: the read weights change nothing that is read."""
+    case = make_case(EQUAL_CELLS, "elman_relu", 2, 2, 0, 3, rows=0, dtype=dtype)
+    again = partial(truth_of, case, chosen=CHOSEN["controller"])
+    assert again(lambda tensor: tensor)[OF_READ_WEIGHTS].abs().max() < 1e-18
+    got, wanted = (
+        results_and_gradients(run, case, CHOSEN["controller"]) for run in (fused, reference)
+    )
+    assert_equal_up_to_rounding(got, wanted, again, case.tensors())
+    for wrong in (100 * torch.finfo(dtype).eps, float("nan")):
+        got[OF_READ_WEIGHTS] = torch.full_like(got[OF_READ_WEIGHTS], wrong)
+        with pytest.raises(AssertionError):
+            assert_equal_up_to_rounding(got, wanted, again, case.tensors())
+
+
+def test_a_wrong_gradient_is_seen():
+    case = make_case("turing_tape", dtype=torch.float32)
+    again = partial(truth_of, case)
+    wanted = results_and_gradients(reference, case)
+    for k in range(len(wanted)):
+        got = [1.01 * each if j == k else each for j, each in enumerate(wanted)]
+        with pytest.raises(AssertionError):
+            assert_equal_up_to_rounding(got, wanted, again, case.tensors())
 
 
 def test_no_less_accurate_than_the_reference():

@@ -81,6 +81,46 @@ def test_torchs_own_loop_agrees_with_the_readable_one(activation, bias, lengths)
     )
 
 
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("lengths", [[60, 0, 1, 4], [3, 60, 2, 1]])
+def test_padding_of_a_network_without_a_bound_leaves_gradients_finite(bias, lengths):
+    """Beyond a length h would grow past all numbers, and 0 times infinity is NaN."""
+    layer = make("relu", bias)
+    layer.backend = "reference"
+    with torch.no_grad():
+        for weight in layer.parameters():
+            weight.abs_()
+        layer.controller.weight_hh.mul_(1e8)
+    x = torch.zeros(60, BATCH, INPUT, dtype=torch.float64)
+    for b, steps in enumerate(lengths):
+        x[: min(steps, 4), b] = 1e-30
+    if bias:
+        with torch.no_grad():
+            layer.controller.bias_ih.fill_(1e-300)
+    x.requires_grad_()
+    counts = torch.tensor(lengths).clamp(max=4)
+    output, (final,) = layer(x, None, counts)
+    grads = torch.autograd.grad(output.sum() + final.sum(), [x, *layer.parameters()])
+    assert all(each.isfinite().all() for each in (output, final, *grads))
+    readable = run_steps(layer.controller, x, layer.begin(BATCH), counts)
+    wanted = torch.autograd.grad(readable[0].sum() + readable[1][0].sum(), [x, *layer.parameters()])
+    for one, other in zip(
+        (output, final, *grads), (readable[0], *readable[1], *wanted), strict=True
+    ):
+        torch.testing.assert_close(one, other, rtol=1e-11, atol=0.0)
+
+
+@LENGTHS
+@pytest.mark.parametrize("bias", [True, False])
+def test_torchs_packed_loop_agrees_with_the_readable_one(bias, lengths):
+    layer = make("relu", bias)
+    layer.backend = "reference"
+    assert_same(
+        results_of(layer, layer, lengths),
+        results_of(partial(run_steps, layer.controller), layer, lengths),
+    )
+
+
 def _run_plain_of(controller, x, state, lengths):
     return _run_plain(controller, x, state[0], lengths)
 

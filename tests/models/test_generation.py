@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import torch
 
 import unbounded as ub
 from tests.memories.common import MEMORIES
 from unbounded import kernels
-from unbounded.errors import ConfigError, DTypeError, ShapeError
-from unbounded.models import MemoryModel, SequenceModel, generate
+from unbounded.errors import ConfigError, DTypeError, RoomWarning, ShapeError, say_once
+from unbounded.models import MemoryModel, SequenceModel, generate, with_room
 
 
 def make(memory):
@@ -115,3 +117,102 @@ def test_what_is_fed_back_goes_where_the_prompt_is():
     want = generate(make("queue"), prompt, None, fed, 3, 4)
     assert torch.equal(generate(make("queue"), prompt, None, fed.as_subclass(Recorded), 3, 4), want)
     assert places == [prompt.device]
+
+
+PROMPT, FED = torch.tensor([[0, 1, 2], [3, 4, 5]]), torch.tensor([5, 6, 7, 8])
+SHAPE, KIND = ShapeError, DTypeError
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"end_token": 99}, SHAPE, r"end_token: expected a symbol of 0\.\.3, got 99\."),
+        ({"end_token": -1}, SHAPE, r"end_token: expected a symbol of 0\.\.3, got -1\."),
+        ({"end_token": None}, SHAPE, r"end_token: expected a symbol of 0\.\.3, got None\."),
+        ({"end_token": True}, SHAPE, r"end_token: expected a symbol of 0\.\.3, got True\."),
+        ({"end_token": "3"}, SHAPE, r"end_token: expected a symbol of 0\.\.3, got '3'\."),
+        ({"end_token": 3.0}, SHAPE, r"end_token: expected a symbol of 0\.\.3, got 3\.0\."),
+        ({"max_length": 0}, SHAPE, "max_length: expected an integer >= 1, got 0"),
+        ({"max_length": None}, SHAPE, "max_length: expected an integer >= 1, got None"),
+        ({"room": None}, KIND, "room: expected a bool, got None"),
+        ({"prompt": None}, KIND, "prompt: expected a tensor, got NoneType"),
+        ({"prompt": PROMPT.float()}, KIND, "prompt: expected int64 tokens"),
+        ({"prompt": PROMPT + 5}, SHAPE, r"prompt: expected tokens in 0\.\.8"),
+        ({"prompt": PROMPT[:, :0]}, SHAPE, r"prompt: expected at least one step, got \[2, 0\]"),
+        ({"lengths": "33"}, KIND, "lengths: expected integers"),
+        ({"lengths": [3]}, SHAPE, r"lengths: expected shape \[2\]"),
+        ({"output_to_input": None}, KIND, "output_to_input: expected a tensor, got NoneType"),
+        ({"output_to_input": {}}, KIND, "output_to_input: expected a tensor, got dict"),
+        ({"output_to_input": ["5"] * 4}, KIND, "output_to_input: expected integers"),
+        ({"output_to_input": FED.float()}, KIND, "output_to_input: expected integers"),
+        ({"output_to_input": FED[:3]}, SHAPE, r"output_to_input: expected shape \[4\], got \[3\]"),
+        ({"output_to_input": FED + 1}, SHAPE, r"output_to_input: expected tokens in 0\.\.8, got"),
+    ],
+)
+def test_every_argument_is_checked_by_name(changes, error, message):
+    options = {
+        "prompt": PROMPT, "lengths": None, "output_to_input": FED, "end_token": 3, "max_length": 4,
+    }  # fmt: skip
+    with pytest.raises(error, match=message):
+        generate(make("stack"), **(options | changes))
+
+
+def test_what_is_fed_back_may_be_a_list_and_the_end_any_integer():
+    wanted = generate(make("stack"), PROMPT, None, FED, 3, 4)
+    for end in (torch.tensor(3), FED.numpy()[0] - 2):
+        assert torch.equal(generate(make("stack"), PROMPT, None, FED.tolist(), end, 4), wanted)
+
+
+def counter(capacity):
+    torch.manual_seed(5)
+    memory = {"name": "superposition_stack", "count": 2, "depth": 1, "capacity": capacity,
+              "overflow": "drop_bottom"}  # fmt: skip
+    controller = {"name": "elman", "activation": "sigmoid"}
+    model = MemoryModel(inputs=4, outputs=4, memory=memory, controller=controller, hidden_size=6,
+                        embedding_size=None)  # fmt: skip
+    with torch.no_grad():
+        for weight in model.sequence.layer.parameters():
+            weight.mul_(4)
+    return model.eval()
+
+
+def test_a_capacity_does_not_decide_what_is_generated():
+    prompt, fed = torch.randint(4, (3, 30)), torch.arange(4)
+    roomy = counter(200)
+    short = counter(5)
+    short.load_state_dict(roomy.state_dict())
+    wanted = generate(roomy, prompt, None, fed, 3, 20)
+    assert torch.equal(generate(short, prompt, None, fed, 3, 20), wanted)
+    assert short.sequence.layer.memory.capacity == 5
+    say_once.cache_clear()
+    with pytest.warns(
+        RoomWarning, match=r"inputs: expected at most 5 steps, the capacity of Super"
+    ):
+        generate(short, prompt, None, fed, 3, 20, room=False)
+
+
+@pytest.mark.parametrize("memory", ["superposition_stack", "superposition_list", "lie_access"])
+def test_a_model_in_evaluation_mode_tells_of_drops(memory):
+    options = {"name": memory, "capacity": 5}
+    if memory != "lie_access":
+        drops = {"superposition_stack": "drop_bottom", "superposition_list": "drop_ends"}
+        options |= {"depth": 1, "overflow": drops[memory]}
+    model = MemoryModel(inputs=4, outputs=4, memory=options, hidden_size=6, embedding_size=None)
+    say_once.cache_clear()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RoomWarning)
+        model(torch.randint(4, (2, 6)))  # training chooses its own capacity
+        model.eval()(torch.randint(4, (2, 5)))
+    with pytest.warns(
+        RoomWarning, match="inputs: expected at most 5 steps, .* got 6. Cells beyond"
+    ):
+        model(torch.randint(4, (2, 6)))
+    if memory != "lie_access":
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", RoomWarning)
+            say_once.cache_clear()
+            roomy, cells = with_room(model, 6)
+            roomy(torch.randint(4, (2, 6)))
+        assert cells == 6
+        with pytest.raises(ShapeError, match="symbols: expected an integer >= 0, got None"):
+            with_room(model, None)

@@ -10,9 +10,9 @@ import torch
 from tests.machines import counter, stream_model
 from tests.tolerances import assert_close
 from unbounded.errors import ConfigError
-from unbounded.evaluation.memory_room import with_room
 from unbounded.memories import SuperpositionList
 from unbounded.models import MemoryModel, discretized
+from unbounded.models.memory_room import with_room
 from unbounded.models.pruning import without_stacks
 
 OPTIONS = [

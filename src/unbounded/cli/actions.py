@@ -122,7 +122,8 @@ def run(arguments: Sequence[str]) -> int:
 
 def _with_room(model: MemoryModel, symbols: int) -> tuple[MemoryModel, list[str]]:
     """The model with room for so many symbols, as they are scored, and what is said of that."""
-    from unbounded.evaluation.memory_room import room_note, with_room
+    from unbounded.evaluation.memory_room import room_note
+    from unbounded.models.memory_room import with_room
 
     roomy, cells = with_room(model, symbols)
     return roomy, [] if cells is None else [room_note(cells)]

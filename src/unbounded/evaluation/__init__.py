@@ -7,7 +7,6 @@ from unbounded.evaluation.actions import (
     action_table,
 )
 from unbounded.evaluation.answers import Answer, answer_to, answers_of
-from unbounded.evaluation.memory_room import with_room
 from unbounded.evaluation.memory_use import memory_use
 from unbounded.evaluation.metrics import sequence_scores
 from unbounded.evaluation.removal import Removal, remove_unused
@@ -24,6 +23,7 @@ from unbounded.evaluation.streams import (
     stream_loss,
 )
 from unbounded.evaluation.typed_symbols import read_symbols
+from unbounded.models.memory_room import with_room
 
 __all__ = [
     "SCORINGS",

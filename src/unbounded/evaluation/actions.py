@@ -12,11 +12,13 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
+from unbounded.checks import check_symbols
 from unbounded.errors import ConfigError
-from unbounded.evaluation.memory_room import with_room
 from unbounded.evaluation.typed_symbols import NOTHING, typed_steps
 from unbounded.models.discrete import sequence_model, superposition_layer
+from unbounded.models.memory_room import with_room
 from unbounded.tasks import StreamTask, Task
+from unbounded.tasks.task import check_task
 
 #: An action with at least this weight is shown without it: it is decided.
 DECIDED = 0.995
@@ -64,6 +66,8 @@ def action_rows(model: nn.Module, task: Task, symbols: Iterable[str]) -> list[Ac
             fewer than two symbols, or of pairs one stands where it cannot.
         ChoiceError: a symbol is not in the alphabet.
     """
+    check_task(task)
+    symbols = check_symbols("symbols", symbols)
     superposition_layer(model)
     sequence = sequence_model(model)
     if sequence.input_vocabulary != len(task.input_vocabulary):
@@ -86,7 +90,7 @@ def action_rows(model: nn.Module, task: Task, symbols: Iterable[str]) -> list[Ac
     with torch.no_grad():
         embedded = sequence.embed(inputs[None].to(device))
         hidden, _, trace = layer(embedded, return_trace=True)
-        chances = torch.softmax(sequence.output(hidden)[0], dim=-1).cpu()
+        chances = torch.softmax(sequence.logits(hidden)[0], dim=-1).cpu()
     weights, actions = trace.arrays["instruction.action"][0].max(dim=-1)
     read = trace.arrays["reading"][0].unflatten(-1, (memory.count, memory.depth))
     return [

@@ -8,9 +8,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from unbounded.checks import check_module, check_symbols
 from unbounded.errors import CheckpointError, ConfigError
-from unbounded.evaluation.memory_room import with_room
+from unbounded.models.memory_room import with_room
 from unbounded.tasks import Batch, Task
+from unbounded.tasks.batch import check_batch
+from unbounded.tasks.task import check_task
 from unbounded.training.objective import OBJECTIVES
 
 FORMAT, VERSION = "unbounded-answers", 1
@@ -41,7 +44,12 @@ def answers_of(model: nn.Module, task: Task, batch: Batch) -> list[Answer]:
         model: called as model(inputs), gives logits [B, T, V] first.
         task: of the batch.
         batch: on the CPU.
+    Raises:
+        DTypeError: an argument is of another kind.
     """
+    check_module("model", model)
+    check_task(task)
+    check_batch(batch)
     device = next(model.parameters()).device
     model, _ = with_room(model, batch.inputs.shape[1])
     with torch.no_grad():
@@ -72,7 +80,9 @@ def answer_to(model: nn.Module, task: Task, symbols: Sequence[str]) -> Batch:
     Raises:
         ConfigError: the task has no answer phase, or the source is empty or has an unknown symbol.
     """
-    prompt = task.asked(symbols)
+    check_module("model", model)
+    check_task(task)
+    prompt = task.asked(check_symbols("symbols", symbols))
     most = 4 * len(prompt) + 40
     if task.answer_token is None:
         raise ConfigError([f"task {task.name!r} is not fed one symbol while it answers"])

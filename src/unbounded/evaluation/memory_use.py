@@ -13,12 +13,14 @@ from typing import Any
 import torch
 from torch import nn
 
+from unbounded.checks import check_device, check_items, check_module, check_positive
 from unbounded.errors import MemoryOverflowError
-from unbounded.evaluation.memory_room import with_room
 from unbounded.layers import MemoryRNN
 from unbounded.models.decisions import mean_decisions
+from unbounded.models.memory_room import with_room
 from unbounded.tasks import LengthRange, Task
 from unbounded.tasks.streams import StreamTask
+from unbounded.tasks.task import check_task
 
 #: Sequences of a range that are looked at, and their tokens, at most.
 _SEQUENCES, _TOKENS = 64, 32768
@@ -45,6 +47,11 @@ def memory_use(
         which the task has no validation sequence, or which overflow the memory; None of a model
         without one memory that decides, and of a task without lengths.
     """
+    check_module("model", model)
+    check_task(task)
+    device = check_device(device)
+    lengths = check_items("lengths", lengths, LengthRange)
+    check_positive("count", count)
     layers = [part for part in model.modules() if isinstance(part, MemoryRNN)]
     if len(layers) != 1 or not task.has_lengths:
         return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from unbounded.checks import check_callable
 from unbounded.errors import ConfigError
 from unbounded.models.discrete import superposition_layer
 from unbounded.models.memory_model import MemoryModel
@@ -89,6 +90,7 @@ def remove_unused(
     if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most < 1):
         raise ConfigError([f"most: expected an integer >= 1 or None, got {most!r}"])
     count = superposition_layer(model)[1].count
+    check_callable("score", score)
     whole = score(model)
 
     def keeps(removed: tuple[int, ...]) -> bool:

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from unbounded.errors import ConfigError
-from unbounded.evaluation.memory_room import with_room
 from unbounded.evaluation.metrics import sequence_scores
+from unbounded.models.memory_room import with_room
 from unbounded.tasks import Batch, LengthRange, Task
 from unbounded.training.objective import OBJECTIVES
 

@@ -13,9 +13,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from unbounded.checks import check_bool, check_device, check_items, check_kind, check_module
 from unbounded.errors import ConfigError, ShapeError
-from unbounded.evaluation.memory_room import with_room
+from unbounded.models.memory_room import with_room
 from unbounded.tasks import Batch, JudgedStreams, LengthRange, StreamTask, pieces
+from unbounded.tasks.batch import check_batch
 from unbounded.training import masked_cross_entropy
 
 
@@ -129,6 +131,12 @@ def score_streams(
         streams: what is scored; the memory has room for the longest sequence (`with_room`).
         piece_steps, device, check: as for `score_lengths`.
     """
+    check_module("model", model)
+    device = check_device(device)
+    if not streams:
+        raise ConfigError(["streams: expected at least one JudgedStreams, got none"])
+    for part in streams:
+        check_kind("streams", part, JudgedStreams, "task.judged(seed, split, 0, 1) makes one.")
     batch = _side_by_side([part.batch for part in streams])
     roomy, _ = with_room(model, max(part.longest for part in streams))
     with torch.no_grad():
@@ -182,6 +190,11 @@ def score_lengths(
         device: where the model is.
         check: called between the calls; may raise to give up.
     """
+    check_module("model", model)
+    check_kind("task", task, StreamTask, "Make one with unbounded.tasks.make_task('anbn').")
+    check_bool("carry", carry)
+    device = check_device(device)
+    lengths = check_items("lengths", lengths, int)
     scores = []
     state: Any = None
     before: Tensor | None = None
@@ -258,6 +271,9 @@ def stream_loss(
     Returns:
         nats per counted token; `perplexity` of it is that of a language model.
     """
+    check_module("model", model)
+    check_batch(batch)
+    device = check_device(device)
     state: Any = None
     nats = 0.0
     with torch.no_grad():

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import copy
+import os
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unbounded.errors import ConfigError
+from unbounded.errors import ConfigError, DTypeError
 from unbounded.explorer.page import html, write_page
 
 if TYPE_CHECKING:
@@ -62,17 +63,21 @@ class Page:
         )
 
 
-def explore(source: str | Path | RunResult | MemoryModel, task: Task | None = None) -> Page:
+def explore(
+    source: str | Path | RunResult | MemoryModel | None = None, task: Task | None = None
+) -> Page:
     """A page in which a trained network can be watched; in a notebook it shows itself.
 
     Args:
-        source: a run's folder or the beginning of its name, what `train_run` returned, or a model.
+        source: a run's folder or the beginning of its name, what `train_run` returned, or a model;
+            None for the machines of the package, as on the command line.
         task: of a model: what it was trained on; None: its symbols are numbers, and nothing is
             right or wrong.
     Returns:
         the page; `page.save("FILE.html")` writes it.
     Raises:
         CheckpointError: the folder is no run, or holds no model that can be used.
+        DTypeError: `source` or `task` is something else.
         ConfigError: the page cannot run the model, or it is too large to stand in a notebook.
     """
     # Only here: `from unbounded import *` loads neither matplotlib nor accelerate.
@@ -84,9 +89,21 @@ def explore(source: str | Path | RunResult | MemoryModel, task: Task | None = No
     from unbounded.explorer.picture import still_picture
     from unbounded.explorer.run_data import run_of_folder
     from unbounded.models.memory_model import MemoryModel
+    from unbounded.tasks.task import check_task
 
+    if task is not None:
+        check_task(task)
+        if not isinstance(source, MemoryModel):
+            raise DTypeError(f"task: expected None beside {type(source).__name__}, got a task.")
+    if source is None:
+        return _of_package()
     if isinstance(source, MemoryModel):
         return _of_model(source, task)
+    if not isinstance(source, RunResult | str | os.PathLike):
+        raise DTypeError(
+            "source: expected a run's folder or name, a RunResult, a MemoryModel or None, got "
+            f"{type(source).__name__}."
+        )
     folder = source.folder if isinstance(source, RunResult) else find_run(source)
     run = run_of_folder(folder)
     config = load_config(folder)
@@ -94,6 +111,18 @@ def explore(source: str | Path | RunResult | MemoryModel, task: Task | None = No
     example = planned.task.short_example(config.seed, planned.train_lengths)
     model, _ = load_model(folder)
     return Page((run,), still_picture(model, planned.task, example, run["title"]))
+
+
+def _of_package() -> Page:
+    """The machines that lie in the package."""
+    from unbounded.explorer.page import built_in_runs
+    from unbounded.explorer.picture import still_picture
+    from unbounded.machines import MACHINES
+    from unbounded.tasks import make_task
+
+    model, task = MACHINES["copy"](symbols=8), make_task("copy", symbols=8)
+    picture = still_picture(model, task, task.short_example(0), "Copy with a queue, set by hand")
+    return Page(tuple(built_in_runs()), picture)
 
 
 def _of_model(source: MemoryModel, task: Task | None) -> Page:

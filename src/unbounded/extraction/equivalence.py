@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from unbounded.evaluation.memory_room import with_room
 from unbounded.extraction.machine import Machine
 from unbounded.extraction.program import Program
+from unbounded.models.memory_room import with_room
 from unbounded.tasks import Batch, pieces
 from unbounded.verification.network import Network
 

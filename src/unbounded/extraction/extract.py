@@ -7,6 +7,14 @@ from typing import Any, Final, NamedTuple
 
 from torch import nn
 
+from unbounded.checks import (
+    check_callable,
+    check_items,
+    check_kind,
+    check_module,
+    check_positive,
+    check_size,
+)
 from unbounded.errors import ConfigError
 from unbounded.extraction.equivalence import Agreement, agreement
 from unbounded.extraction.fewer import with_fewest
@@ -20,6 +28,7 @@ from unbounded.extraction.words import check_has_rule, listed_words, long_words
 from unbounded.layers import MemoryRNN
 from unbounded.models.decisions import certainties
 from unbounded.tasks import Batch, Task
+from unbounded.tasks.task import check_task
 from unbounded.verification.network import Network
 from unbounded.verification.shared import shortened
 
@@ -83,6 +92,8 @@ def extract(
         ConfigError: the task has no rule, the memory is no machine over symbols, a decision is
             not made, or what is read is said at the same step.
     """
+    _check_arguments(model, task, symbols, budget, lengths, seed)
+    check_callable("look", look)
     check_has_rule(task)
     shape_of(Network(model).memory)
     check_says_before_it_reads(model)
@@ -119,6 +130,18 @@ def extract(
     )
 
 
+def _check_arguments(
+    model: object, task: object, symbols: int, budget: int, lengths: object, seed: int
+) -> None:
+    """Raise DTypeError or ShapeError unless all are of the kinds that `extract` says."""
+    check_module("model", model)
+    check_task(task)
+    check_positive("symbols", symbols)
+    check_positive("budget", budget)
+    check_items("lengths", lengths, int)
+    check_size("seed", seed)
+
+
 def compare(
     program: Program,
     model: nn.Module,
@@ -140,6 +163,8 @@ def compare(
     Raises:
         ConfigError: the task has no rule, or the program reads or says something else.
     """
+    check_kind("program", program, Program, "unbounded.extraction.program_from reads one.")
+    _check_arguments(model, task, symbols, budget, lengths, seed)
     check_has_rule(task)
     for name, own, wanted in (
         ("INPUTS", program.inputs, input_names(task)),

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unbounded.evaluation.memory_room import with_room
 from unbounded.extraction.memories import Shape, decided, shape_of
 from unbounded.extraction.placement import Placement, placed
+from unbounded.models.memory_room import with_room
 from unbounded.tasks import Batch
 from unbounded.verification.network import Network, pick
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from unbounded.checks import is_traced
 from unbounded.errors import BackendError
 from unbounded.kernels import gpu
 from unbounded.kernels._library import FAULT, WHY_NOT_LOADED
@@ -32,6 +35,9 @@ def why_not(operator: str, structure: Structure | None, *tensors: Tensor | None)
         operator: its name in the registry.
         structure: the memory; None where it does not matter.
     """
+    reason = _why_not_in_graph()
+    if reason is not None:
+        return reason
     present = [tensor for tensor in tensors if tensor is not None]
     for device in dict.fromkeys(tensor.device for tensor in present):
         reason = _why_not_on(device, operator, structure)
@@ -57,6 +63,21 @@ def why_not(operator: str, structure: Structure | None, *tensors: Tensor | None)
         if tensor.is_floating_point()
     ):
         return "the kernels have no forward-mode derivative"
+    return None
+
+
+def _why_not_in_graph() -> str | None:
+    """Why the graph that is being made cannot hold the operators, or None if it can or is none."""
+    if not torch.compiler.is_compiling() and is_traced():
+        return (
+            "torch.jit.trace keeps no names of activations; torch.export.export keeps them, and "
+            "the kernels"
+        )
+    # It is not imported where nobody exports to ONNX.
+    if torch.compiler.is_dynamo_compiling() or "torch.onnx" not in sys.modules:
+        return None
+    if torch.onnx.is_in_onnx_export():
+        return "ONNX has no operator for them; the readable loop can be exported, for one fixed T"
     return None
 
 

@@ -63,7 +63,10 @@ def recurrence(
     tensors = Tensors.of(contiguous((x, *weights, *initial)))
     lengths = None if lengths is None else lengths.contiguous()
     call = (structure.name, structure.options, tuple(activations), controller)
-    if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors.flat):
+    # A program of torch.export has no backward pass: it need not keep anything for one.
+    is_exporting = torch.compiler.is_compiling() and torch.compiler.is_exporting()
+    needs_grad = any(t is not None and t.requires_grad for t in tensors.flat)
+    if torch.is_grad_enabled() and needs_grad and not is_exporting:
         outputs, readings, *final = apply(
             RecurrenceFunction, reference, *call, lengths, *tensors.flat
         )

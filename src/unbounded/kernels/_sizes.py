@@ -43,7 +43,16 @@ class Sizes:
 
     @property
     def block(self) -> int:
-        """Steps between checkpoints: their number and a block's length grow as sqrt(T)."""
+        """Steps between checkpoints: their number and a block's length grow as sqrt(T).
+
+        Of a symbolic T this is the same as a formula: an integer root would fix T in the graph.
+        """
+        steps: int | torch.SymInt = self.steps
+        if isinstance(steps, torch.SymInt):
+            before = torch.sym_float(torch.sym_max(steps - 1, 0))
+            root = torch.sym_int(torch.sym_sqrt(before)) + 1  # exact below 2**52
+            block: int = torch.sym_max(_LEAST_BLOCK, -(-root // _FEW_STEPS) * _FEW_STEPS)
+            return block
         root = math.isqrt(max(self.steps - 1, 0)) + 1
         return max(_LEAST_BLOCK, -(-root // _FEW_STEPS) * _FEW_STEPS)
 

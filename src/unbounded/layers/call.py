@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from unbounded.checks import check_floating, check_lengths, check_like, check_shape, check_tensor
-from unbounded.errors import DTypeError, ShapeError
+from unbounded.errors import DeviceError, DTypeError, ShapeError
 
 #: The greatest int64.
 _MOST = 2**63 - 1
@@ -33,15 +33,22 @@ def check_inputs(x: Tensor, like: Tensor) -> None:
 
 
 @overload
-def as_lengths(lengths: None, device: torch.device) -> None: ...
+def as_lengths(lengths: None, device: torch.device, name: str = ...) -> None: ...
 @overload
-def as_lengths(lengths: Tensor | Sequence[int], device: torch.device) -> Tensor: ...
-def as_lengths(lengths: Lengths, device: torch.device) -> Tensor | None:
+def as_lengths(
+    lengths: Tensor | Sequence[int], device: torch.device, name: str = ...
+) -> Tensor: ...
+def as_lengths(lengths: Lengths, device: torch.device, name: str = "lengths") -> Tensor | None:
     """Lengths as an int64 tensor on a device: lists, tuples and other integers are converted.
 
     Raises:
-        DTypeError: they are no integers, or in no order.
+        DTypeError: they are no integers, or in no order. DeviceError: they are on meta alone.
     """
+    if isinstance(lengths, Tensor) and lengths.is_meta and device.type != "meta":
+        raise DeviceError(
+            f"{name}: expected a tensor with values, got one on the meta device. Give a list, or a "
+            f"tensor on {device}."
+        )
     if lengths is None or (isinstance(lengths, Tensor) and lengths.dtype == torch.int64):
         return None if lengths is None else lengths.to(device)
     if not isinstance(lengths, Tensor):
@@ -53,14 +60,14 @@ def as_lengths(lengths: Lengths, device: torch.device) -> Tensor | None:
             numbers = [None]
         if None in numbers:
             raise DTypeError(
-                f"lengths: expected integers, one a sequence, got {type(lengths).__name__} "
+                f"{name}: expected integers, one a sequence, got {type(lengths).__name__} "
                 f"{str(lengths)[:60]}. Give a list of them or a tensor."
             )
         if not all(abs(number) <= _MOST for number in numbers if number is not None):
-            raise ShapeError(f"lengths: expected integers of 64 bits, got {str(lengths)[:60]}.")
+            raise ShapeError(f"{name}: expected integers of 64 bits, got {str(lengths)[:60]}.")
         return torch.tensor(numbers, dtype=torch.int64, device=device)
     if lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool:
-        raise DTypeError(f"lengths: expected integers, one a sequence, got {lengths.dtype}.")
+        raise DTypeError(f"{name}: expected integers, one a sequence, got {lengths.dtype}.")
     return lengths.to(device=device, dtype=torch.int64)
 
 
@@ -142,8 +149,3 @@ def _packed_like(packed: PackedSequence, output: Tensor, lengths: Tensor) -> Pac
 def check_sequences(x: Tensor, lengths: Tensor | None) -> None:
     """Check lengths against inputs [T, B, I], where no kernel does it."""
     check_lengths(lengths, x.shape[1], x.shape[0])
-
-
-def is_traced() -> bool:
-    """Whether torch.jit.trace is at work, in which sizes are tensors."""
-    return torch._C._get_tracing_state() is not None

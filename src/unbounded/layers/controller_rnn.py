@@ -8,7 +8,7 @@ from typing import TypeGuard
 import torch
 from torch import Tensor, nn
 
-from unbounded.checks import check_bool, check_positive
+from unbounded.checks import check_bool, check_place, check_positive
 from unbounded.errors import ShapeError
 from unbounded.layers.alone import run_alone, run_steps, why_not_alone
 from unbounded.layers.cells import ControllerState
@@ -19,9 +19,10 @@ from unbounded.layers.controllers import (
     WeightedController,
     input_width,
 )
-from unbounded.layers.fused import runs_hooks
+from unbounded.layers.fused import is_called, why_called
+from unbounded.layers.lstm_layer import pack_inputs, pad_outputs
 from unbounded.layers.named_controller import ControllerFactory, make_controller
-from unbounded.layers.plain_layer import PlainLayer, is_transformed
+from unbounded.layers.plain_layer import PlainLayer, first_weight, is_transformed
 from unbounded.memories.autocast import autocast_dtype
 from unbounded.memories.backend import check_backend
 
@@ -61,6 +62,7 @@ class ControllerRNN(PlainLayer[ControllerState]):
         check_bool("batch_first", batch_first)
         check_bool("learn_initial_state", learn_initial_state)
         check_backend(backend)
+        check_place(device, dtype)
         check_positive("input_size", input_size)
         check_positive("hidden_size", hidden_size)
         self.input_size, self.hidden_size = input_size, hidden_size
@@ -88,7 +90,7 @@ class ControllerRNN(PlainLayer[ControllerState]):
 
     def weight(self) -> Tensor:
         """The first of its parameters; a controller of your own may have any."""
-        return next(self.parameters())
+        return first_weight(self)
 
     def inputs_seen(self) -> int:
         """I; of a Symbols layer's weights, what they take in its place."""
@@ -98,7 +100,7 @@ class ControllerRNN(PlainLayer[ControllerState]):
         """The controller's tensors, [B, H] each."""
         if self.initial is not None:
             return tuple(part.expand(batch_size, -1) for part in self.initial)
-        like, size = next(self.parameters()), self.controller.state_size
+        like, size = first_weight(self), self.controller.state_size
         return tuple(like.new_zeros(batch_size, self.hidden_size) for _ in range(size))
 
     def parts(self, state: ControllerState) -> list[tuple[str, Tensor, int]]:
@@ -121,14 +123,17 @@ class ControllerRNN(PlainLayer[ControllerState]):
         if isinstance(controller, WeightedController) and type(controller) in CONTROLLERS.values():
             name, weights = controller.kernel_name, controller.weights
             reason = why_not_alone(name, x, weights, state)
-            if runs_hooks(controller):
-                reason = "hooks on the controller run with each step"
+            reason = why_called(controller, "controller") or reason
             if self.takes_kernels(reason) and name is not None:
                 return run_alone(name, controller.cell, x, weights, state, lengths)
         else:
             self.takes_kernels(reason)
         if _is_plain(controller):
-            return _run_plain(controller, x, state[0], lengths)
+            # A relu has no bound: steps beyond a length may overflow, and 0 times infinity is NaN.
+            if lengths is None or controller.activation != "relu":
+                return _run_plain(controller, x, state[0], lengths)
+            if x.shape[1] and not (x.is_meta or torch.compiler.is_compiling()):
+                return _run_packed(controller, x, state[0], lengths)
         return run_steps(controller, x, state, lengths)
 
     def extra_repr(self) -> str:
@@ -144,7 +149,7 @@ def _is_plain(controller: Controller) -> TypeGuard[ElmanController]:
     return (
         type(controller) is ElmanController
         and controller.weight_hh is not None
-        and not runs_hooks(controller)
+        and not is_called(controller)
         # No rule of torch.func for it: vmap and per-sample gradients take the readable loop.
         and not is_transformed()
         and autocast_dtype(controller.weight_ih.device) is None
@@ -156,6 +161,7 @@ def _run_plain(
 ) -> tuple[Tensor, ControllerState]:
     """An Elman network in torch's loop; sigma(a) = (1 + tanh(a / 2)) / 2 makes one of a sigmoid.
 
+    The loop also takes the steps beyond a length, which are then left out.
     With t = 2 h - 1 the sum U x + R h + b is U x + R t / 2 + b + R 1 / 2. What is small keeps its
     absolute precision, not its relative one: in float32 a unit below about 1e-7 is exactly 0.
     """
@@ -181,3 +187,20 @@ def _run_plain(
     ends = (lengths - 1).clamp(min=0).reshape(1, -1, 1).expand(1, -1, outputs.shape[-1])
     final = torch.where((lengths > 0).unsqueeze(-1), outputs.gather(0, ends)[0], h)
     return torch.where((steps < lengths).unsqueeze(-1), outputs, 0.0), (final,)
+
+
+def _run_packed(
+    controller: ElmanController, inputs: Tensor, h: Tensor, lengths: Tensor
+) -> tuple[Tensor, ControllerState]:
+    """A network with relu in torch's packed loop, which takes no step beyond a length."""
+    weight, recurrent, bias, _ = controller.weights
+    assert recurrent is not None
+    zero = weight.new_zeros(len(weight))
+    packed = pack_inputs(inputs, lengths)
+    start = h[packed.sorted_indices].unsqueeze(0)
+    tensors = (weight, recurrent, zero if bias is None else bias, zero)
+    data, end = torch.rnn_relu(
+        packed.data, packed.batch_sizes, start, tensors, True, 1, 0.0, False, False
+    )
+    ends = (end[:, packed.unsorted_indices],)
+    return pad_outputs(packed._replace(data=data), ends, inputs, (h,), lengths)

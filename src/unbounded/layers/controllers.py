@@ -11,8 +11,8 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor, nn
 
-from unbounded.checks import check_bool, check_positive
-from unbounded.errors import ChoiceError, ConfigError
+from unbounded.checks import check_bool, check_choice, check_number, check_place, check_positive
+from unbounded.errors import ConfigError
 from unbounded.kernels import ControllerWeights
 from unbounded.layers.cells import (
     ACTIVATIONS,
@@ -22,6 +22,7 @@ from unbounded.layers.cells import (
     gru_cell,
     lstm_cell,
 )
+from unbounded.replaced import remember_methods
 
 
 def initialize_cell(module: nn.Module, hidden_size: int) -> None:
@@ -45,6 +46,10 @@ class Controller(nn.Module, ABC):
     input_size is I + R, and needs `hidden_size`, `state_size` (tensors in its state, the first of
     which is the output h) and `forward(inputs, state) -> state`; it runs on the reference path.
     """
+
+    def __init_subclass__(cls, **options: object) -> None:
+        super().__init_subclass__(**options)
+        remember_methods(cls)
 
     hidden_size: int
     state_size: int = 1
@@ -84,6 +89,7 @@ class WeightedController(Controller):
     ) -> None:
         check_positive("input_size", input_size)
         check_positive("hidden_size", hidden_size)
+        check_place(device, dtype)
         self.input_size, self.hidden_size = input_size, hidden_size
 
         def parameter(*shape: int) -> nn.Parameter:
@@ -149,7 +155,9 @@ class LSTMController(WeightedController):
     ) -> None:
         super().__init__()
         biases = _biases(bias, second_bias)
-        self.forget_bias = forget_bias
+        if forget_bias is not None:
+            check_number("forget_bias", forget_bias)
+        self.forget_bias = None if forget_bias is None else float(forget_bias)
         self._make_weights(
             4,
             input_size,
@@ -240,8 +248,7 @@ class ElmanController(WeightedController):
         second_bias: bool = False,
     ) -> None:
         super().__init__()
-        if activation not in ACTIVATIONS:
-            raise ChoiceError("activation", activation, ACTIVATIONS)
+        check_choice("activation", activation, ACTIVATIONS)
         check_bool("recurrent", recurrent)
         biases = _biases(bias, second_bias)
         self.activation = activation

@@ -8,13 +8,14 @@ import math
 import torch
 from torch import Tensor, nn
 
-from unbounded.checks import check_bool, check_positive
+from unbounded.checks import check_bool, check_place, check_positive
 from unbounded.errors import ShapeError
 from unbounded.kernels import ControllerWeights
 from unbounded.layers.alone import run_alone, run_steps, why_not_alone
 from unbounded.layers.cells import ControllerState, lstm_cell
-from unbounded.layers.fused import runs_hooks
+from unbounded.layers.fused import why_called
 from unbounded.layers.lstm_layer import LSTMLayer, lstm_weights, run_module, run_torch
+from unbounded.layers.offloaded import as_called
 from unbounded.layers.plain_layer import PlainLayer, is_transformed
 from unbounded.memories.backend import check_backend
 
@@ -64,6 +65,7 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
         ):
             check_bool(name, choice)
         check_backend(backend)
+        check_place(device, dtype)
         check_positive("input_size", input_size)
         check_positive("hidden_size", hidden_size)
         check_positive("num_layers", num_layers)
@@ -100,15 +102,15 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
 
     def weight(self) -> Tensor:
         """The first layer's, for its input."""
-        return lstm_weights(self.layers[0])[0]
+        return as_called(self.layers[0], lstm_weights(self.layers[0])[0])
 
     def inputs_seen(self) -> int:
         """I; of a Symbols layer's weights, what they take in its place."""
-        return self.weight().shape[1]
+        return lstm_weights(self.layers[0])[0].shape[1]
 
     def begin(self, batch_size: int) -> DeepLSTMState:
         """(h, c) of every layer, each [B, H]."""
-        like = next(self.parameters())
+        like = self.weight()
         if self.initial is None:
             shape = (batch_size, self.hidden_size)
             return tuple((like.new_zeros(shape), like.new_zeros(shape)) for _ in self.layers)
@@ -156,8 +158,9 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
         self, layer: nn.Module, x: Tensor, state: tuple[Tensor, Tensor], lengths: Tensor | None
     ) -> tuple[Tensor, ControllerState]:
         """By calling it where hooks run then, or by its weights alone."""
-        if runs_hooks(layer) and _has_rules(x):
-            self.takes_kernels("hooks on a layer run when it is called")
+        reason = why_called(layer, "layer")
+        if reason is not None and _has_rules(x):
+            self.takes_kernels(reason)
             return run_module(layer, x, state, lengths)
         return self._run_weights(ControllerWeights(*lstm_weights(layer)), x, state, lengths)
 

@@ -42,13 +42,17 @@ class FirstWrite(nn.Module):
         bound = math.sqrt(6 / (1 + self.hidden.shape[0]))
         nn.init.uniform_(self.hidden, -bound, bound)
 
-    def forward(self, heads: Heads, memory: Memory[Any, Any], state: LoopState) -> LoopState:
+    def forward(self) -> Tensor:
+        """h_0, [H]; by a call, so that hooks that load it run."""
+        return self.hidden
+
+    def write(self, heads: Heads, memory: Memory[Any, Any], state: LoopState) -> LoopState:
         """Return the state after the write, and what is read of it.
 
         Args:
             heads, memory: of the layer. state: before the first step, [B, ...] each.
         """
-        told = heads(self.hidden.to(heads.weight.dtype).unsqueeze(0))
+        told = heads(self().to(heads.weight.dtype).unsqueeze(0))
         size, dtype = len(state.reading), state.reading.dtype
         instruction = memory.Instruction(
             *(part.to(dtype).expand(size, *part.shape[1:]) for part in told)

@@ -16,7 +16,8 @@ from unbounded.layers.controllers import CONTROLLERS, Controller, WeightedContro
 from unbounded.layers.heads import Heads, apply_heads
 from unbounded.layers.recurrence import LoopState, run_recurrence
 from unbounded.memories import Memory
-from unbounded.memories.backend import kernel_of, negative_field
+from unbounded.memories.backend import kernel_of, negative_field, why_no_kernel
+from unbounded.replaced import remember_methods, replaced_method
 
 
 def why_not_fused(
@@ -37,11 +38,13 @@ def why_not_fused(
     for head in memory.heads:
         if head.activation not in kernel.activations(head.name):
             return f"no kernel knows the activation {head.activation} of {head.name}"
-    if _has_any_global_hook():
-        return "a hook on all modules is registered, and it only runs inside the readable loop"
+    reason = why_no_kernel(memory)
+    if reason is not None:
+        return reason
     for name, module in (("controller", controller), ("heads", heads)):
-        if has_hooks(module):
-            return f"the {name} has hooks, which only run inside the readable loop"
+        reason = why_called(module, name)
+        if reason is not None:
+            return reason
     if controller.kernel_name not in kernels.CONTROLLERS:
         return f"no kernel is built for the controller {controller.kernel_name}"
     if type(heads) is not Heads:
@@ -125,16 +128,33 @@ def _unflatten(tensors: tuple[Tensor, ...], state_size: int, memory: Memory[Any,
     return LoopState(tuple(controller), reading, memory.State(*rest))
 
 
-def has_hooks(module: nn.Module) -> bool:
-    """Whether calling a module runs something beside its forward."""
-    return bool(
+def why_called(module: nn.Module, name: str) -> str | None:
+    """Why a module must be called step by step: hooks, or a method that is replaced; or None.
+
+    This alone decides whether the weights of a module say what a call of it computes.
+
+    Args:
+        name: of the module, for the message.
+    """
+    if _has_any_global_hook():
+        return "a hook on all modules is registered, and it only runs inside the readable loop"
+    if (
         module._forward_hooks
         or module._forward_pre_hooks
         or module._backward_hooks
         or module._backward_pre_hooks
-    )
+    ):
+        return f"the {name} has hooks, which only run inside the readable loop"
+    method = replaced_method(module)
+    if method is not None:
+        return f"{method} of the {name} is replaced, which only the readable loop calls"
+    return None
 
 
-def runs_hooks(module: nn.Module) -> bool:
-    """Whether calling a module runs hooks: its own, or those of all modules."""
-    return has_hooks(module) or _has_any_global_hook()
+def is_called(module: nn.Module) -> bool:
+    """Whether `why_called` has a reason."""
+    return why_called(module, "module") is not None
+
+
+for _cls in (nn.Linear, nn.Embedding):
+    remember_methods(_cls)

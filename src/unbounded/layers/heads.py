@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from unbounded.errors import ChoiceError
 from unbounded.memories import Head
 from unbounded.memories.head import ACTIVATIONS
+from unbounded.replaced import remember_methods
 
 
 def head_slices(heads: tuple[Head, ...]) -> dict[str, slice]:
@@ -93,3 +94,6 @@ class Heads(nn.Module):
     def extra_repr(self) -> str:
         """Sizes, for print(module)."""
         return ", ".join(f"{head.name}{list(head.shape)}" for head in self.heads)
+
+
+remember_methods(Heads)

@@ -45,6 +45,10 @@ class InitialMemory(nn.Module):
                     if self._mapped:
                         nn.init.zeros_(self.get_parameter(f"{field.name}_bias"))
 
+    def forward(self) -> Mapping[str, Tensor]:
+        """As `by_name`; by a call, so that hooks that load the parameters run."""
+        return self.by_name()
+
     def by_name(self) -> Mapping[str, Tensor]:
         """Return the parameters as `Memory.initial_state` takes them."""
         # By attribute: while torch.func.functional_call runs, these need not be parameters.

@@ -14,6 +14,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from unbounded.kernels import ControllerWeights
 from unbounded.layers.cells import ControllerState
 from unbounded.layers.controllers import initialize_cell
+from unbounded.replaced import remember_methods
 
 # Of cuDNN, where other weights stand in the place of a layer's own, as for symbols looked up: to
 # call flatten_parameters, which would not help.
@@ -65,6 +66,9 @@ class LSTMLayer(nn.LSTM):
         second[slice(None) if is_fixed else forget] = 0.0
 
 
+remember_methods(LSTMLayer)
+
+
 def lstm_weights(layer: nn.Module) -> list[Tensor]:
     """The weights of a torch.nn.LSTM of one layer, in the order of ControllerWeights."""
     return [getattr(layer, name) for name in _WEIGHTS]
@@ -86,12 +90,12 @@ def run_torch(
     if lengths is None:
         output, h, c = torch.lstm(inputs, (h, c), flat, *options, False)
         return output, (h.squeeze(0), c.squeeze(0))
-    packed = _packed(inputs, lengths)
+    packed = pack_inputs(inputs, lengths)
     order, back = packed.sorted_indices, packed.unsorted_indices
     begin = (h[:, order], c[:, order])
     data, h_end, c_end = torch.lstm(packed.data, packed.batch_sizes, begin, flat, *options)
     ends = (h_end[:, back], c_end[:, back])
-    return _padded(packed._replace(data=data), ends, inputs, state, lengths)
+    return pad_outputs(packed._replace(data=data), ends, inputs, state, lengths)
 
 
 def _with_backward(layer: nn.Module, inputs: Tensor) -> AbstractContextManager[None]:
@@ -114,25 +118,30 @@ def run_module(
             if lengths is None:
                 output, (h, c) = layer(inputs, (h, c))
                 return output, (h.squeeze(0), c.squeeze(0))
-            packed, ends = layer(_packed(inputs, lengths), (h, c))
+            packed, ends = layer(pack_inputs(inputs, lengths), (h, c))
     finally:
         layer.input_size = own
-    return _padded(packed, ends, inputs, state, lengths)
+    return pad_outputs(packed, ends, inputs, state, lengths)
 
 
-def _packed(inputs: Tensor, lengths: Tensor) -> PackedSequence:
+def pack_inputs(inputs: Tensor, lengths: Tensor) -> PackedSequence:
     """Inputs as torch packs them; a sequence of 0 steps, which it does not pack, has one."""
     return pack_padded_sequence(inputs, lengths.cpu().clamp(min=1), enforce_sorted=False)
 
 
-def _padded(
+def pad_outputs(
     packed: PackedSequence,
-    ends: tuple[Tensor, Tensor],
+    ends: ControllerState,
     inputs: Tensor,
-    state: tuple[Tensor, Tensor],
+    state: ControllerState,
     lengths: Tensor,
 ) -> tuple[Tensor, ControllerState]:
-    """Outputs and last state; what the one step of a sequence of 0 steps did is put back."""
+    """Outputs [T, B, H] and last state; the one step of a sequence of 0 steps is undone.
+
+    Args:
+        packed: of outputs. ends: the last state, [1, B, H] each.
+        inputs, lengths: as for `pack_inputs`. state: the first state, [B, H] each.
+    """
     output, _ = pad_packed_sequence(packed, total_length=inputs.shape[0])
     active = (lengths > 0).to(output.device).unsqueeze(-1)
     last = (torch.where(active, end[0], begin) for end, begin in zip(ends, state, strict=True))

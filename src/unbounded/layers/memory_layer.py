@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unbounded.checks import check_bool, check_dtype, check_like, check_positive, check_shape
+from unbounded.checks import check_bool, check_like, check_place, check_positive, check_shape
 from unbounded.errors import ChoiceError, DTypeError
 from unbounded.layers.call import check_sequences
 from unbounded.layers.controllers import WeightedController
@@ -18,9 +18,21 @@ from unbounded.layers.half import is_half
 from unbounded.layers.heads import Heads
 from unbounded.layers.initial_memory import InitialMemory
 from unbounded.layers.named_controller import ControllerFactory, make_controller
+from unbounded.layers.offloaded import as_called
 from unbounded.layers.recurrence import LoopState, Recorder, run_recurrence
 from unbounded.memories import Memory
 from unbounded.memories.backend import check_backend, choose_backend
+from unbounded.replaced import remember_methods
+
+
+class InitialController(nn.ParameterList):
+    """The learned first state of a controller, one parameter [H] for each of its tensors."""
+
+    __call__ = nn.Module.__call__  # that of a ParameterList raises
+
+    def forward(self) -> tuple[Tensor, ...]:
+        """The parameters; by a call, so that hooks that load them run."""
+        return tuple(self)
 
 
 class MemoryLayer(nn.Module):
@@ -32,6 +44,10 @@ class MemoryLayer(nn.Module):
     Args:
         as those of `MemoryRNN`, for this layer alone.
     """
+
+    def __init_subclass__(cls, **options: object) -> None:
+        super().__init_subclass__(**options)
+        remember_methods(cls)
 
     def __init__(
         self,
@@ -57,7 +73,7 @@ class MemoryLayer(nn.Module):
         check_bool("learn_initial_state", learn_initial_state)
         check_bool("bias", bias)
         _check_memory(memory)
-        check_dtype(dtype)
+        check_place(device, dtype)
         self.input_size, self.hidden_size, self.memory = input_size, hidden_size, memory
         self.backend = backend
         self._says_reading = output_reading
@@ -75,7 +91,7 @@ class MemoryLayer(nn.Module):
             else nn.Linear(seen, output_size, device=device, dtype=dtype)
         )
         self.initial_controller = (
-            nn.ParameterList(
+            InitialController(
                 nn.Parameter(torch.empty(hidden_size, device=device, dtype=dtype))
                 for _ in range(self.controller.state_size)
             )
@@ -109,9 +125,14 @@ class MemoryLayer(nn.Module):
         for parameter in self.initial_controller or ():
             nn.init.uniform_(parameter, -bound, bound)
 
+    @property
+    def like(self) -> Tensor:
+        """A tensor with the layer's dtype and device."""
+        return as_called(self.heads, self.heads.weight)
+
     def initial_loop_state(self, batch_size: int) -> LoopState:
         """Return the state in which this layer alone begins, [B, ...] each."""
-        like = self.heads.weight
+        like = self.like
         if self.initial_controller is None:
             # Tensors of their own: torch.compile takes none twice.
             controller: tuple[Tensor, ...] = tuple(
@@ -120,9 +141,9 @@ class MemoryLayer(nn.Module):
             )
         else:
             controller = tuple(
-                parameter.expand(batch_size, -1) for parameter in self.initial_controller
+                parameter.expand(batch_size, -1) for parameter in self.initial_controller()
             )
-        learned = None if self.initial_memory is None else self.initial_memory.by_name()
+        learned = None if self.initial_memory is None else self.initial_memory()
         dtype = torch.float32 if is_half(like) else like.dtype
         state = LoopState(
             controller,
@@ -130,7 +151,7 @@ class MemoryLayer(nn.Module):
             self.memory.initial_state(batch_size, dtype, like.device, learned),
         )
         if self.first_write is not None:
-            state = self.first_write(self.heads, self.memory, state)
+            state = self.first_write.write(self.heads, self.memory, state)
         return state
 
     def emptied(self, state: LoopState, sequences: Tensor | None) -> LoopState:
@@ -196,7 +217,7 @@ class MemoryLayer(nn.Module):
         return output * (steps.unsqueeze(1) < lengths).unsqueeze(-1)
 
     def _check_state(self, state: LoopState, batch_size: int) -> None:
-        like = self.heads.weight
+        like = self.like
         for name, tensor in zip(("hidden", "cell"), state.controller, strict=False):
             check_shape(f"state.{name}", tensor, (batch_size, self.hidden_size))
             check_like(f"state.{name}", tensor, "the layer", like)

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from unbounded.checks import check_bool, check_positive, check_size
-from unbounded.errors import BackendError, ShapeError
-from unbounded.layers.call import Call, Lengths, check_inputs, is_traced, new_call
+from unbounded.errors import ShapeError
+from unbounded.layers.call import Call, Lengths, check_inputs, new_call
 from unbounded.layers.controllers import input_width
 from unbounded.layers.deep import Depth, run_deep
 from unbounded.layers.half import is_half, run_in_float32
@@ -88,6 +88,7 @@ class MemoryRNN(MemoryLayer):
         output_reading: bool = False,
     ) -> None:
         # The output and its readout are of the last layer: those below hand on h.
+        check_positive("num_layers", num_layers)
         is_last = num_layers == 1
         check_bool("batch_first", batch_first)
         check_bool("output_reading", output_reading)
@@ -237,11 +238,6 @@ class MemoryRNN(MemoryLayer):
         with_traces: bool,
     ) -> tuple[Output, MemoryRNNState, tuple[Trace, ...]]:
         """As `forward`, with the traces of all layers, or none."""
-        if is_traced():
-            raise BackendError(
-                "torch.jit.trace: a MemoryRNN cannot be traced, because torch puts no names into "
-                "such a graph. Use torch.export.export, whose files hold it."
-            )
         if is_half(self.heads.weight):
             half: tuple[Output, MemoryRNNState, tuple[Trace, ...]] = run_in_float32(
                 self, self._call, x, state, lengths, with_traces
@@ -262,7 +258,7 @@ class MemoryRNN(MemoryLayer):
     def _run(
         self, call: Call, state: MemoryRNNState | None, with_traces: bool
     ) -> tuple[Tensor, MemoryRNNState, tuple[Trace, ...]]:
-        x, like = call.x, self.heads.weight
+        x, like = call.x, self.like
         if autocast_dtype(x.device) is not None:
             x = x.to(like.dtype)
         check_inputs(x, like)

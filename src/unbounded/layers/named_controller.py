@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import nn
 
-from unbounded.errors import ChoiceError, DTypeError
+from unbounded.checks import check_choice
+from unbounded.errors import DTypeError
 from unbounded.layers.controllers import CONTROLLERS, Controller
 
 #: (input_size, hidden_size, device=, dtype=) -> Controller.
@@ -46,6 +47,12 @@ def make_controller(
             or has options of its own for biases.
     """
     if not isinstance(controller, str):
+        kind: object = controller
+        if isinstance(kind, type) and issubclass(kind, Mapping):
+            raise DTypeError(
+                f"controller: expected a callable that makes an unbounded.layers.Controller, got "
+                f"the class {kind.__name__}. By name: {', '.join(CONTROLLERS)}."
+            )
         if not bias:
             raise DTypeError(
                 "bias: expected True beside a controller of your own; give it there, for example "
@@ -62,6 +69,5 @@ def make_controller(
                 f"By name: {', '.join(CONTROLLERS)}."
             )
         return made
-    if controller not in CONTROLLERS:
-        raise ChoiceError("controller", controller, CONTROLLERS)
+    check_choice("controller", controller, CONTROLLERS)
     return CONTROLLERS[controller](input_size, hidden_size, bias=bias, device=device, dtype=dtype)

@@ -11,11 +11,14 @@ from torch.autograd import forward_ad
 from torch.nn.utils.rnn import PackedSequence
 
 from unbounded.checks import check_like, check_shape, check_size
+from unbounded.errors import ShapeError
 from unbounded.layers.call import Lengths, check_inputs, check_sequences, new_call
 from unbounded.layers.half import is_half, run_in_float32
+from unbounded.layers.offloaded import as_called
 from unbounded.memories.autocast import autocast_dtype
 from unbounded.memories.backend import choose_backend
 from unbounded.memories.state import map_state
+from unbounded.replaced import remember_methods
 
 StateT = TypeVar("StateT", bound=tuple[Any, ...])
 
@@ -25,6 +28,10 @@ class PlainLayer(nn.Module, ABC, Generic[StateT]):
 
     Its state is a tuple of tensors or of such tuples, each tensor [B, H] with an H of its own.
     """
+
+    def __init_subclass__(cls, **options: object) -> None:
+        super().__init_subclass__(**options)
+        remember_methods(cls)
 
     batch_first: bool
     backend: str = "auto"
@@ -138,6 +145,16 @@ def _with_tuples(state: Any) -> Any:
     if not isinstance(state, list | tuple) or hasattr(state, "_fields"):
         return state
     return tuple(_with_tuples(part) for part in state)
+
+
+def first_weight(module: nn.Module) -> Tensor:
+    """The first parameter of a module, also of a replica, whose parameters are plain tensors."""
+    for part in module.modules():
+        for weights in (part._parameters, getattr(part, "_former_parameters", {})):
+            for weight in weights.values():
+                if weight is not None:
+                    return as_called(part, weight)
+    raise ShapeError(f"{type(module).__name__}: expected a parameter, got none.")
 
 
 def is_transformed() -> bool:

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from unbounded.checks import check_bool, check_number, check_positive
-from unbounded.errors import ChoiceError, ConfigError, ShapeError
+from unbounded.checks import check_bool, check_choice, check_number, check_place, check_positive
+from unbounded.errors import ConfigError, ShapeError
 from unbounded.layers.plain_layer import PlainLayer
 from unbounded.memories.backend import check_backend
 from unbounded.memories.state import portable
@@ -91,8 +91,8 @@ class SRCN(PlainLayer[SRCNState]):
         ):
             check_bool(name, choice)
         check_backend(backend)
-        if not isinstance(activation, str) or activation not in ACTIVATIONS:
-            raise ChoiceError("activation", activation, ACTIVATIONS)
+        check_choice("activation", activation, ACTIVATIONS)
+        check_place(device, dtype)
         for name, size in (
             ("input_size", input_size),
             ("hidden_size", hidden_size),

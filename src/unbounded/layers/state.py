@@ -10,7 +10,7 @@ from torch import Tensor
 
 from unbounded.errors import ShapeError
 from unbounded.layers.recurrence import LoopState
-from unbounded.memories.state import check_rows, index_state, map_state, portable
+from unbounded.memories.state import check_rows, index_state, map_state, picked, portable
 
 
 @portable
@@ -61,6 +61,12 @@ def parted(
     """
     if type(state) is tuple and len(state) == len(MemoryRNNState._fields):
         state = MemoryRNNState._make(state)
+    is_pair = isinstance(state, tuple | list) and len(state) == 2
+    if is_pair and all(isinstance(part, Tensor) for part in state):
+        raise ShapeError(
+            "state: expected a MemoryRNNState, got a pair (h0, c0), which has no memory. Give "
+            "layer.initial_state(B)._replace(hidden=h0, cell=c0)."
+        )
     if not isinstance(state, MemoryRNNState):
         raise ShapeError(
             f"state: expected a MemoryRNNState as an earlier call returned it, got "
@@ -125,7 +131,7 @@ def unbatched(state: MemoryRNNState) -> MemoryRNNState:
 def _index(state: MemoryRNNState, rows: Tensor | slice | list[int]) -> MemoryRNNState:
     check_rows(rows)
     check_batched(state)
-    return _beside_batch(state, lambda tensor, axis: tensor[:, rows] if axis == 1 else tensor[rows])
+    return _beside_batch(state, lambda tensor, axis: picked(tensor, rows, axis))
 
 
 index_state.register(MemoryRNNState, _index)

@@ -11,6 +11,7 @@ from unbounded import kernels
 from unbounded.layers.controllers import WeightedController
 from unbounded.layers.fused import (
     flatten_state,
+    is_called,
     kernel_arguments,
     kernel_weights,
     why_not_fused,
@@ -75,7 +76,8 @@ def open_stream(layer: nn.Module, batch_size: int, like: Tensor) -> Stream:
     """
     if not isinstance(layer, MemoryRNN) or not isinstance(layer.controller, WeightedController):
         return _LayerStream(layer)
-    if layer.others or like.device.type != "cpu":  # sessions are the CPU's
+    # Sessions are the CPU's, and run without a call of the layer.
+    if layer.others or like.device.type != "cpu" or is_called(layer):
         return _LayerStream(layer)
     with torch.no_grad():
         state = layer.initial_loop_state(batch_size)

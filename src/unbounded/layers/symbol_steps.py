@@ -16,8 +16,10 @@ from torch import Tensor, nn
 
 from unbounded.errors import ConfigError
 from unbounded.layers.controllers import ElmanController
+from unbounded.layers.fused import is_called
 from unbounded.layers.memory_rnn import MemoryRNN
 from unbounded.memories import SuperpositionStack
+from unbounded.memories.backend import why_no_kernel
 from unbounded.memories.superposition import EMPTY
 
 Array = NDArray[Any]
@@ -47,9 +49,11 @@ def weights_of(layer: nn.Module, output: Any) -> Weights:
         ConfigError: it is no Stack RNN with an elman controller and a capacity, on the CPU.
     """
     if not (
-        isinstance(layer, MemoryRNN)
-        and isinstance(layer.memory, SuperpositionStack)
-        and isinstance(layer.controller, ElmanController)
+        type(layer) is MemoryRNN
+        and type(layer.memory) is SuperpositionStack
+        and type(layer.controller) is ElmanController
+        and why_no_kernel(layer.memory) is None
+        and not any(is_called(module) for module in layer.modules())
         and layer.controller.activation == "sigmoid"
         and layer.controller.bias_ih is None
         and layer.readout is None
@@ -61,8 +65,8 @@ def weights_of(layer: nn.Module, output: Any) -> Weights:
         raise ConfigError(
             [
                 "update: only a Stack RNN with an elman controller (sigmoid, without biases), "
-                "one-hot symbols and a capacity can be updated after every symbol, and only on the "
-                "CPU"
+                "one-hot symbols and a capacity can be updated after every symbol, without "
+                "hooks or replaced methods, and only on the CPU"
             ]
         )
     memory, symbols, controller = layer.memory, layer.input_size, layer.controller.weights

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+from unbounded.checks import check_path
 from unbounded.errors import CheckpointError, DTypeError, StorageError
 from unbounded.files import replacing
 
@@ -52,6 +53,7 @@ def save_trace(path: str | Path, trace: Trace) -> None:
             f"trace: expected a Trace, got {type(trace).__name__}. The path comes first: "
             "save_trace(path, trace)."
         )
+    check_path("path", path)
     from safetensors import SafetensorError
     from safetensors.torch import save_file  # only here: importing the layers stays light
 
@@ -79,6 +81,7 @@ def load_trace(path: str | Path) -> Trace:
     """
     from safetensors import SafetensorError, safe_open
 
+    check_path("path", path)
     if _is_json(Path(path)):
         from unbounded.layers.trace_json import load_run_trace, replayed
 

@@ -7,7 +7,9 @@ from typing import Any
 import torch
 
 from unbounded import kernels
-from unbounded.errors import BackendError, BackendWarning, ChoiceError, say_once
+from unbounded.checks import check_choice
+from unbounded.errors import BackendError, BackendWarning, say_once
+from unbounded.replaced import replaced_method
 
 BACKENDS = ("auto", "reference", "cpu", "cuda")
 
@@ -18,6 +20,17 @@ def kernel_of(memory: Any) -> kernels.Structure | None:
     Exact types: a subclass may compute something else, which no kernel knows of.
     """
     return memory.kernel if "kernel" in vars(type(memory)) else None
+
+
+def why_no_kernel(memory: Any) -> str | None:
+    """Why no kernel computes what a Memory computes, or None if one does."""
+    if kernel_of(memory) is None:
+        reason: str = memory.no_kernel
+        return reason
+    name = replaced_method(memory)
+    if name is not None:
+        return f"{type(memory).__name__}.{name} is replaced, which only the readable loop calls"
+    return None
 
 
 def negative_field(kernel: kernels.Structure, *groups: Any) -> str | None:
@@ -63,7 +76,7 @@ def choose_backend(backend: str, what: str, reason: str | None, device: str) -> 
             f"{what}: backend {backend!r} cannot serve this call: {reason}. "
             "Use backend='auto' or 'reference'."
         )
-    if torch.compiler.is_compiling():  # a graph holds no warning
+    if torch.compiler.is_dynamo_compiling():  # its graph holds no warning
         return False
     say_once(
         f"{what} runs on the readable reference path, which is slower: {reason}.", BackendWarning
@@ -73,5 +86,4 @@ def choose_backend(backend: str, what: str, reason: str | None, device: str) -> 
 
 def check_backend(backend: str) -> None:
     """Raise ChoiceError unless `backend` is one of BACKENDS."""
-    if backend not in BACKENDS:
-        raise ChoiceError("backend", backend, BACKENDS)
+    check_choice("backend", backend, BACKENDS)

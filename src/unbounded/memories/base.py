@@ -10,13 +10,20 @@ import torch
 from torch import Tensor
 
 from unbounded import kernels
-from unbounded.checks import check_dtype, check_like, check_shape, check_tensor
+from unbounded.checks import check_kind, check_like, check_place, check_shape, check_tensor
 from unbounded.errors import ChoiceError, ShapeError
 from unbounded.memories.autocast import without_autocast
-from unbounded.memories.backend import check_backend, choose_backend, kernel_of, negative_field
+from unbounded.memories.backend import (
+    check_backend,
+    choose_backend,
+    kernel_of,
+    negative_field,
+    why_no_kernel,
+)
 from unbounded.memories.beginnings import Beginning, Constant, Device, DType, Learned
 from unbounded.memories.head import Head, check_instruction_type, check_parts
 from unbounded.memories.state_field import StateField, check_fields
+from unbounded.replaced import remember_methods
 
 StateT = TypeVar("StateT", bound=tuple[Tensor, ...])
 InstructionT = TypeVar("InstructionT", bound=tuple[Tensor, ...])
@@ -32,6 +39,10 @@ class Memory(ABC, Generic[StateT, InstructionT]):
     tensors whose first axis is the batch. Nothing is mutated, so a state can be kept, shared,
     detached and resumed.
     """
+
+    def __init_subclass__(cls, **options: object) -> None:
+        super().__init_subclass__(**options)
+        remember_methods(cls)
 
     Instruction: type[InstructionT]
     State: type[StateT]
@@ -52,6 +63,11 @@ class Memory(ABC, Generic[StateT, InstructionT]):
     def no_kernel(self) -> str:
         """Why no kernel serves this memory, where none does."""
         return f"no kernel knows the memory {type(self).__name__}"
+
+    @property
+    def dropped_beyond(self) -> int | None:
+        """How many cells it keeps before it drops one unasked; None where it never does."""
+        return None
 
     @property
     @abstractmethod
@@ -108,7 +124,9 @@ class Memory(ABC, Generic[StateT, InstructionT]):
             ChoiceError: no learned field has such a name. ConfigError: a declaration has faults.
             DTypeError: the dtype is not a floating one.
         """
-        check_dtype(dtype)
+        check_place(device, dtype)
+        if learned is not None:
+            check_kind("learned", learned, Mapping)
         fields = self.state_fields
         names = tuple(field.name for field in fields)
         if names != getattr(self.State, "_fields", None) or READING in names:
@@ -142,6 +160,7 @@ class Memory(ABC, Generic[StateT, InstructionT]):
     ) -> Tensor:
         if learned is None:
             return field.begin(batch_size, dtype, device)
+        check_kind("learned", learned, Mapping)
         known = [each.name for each in self.learned_fields]
         for name in learned:
             if name not in known:
@@ -198,8 +217,8 @@ class Memory(ABC, Generic[StateT, InstructionT]):
             state = self.initial_state(batch_size, dtype=first.dtype, device=first.device)
         self.check_state(state, batch_size, first)
         kernel = kernel_of(self)
-        reason: str | None = self.no_kernel
-        if kernel is not None:
+        reason = why_no_kernel(self)
+        if kernel is not None and reason is None:
             reason = kernels.why_not("unroll", kernel, *instructions, *state) or negative_field(
                 kernel, instructions, state
             )

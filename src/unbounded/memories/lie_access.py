@@ -168,6 +168,11 @@ class LieAccessMemory(Memory[LieAccessState, Any]):
         return f"no kernel knows the group {self.group.name}"
 
     @property
+    def dropped_beyond(self) -> int | None:
+        """The capacity: the oldest rows are dropped beyond it."""
+        return self.capacity
+
+    @property
     def heads(self) -> tuple[Head, ...]:
         """Key, key gate, action and action gate of reader and writer; value, strength; T."""
         key, action = (self.group.key_size,), (self.group.action_size,)

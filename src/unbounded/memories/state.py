@@ -13,8 +13,8 @@ import torch
 import torch.utils._pytree
 from torch import Tensor
 
-from unbounded.checks import check_dtype
-from unbounded.errors import DTypeError, ShapeError
+from unbounded.checks import check_place
+from unbounded.errors import DeviceError, DTypeError, ShapeError
 
 StateT = TypeVar("StateT", bound=tuple[Any, ...])
 TupleT = TypeVar("TupleT", bound=tuple[Any, ...])
@@ -76,9 +76,13 @@ def move_state(
     Raises:
         DTypeError: the dtype is not a floating one.
     """
-    check_dtype(dtype)
+    check_place(device, dtype)
 
     def moved(tensor: Tensor) -> Tensor:
+        if tensor.is_meta and device is not None and torch.device(device).type != "meta":
+            raise DeviceError(
+                f"state: expected tensors with values, got one on the meta device, for {device}."
+            )
         return tensor.to(device, dtype if tensor.is_floating_point() else None)
 
     return map_state(moved, state)
@@ -98,7 +102,22 @@ def index_state(state: StateT, rows: Tensor | slice | list[int]) -> StateT:
             axis away.
     """
     check_rows(rows)
-    return map_state(lambda tensor: tensor[rows], state)
+    return map_state(lambda tensor: picked(tensor, rows, 0), state)
+
+
+def picked(tensor: Tensor, rows: Any, axis: int) -> Tensor:
+    """The rows of an axis, 0 or 1, of a tensor.
+
+    Raises:
+        ShapeError: the tensor has no such rows.
+    """
+    try:
+        return tensor[rows] if axis == 0 else tensor[:, rows]
+    except (IndexError, RuntimeError) as error:
+        count = tensor.shape[axis] if tensor.dim() > axis else 0
+        raise ShapeError(
+            f"rows: expected sequences of {count}, got {str(rows)[:60]} ({error})."
+        ) from None
 
 
 def check_rows(rows: object) -> None:

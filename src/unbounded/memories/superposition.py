@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from unbounded.checks import check_bool, check_positive, is_batched
-from unbounded.errors import ChoiceError, ConfigError, MemoryOverflowError
+from unbounded.checks import check_bool, check_choice, check_positive, is_batched
+from unbounded.errors import ConfigError, MemoryOverflowError
 from unbounded.memories.base import Memory, StateT
 from unbounded.memories.beginnings import Constant
 from unbounded.memories.head import Head
@@ -70,6 +70,8 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
     overflows: ClassVar[tuple[str, ...]]
     #: What an empty cell holds.
     empty: float = EMPTY
+    #: Whether that is 0. A float is symbolic in a graph with dynamic=True; a bool is not.
+    is_zero: bool = False
 
     def __init__(
         self,
@@ -82,8 +84,7 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
         check_positive("count", count)
         check_positive("depth", depth)
         check_bool("noop", noop)
-        if overflow not in self.overflows:
-            raise ChoiceError("overflow", overflow, self.overflows)
+        check_choice("overflow", overflow, self.overflows)
         if capacity is None:
             if overflow != "error":
                 raise ConfigError([f"overflow: {overflow!r} has no effect without a capacity"])
@@ -114,7 +115,12 @@ class SuperpositionMemory(Memory[StateT, ActionValue]):
     @property
     def _kernel_options(self) -> tuple[int, int, int, int, bool, bool]:
         is_strict, capacity = self.overflow == "error", self.capacity or 0
-        return self.count, len(self.actions), self.depth, capacity, is_strict, self.empty == 0
+        return self.count, len(self.actions), self.depth, capacity, is_strict, self.is_zero
+
+    @property
+    def dropped_beyond(self) -> int | None:
+        """The capacity, with a policy that drops."""
+        return None if self.overflow == "error" else self.capacity
 
     @property
     def actions(self) -> tuple[str, ...]:
@@ -192,6 +198,7 @@ def _check_capacity(capacity: object, depth: int) -> None:
         raise ConfigError(
             [f"capacity: expected an integer >= depth = {depth} or None, got {capacity!r}"]
         )
+    check_positive("capacity", capacity)
 
 
 def shifted(cells: Tensor, by: int, empty: float = EMPTY) -> Tensor:

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from unbounded import kernels
+from unbounded.checks import is_number
 from unbounded.errors import ConfigError, ShapeError
 from unbounded.memories.beginnings import Constant
 from unbounded.memories.state import portable
@@ -78,9 +79,9 @@ class SuperpositionList(SuperpositionMemory[ListCells]):
         empty: float = EMPTY,
     ) -> None:
         super().__init__(count, depth, noop, capacity, overflow)
-        if isinstance(empty, bool) or empty not in (EMPTY, 0):
+        if not is_number(empty) or empty not in (EMPTY, 0):
             raise ConfigError([f"empty: expected -1 or 0, got {empty!r}"])
-        self.empty = float(empty)
+        self.empty, self.is_zero = float(empty), empty == 0
 
     def __repr__(self) -> str:
         rest = "" if self.empty == EMPTY else f", empty={self.empty:g}"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from unbounded.errors import ChoiceError, ConfigError
+from unbounded.checks import check_choice
+from unbounded.errors import ConfigError
 from unbounded.memories.head import ACTIVATIONS
 
 
@@ -75,9 +76,7 @@ def chosen_activations(variant: str, changes: Mapping[str, str]) -> dict[str, st
         )
     activations = dict(VARIANTS[variant].activations)
     for kind, name in changes.items():
-        if kind not in activations:
-            raise ChoiceError("part of activations", kind, activations)
-        if name not in ACTIVATIONS:
-            raise ChoiceError(f"activation of {kind}", name, ACTIVATIONS)
+        check_choice("part of activations", kind, activations)
+        check_choice(f"activation of {kind}", name, ACTIVATIONS)
         activations[kind] = name
     return activations

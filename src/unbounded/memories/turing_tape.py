@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from unbounded import kernels
-from unbounded.checks import check_bool, check_number, check_positive
-from unbounded.errors import ChoiceError, ConfigError, ShapeError
+from unbounded.checks import check_bool, check_choice, check_number, check_positive
+from unbounded.errors import ConfigError, ShapeError
 from unbounded.memories.addressing import content_weights, interpolated, sharpened, shifted
 from unbounded.memories.base import Memory
 from unbounded.memories.beginnings import Beginning, Constant, Drawn, FirstOne, Learned
@@ -152,14 +152,13 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
             ("initial_cells", initial_cells, _CELLS),
             ("initial_weights", initial_weights, _WEIGHTS),
         ):
-            if name not in valid:
-                raise ChoiceError(kind, name, valid)
+            check_choice(kind, name, valid)
         self.slots, self.width, self.shift, self.shift_range = slots, width, shift, shift_range
         self.read_heads, self.write_heads = read_heads, write_heads
         self.variant, self.reads = variant, reads
         self.initial_cells, self.initial_weights = initial_cells, initial_weights
         self.writes_first = writes_first
-        self.activations = chosen_activations(variant, activations or {})
+        self.activations = chosen_activations(variant, {} if activations is None else activations)
         self.shift_bias = shift_bias
 
     def __repr__(self) -> str:

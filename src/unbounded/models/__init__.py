@@ -8,6 +8,7 @@ from unbounded.models.decisions import certainties, least_decided, mean_decision
 from unbounded.models.discrete import discretized, sharpen, sharpen_units
 from unbounded.models.generation import generate
 from unbounded.models.initialization import draw_sums
+from unbounded.models.memory_room import with_room
 from unbounded.models.sequence_model import SequenceModel
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ __all__ = [
     "mean_decisions",
     "sharpen",
     "sharpen_units",
+    "with_room",
 ]
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from unbounded.checks import check_device, check_number
 from unbounded.errors import ConfigError
 from unbounded.layers import MemoryRNN
 from unbounded.layers.read_only import silent_steps
@@ -16,6 +17,7 @@ from unbounded.memories import Head
 from unbounded.models.discrete import deciding_layers, sequence_model
 from unbounded.models.sequence_model import SequenceModel
 from unbounded.tasks import Batch, pieces
+from unbounded.tasks.batch import check_batch
 
 
 class Certainty(NamedTuple):
@@ -64,6 +66,8 @@ def certainties(
     Raises:
         ConfigError: the model has no such memory, or several layers of it.
     """
+    check_number("decided", decided)
+    decided = float(decided)
     found: dict[str, list[Certainty]] = {}
     for head, field, counts, _ in _told(model, batch, piece_steps, device):
         sure = head.certainty(field)[counts].flatten()
@@ -120,6 +124,8 @@ def _told(
 
     Beside it, bool [B, T]: the steps in which the memory was told it, and the batch's mask.
     """
+    check_batch(batch)
+    device = check_device(device)
     layers, sequence = deciding_layers(model), sequence_model(model)
     if len(layers) > 1:
         raise ConfigError([f"model: expected one layer with a memory, got {len(layers)}"])

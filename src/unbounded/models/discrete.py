@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
+from unbounded.checks import check_module, number_faults
 from unbounded.errors import ConfigError
 from unbounded.layers import MemoryRNN
 from unbounded.memories import SuperpositionMemory
@@ -36,6 +37,7 @@ def deciding_layers(model: nn.Module) -> list[MemoryRNN]:
     Raises:
         ConfigError: there is none.
     """
+    check_module("model", model)
     layers = [module for module in model.modules() if isinstance(module, MemoryRNN)]
     found = [layer for layer in layers if any(head.can_harden for head in layer.memory.heads)]
     if not found:
@@ -55,6 +57,7 @@ def superposition_layer(model: nn.Module) -> tuple[MemoryRNN, SuperpositionMemor
     Raises:
         ConfigError: there is none.
     """
+    check_module("model", model)
     for module in model.modules():
         if isinstance(module, MemoryRNN) and isinstance(module.memory, SuperpositionMemory):
             return module, module.memory
@@ -75,6 +78,7 @@ def sequence_model(model: nn.Module) -> SequenceModel:
     Raises:
         ConfigError: there is none.
     """
+    check_module("model", model)
     for module in model.modules():
         if isinstance(module, SequenceModel):
             return module
@@ -94,7 +98,7 @@ def sharpen(model: nn.Module, factor: float) -> None:
     with torch.no_grad():
         for layer in deciding_layers(model):
             for rows in _rows(layer):
-                _scale(layer, rows, factor)
+                _scale(layer, rows, float(factor))
 
 
 def sharpen_units(model: nn.Module, factor: float) -> None:
@@ -114,7 +118,7 @@ def sharpen_units(model: nn.Module, factor: float) -> None:
     with torch.no_grad():
         controllers = nn.ModuleList(layer.controller for layer in deciding_layers(model))
         for weight in controllers.parameters():  # one that two layers share is there once
-            weight.mul_(factor)
+            weight.mul_(float(factor))
 
 
 def discretized(model: ModelT) -> ModelT:
@@ -134,6 +138,7 @@ def discretized(model: ModelT) -> ModelT:
         ConfigError: the model has no such memory.
     Source: the authors' program of Joulin & Mikolov 2015, option -hard.
     """
+    deciding_layers(model)
     machine = copy.deepcopy(model).requires_grad_(False)
     for layer in deciding_layers(machine):
         for rows in _rows(layer):
@@ -154,5 +159,6 @@ def _scale(layer: MemoryRNN, rows: slice, factor: float) -> None:
 
 
 def _check_factor(factor: float) -> None:
-    if not 0 < factor < math.inf:
-        raise ConfigError([f"factor: expected a finite number above 0, got {factor!r}"])
+    faults = number_faults("factor", factor, above=0)
+    if faults:
+        raise ConfigError(faults)

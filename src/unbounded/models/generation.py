@@ -8,12 +8,22 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unbounded.checks import check_lengths, check_positive
-from unbounded.errors import ShapeError
+from unbounded.checks import (
+    FROM_LIST,
+    check_bool,
+    check_lengths,
+    check_positive,
+    check_shape,
+    check_symbol,
+    check_tensor,
+)
+from unbounded.errors import DeviceError, DTypeError, ShapeError
 from unbounded.layers.call import Lengths, as_lengths
+from unbounded.layers.fused import is_called
 from unbounded.layers.stream import open_stream
 from unbounded.models.discrete import sequence_model
 from unbounded.models.inputs import check_tokens
+from unbounded.models.memory_room import warn_of_drops, with_room
 from unbounded.models.sequence_model import SequenceModel
 
 
@@ -25,6 +35,8 @@ def generate(
     output_to_input: Tensor,
     end_token: int,
     max_length: int,
+    *,
+    room: bool = True,
 ) -> Tensor:
     """Generate greedily for a whole batch at once.
 
@@ -32,9 +44,12 @@ def generate(
         model: a SequenceModel, or what holds one, as a MemoryModel does.
         prompt: input tokens up to and including the separator, int64 [B, T].
         lengths: B integers in 1..T, a tensor or a list: steps of each prompt; None for T.
-        output_to_input: int64 [V]: the input token that feeds an output token back.
-        end_token: the output token that ends a sequence.
-        max_length: most symbols to generate, the end token included.
+        output_to_input: int64 [V] in 0..input_vocabulary-1, a tensor or a list: the input token
+            that feeds an output token back.
+        end_token: the output token that ends a sequence, in 0..V-1.
+        max_length: most symbols to generate, the end token included, at least 1.
+        room: whether superposition memories hold as many cells as there are steps (`with_room`);
+            otherwise one with a capacity drops cells beyond it, and a `RoomWarning` tells of it.
     Returns:
         output tokens, int64 [B, L] with L <= max_length; everything after a sequence's first
         `end_token` is `end_token` too.
@@ -43,18 +58,28 @@ def generate(
     Source: Grefenstette et al. 2015, arXiv:1506.02516, section 4.
     """
     check_positive("max_length", max_length)
+    check_bool("room", room)
     sequence = sequence_model(model)
-    prompt = check_tokens(prompt, sequence.input_vocabulary)
+    prompt = check_tokens(prompt, sequence.input_vocabulary, "prompt")
+    if prompt.shape[1] == 0:
+        raise ShapeError(f"prompt: expected at least one step, got {list(prompt.shape)}.")
     ends = as_lengths(lengths, prompt.device)
     if ends is None:
         ends = torch.full(prompt.shape[:1], prompt.shape[1], device=prompt.device)
     check_lengths(ends, *prompt.shape)
     if not bool(ends.all()):
         raise ShapeError("lengths: expected prompts of at least one step, got 0.")
+    outputs = len(sequence.output.weight)
+    fed = _fed_back(output_to_input, outputs, sequence.input_vocabulary).to(prompt.device)
+    end_token = check_symbol("end_token", end_token, outputs)
+    steps = prompt.shape[1] + max_length - 1  # the last token is not fed back
+    if room:
+        sequence, _ = with_room(sequence, steps)
+    else:
+        warn_of_drops(sequence, steps)
     run = _runner(sequence, prompt)
-    output_to_input = output_to_input.to(prompt.device)
     rows = torch.arange(prompt.shape[0], device=prompt.device)
-    last = sequence.output(run(prompt, ends)[rows, ends - 1])
+    last = run(prompt, ends)[rows, ends - 1]
     finished = torch.zeros(prompt.shape[0], dtype=torch.bool, device=prompt.device)
     tokens = []
     while True:
@@ -63,19 +88,41 @@ def generate(
         finished = finished | (token == end_token)
         if len(tokens) == max_length or bool(finished.all()):
             return torch.stack(tokens, dim=1)
-        last = sequence.output(run(output_to_input[token].unsqueeze(1), None)[:, 0])
+        last = run(fed[token].unsqueeze(1), None)[:, 0]
+
+
+def _fed_back(output_to_input: object, outputs: int, inputs: int) -> Tensor:
+    """The input token of each output token, int64 [V], checked."""
+    if isinstance(output_to_input, list | tuple):
+        output_to_input = as_lengths(output_to_input, torch.device("cpu"), "output_to_input")
+    check_tensor("output_to_input", output_to_input, FROM_LIST)
+    assert isinstance(output_to_input, Tensor)
+    check_shape("output_to_input", output_to_input, (outputs,))
+    fed = output_to_input
+    if fed.is_floating_point() or fed.is_complex() or fed.dtype == torch.bool:
+        raise DTypeError(f"output_to_input: expected integers, got {fed.dtype}.")
+    if fed.is_meta:
+        raise DeviceError(
+            "output_to_input: expected a tensor with values, got one on the meta device."
+        )
+    if bool(((fed < 0) | (fed >= inputs)).any()):
+        raise ShapeError(
+            f"output_to_input: expected tokens in 0..{inputs - 1}, got {fed.tolist()}."
+        )
+    return fed.long()
 
 
 def _runner(model: SequenceModel, prompt: Tensor) -> Callable[[Tensor, Tensor | None], Tensor]:
-    """Takes tokens [B, T] and lengths one call after the other, and gives the layer's output."""
-    if model.read_only_token is None:
+    """Takes tokens [B, T] and lengths one call after the other, and gives logits [B, T, V]."""
+    if model.read_only_token is None and not is_called(model):
         stream = open_stream(model.layer, prompt.shape[0], model.embed(prompt[:, :1]))
-        return lambda tokens, lengths: stream.run(model.embed(tokens), lengths)
+        return lambda tokens, lengths: model.logits(stream.run(model.embed(tokens), lengths))
     state: Any = None
 
     def run(tokens: Tensor, lengths: Tensor | None) -> Tensor:
         nonlocal state
-        hidden, state = model.hidden(tokens, state, lengths)
-        return hidden
+        logits: Tensor
+        logits, state = model(tokens, state, lengths)
+        return logits
 
     return run

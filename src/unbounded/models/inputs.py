@@ -11,14 +11,14 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from unbounded.checks import FROM_LIST, check_tensor, is_batched
+from unbounded.checks import FROM_LIST, check_tensor, is_batched, is_traced
 from unbounded.errors import DTypeError, ShapeError
 
 #: Bits of the greatest symbol's number, at the most: numbers are exact in float32 below 2**24.
 MOST_BITS: Final = 24
 
 
-def check_tokens(tokens: Tensor, symbols: int) -> Tensor:
+def check_tokens(tokens: Tensor, symbols: int, name: str = "inputs") -> Tensor:
     """Check that `tokens` is an integer tensor [B, T] in 0..symbols-1, and return it as int64.
 
     Values are looked at where they lie in the CPU's memory and are known: nothing waits for a GPU.
@@ -26,20 +26,20 @@ def check_tokens(tokens: Tensor, symbols: int) -> Tensor:
     Raises:
         DTypeError, ShapeError: it is something else.
     """
-    check_tensor("inputs", tokens, FROM_LIST)
+    check_tensor(name, tokens, FROM_LIST)
     kind = tokens.dtype
     is_integer = not (kind.is_floating_point or kind.is_complex or kind == torch.bool)
     if not is_integer or tokens.dim() != 2:
         error = ShapeError if is_integer else DTypeError
-        raise error(f"inputs: expected int64 tokens [B, T], got {kind} {list(tokens.shape)}.")
+        raise error(f"{name}: expected int64 tokens [B, T], got {kind} {list(tokens.shape)}.")
     tokens = tokens.long()
-    unknown = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
+    unknown = torch.compiler.is_compiling() or is_traced()
     if unknown or is_batched(tokens) or tokens.device.type != "cpu" or not tokens.numel():
         return tokens
     least, most = (int(end) for end in tokens.aminmax())
     if least < 0 or most >= symbols:
         raise ShapeError(
-            f"inputs: expected tokens in 0..{symbols - 1}, one of {symbols} symbols each, got "
+            f"{name}: expected tokens in 0..{symbols - 1}, one of {symbols} symbols each, got "
             f"{least if least < 0 else most}."
         )
     return tokens

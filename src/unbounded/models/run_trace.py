@@ -35,7 +35,7 @@ def run_trace(model: MemoryModel, task: Task, batch: Batch) -> RunTrace | None:
             hidden, _, trace = layer(embedded, return_trace=True)
         else:
             hidden, trace = trace_phases(layer, embedded, inputs == token)
-        said, probability = _sayings(task, model.sequence.output(hidden)[0].cpu())
+        said, probability = _sayings(task, model.sequence.logits(hidden)[0].cpu())
         begin = layer.initial_loop_state(1).memory
     names = [_named(task, number) for number in range(_outputs(task))]
     heights = task.heights(tokens.unsqueeze(0))

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from unbounded.checks import check_bool, check_positive
-from unbounded.errors import ShapeError
+from unbounded.errors import DeviceError, ShapeError
 from unbounded.layers.memory_rnn import MemoryRNN
 from unbounded.layers.read_only import check_read_only, run_phases
 from unbounded.layers.symbols import input_weight, run_symbols
@@ -124,7 +124,23 @@ class SequenceModel(nn.Module):
         hidden, state = self.hidden(inputs, state, lengths)
         if self.dropout:
             hidden = F.dropout(hidden, self.dropout, self.training)
-        return self.output(hidden), state
+        return self.logits(hidden), state
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Logits [..., V] of what `hidden` returns, [..., O]."""
+        if isinstance(self.output, TiedLinear) and self.embedding is not None:
+            # This object's own: a replica of nn.DataParallel has an embedding of its own.
+            weight = self.embedding.weight
+            if weight.is_meta and not hidden.is_meta:
+                raise DeviceError(
+                    f"embedding: expected weights on {hidden.device}, got those on meta. Give "
+                    "accelerate preload_module_classes=['SequenceModel']: an output with tied "
+                    "embeddings has no weights of its own to load."
+                )
+            result: Tensor = self.output(hidden, weight)
+        else:
+            result = self.output(hidden)
+        return result
 
     def hidden(
         self, inputs: Tensor, state: Any = None, lengths: Tensor | None = None
@@ -190,7 +206,9 @@ class TiedLinear(nn.Module):
         model: SequenceModel = self.__dict__["_model"]
         if model.embedding is None:
             raise ShapeError("embedding: expected an nn.Embedding, which the output shares.")
-        weight = model.embedding.weight
+        return self._checked(model.embedding.weight)
+
+    def _checked(self, weight: Tensor) -> Tensor:
         if self.bias is not None and len(weight) != len(self.bias):
             raise ShapeError(
                 f"embedding: expected {len(self.bias)} symbols, as many as the output's bias has, "
@@ -205,9 +223,13 @@ class TiedLinear(nn.Module):
         if self.bias is not None:
             nn.init.uniform_(self.bias, -bound, bound)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Map x [..., D] to logits [..., V]."""
-        return F.linear(x, self.weight, self.bias)
+    def forward(self, x: Tensor, weight: Tensor | None = None) -> Tensor:
+        """Map x [..., D] to logits [..., V].
+
+        Args:
+            weight: the matrix [V, D]; None takes that of the model this was made for.
+        """
+        return F.linear(x, self.weight if weight is None else self._checked(weight), self.bias)
 
 
 def tie_faults(

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from unbounded.checks import check_kind, check_tensor
 from unbounded.errors import ConfigError
 
 
@@ -29,6 +30,13 @@ class Batch(NamedTuple):
     targets: Tensor
     mask: Tensor
     lengths: Tensor
+
+
+def check_batch(value: object) -> None:
+    """Raise DTypeError unless an argument `batch` is a Batch of tensors."""
+    check_kind("batch", value, Batch, "task.batch(seed, 'test', 0, 10) makes one.")
+    for name, part in zip(Batch._fields, value, strict=True):  # type: ignore[call-overload]  # a Batch
+        check_tensor(f"batch.{name}", part)
 
 
 def together(batches: Sequence[Batch]) -> Batch:

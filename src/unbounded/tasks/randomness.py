@@ -17,7 +17,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from unbounded.errors import ChoiceError, ConfigError
+from unbounded.checks import check_choice
+from unbounded.errors import ConfigError
 
 Words: TypeAlias = NDArray[np.uint64]
 Integers: TypeAlias = NDArray[np.int64]
@@ -121,8 +122,7 @@ class Stream:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", whole_number("seed", self.seed, 0, LAST_SEED))
-        if self.split not in SPLITS:
-            raise ChoiceError("split", self.split, SPLITS)
+        check_choice("split", self.split, SPLITS)
 
     def words(self, indices: Integers, blocks: Integers) -> tuple[Words, Words]:
         """Two independent words of 64 bits for each (example index, block).

@@ -8,7 +8,8 @@ from typing import ClassVar, Final, NamedTuple
 
 from torch import Tensor
 
-from unbounded.errors import ChoiceError, ConfigError
+from unbounded.checks import check_choice, check_kind
+from unbounded.errors import ConfigError
 from unbounded.tasks.batch import Batch
 from unbounded.tasks.lengths import LengthRange
 from unbounded.tasks.randomness import SPLITS
@@ -32,6 +33,11 @@ class Example(NamedTuple):
 
     def __str__(self) -> str:
         return f"{' '.join(self.source)} ||| {' '.join(self.target)}"
+
+
+def check_task(value: object) -> None:
+    """Raise DTypeError unless an argument `task` is a Task."""
+    check_kind("task", value, Task, "Make one with unbounded.tasks.make_task('copy').")
 
 
 class Task(ABC):
@@ -192,6 +198,5 @@ class Task(ABC):
         Raises:
             ChoiceError: there is no such split.
         """
-        if split not in SPLITS:
-            raise ChoiceError("split", split, SPLITS)
+        check_choice("split", split, SPLITS)
         return self.train_lengths if split == "train" else self.test_lengths

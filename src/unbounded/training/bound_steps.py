@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from unbounded import kernels
 from unbounded.layers.bound import BoundLayer, bound_layer
-from unbounded.layers.fused import runs_hooks
+from unbounded.layers.fused import is_called
 from unbounded.models import MemoryModel
 from unbounded.models.sequence_model import SequenceModel
 from unbounded.tasks import Batch
@@ -129,7 +129,7 @@ def bound_gradient(
         or sequence.dropout
         or sequence.read_only_token is not None
         or type(sequence.output) is not nn.Linear
-        or any(runs_hooks(module) for module in model.modules())
+        or any(is_called(module) for module in model.modules())
         or any(_has_gradient_hooks(each) for each in model.parameters())
         or not all(each.requires_grad for each in sequence.output.parameters())
     ):

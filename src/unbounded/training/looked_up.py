@@ -13,7 +13,7 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
 
-from unbounded.layers.fused import runs_hooks
+from unbounded.layers.fused import is_called
 from unbounded.layers.symbols import input_weight, run_symbols
 from unbounded.models import MemoryModel
 from unbounded.models.inputs import check_tokens
@@ -60,7 +60,7 @@ class LookedUp:
         self._used = torch.cat([used, self._behind])
         self._columns = self._weight.detach().index_select(1, self._used).requires_grad_()
         hidden, state = run_symbols(sequence.layer, places, state, lengths, columns=self._columns)
-        return sequence.output(hidden), state
+        return sequence.logits(hidden), state
 
     @torch.no_grad()
     def step(self) -> None:
@@ -118,5 +118,5 @@ def _is_looked_up(model: MemoryModel, weight: Tensor) -> bool:
         and not sequence.dropout
         and sequence.read_only_token is None
         and sum(each is weight for _, each in names) == 1
-        and not any(runs_hooks(module) for module in model.modules())
+        and not any(is_called(module) for module in model.modules())
     )

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unbounded.evaluation.memory_room import with_room
 from unbounded.evaluation.score import wilson
+from unbounded.models.memory_room import with_room
 from unbounded.tasks import Batch
 from unbounded.verification.margins import ReadingRange, margins_of
 from unbounded.verification.network import Network

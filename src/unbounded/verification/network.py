@@ -87,7 +87,7 @@ class Network:
         if isinstance(layer, MemoryRNN):
             hidden = hidden[..., : layer.hidden_size]
             output = layer.read_out(output.transpose(0, 1), None).transpose(0, 1)
-        logits = self._sequence.output(output)
+        logits = self._sequence.logits(output)
         if not isinstance(layer, MemoryRNN):
             return Steps(hidden, logits, None, ()), state
         heads = self.decisions if decisions_only else layer.memory.heads

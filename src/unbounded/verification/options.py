@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from unbounded.checks import number_faults
 from unbounded.errors import ConfigError
 
 #: Shares of the longest length of training at which sequences are drawn too.
@@ -46,13 +47,17 @@ class VerifyOptions:
                 ("count", 1),
                 ("seed", 0),
             )
-            if not isinstance(getattr(self, name), int) or getattr(self, name) < least
+            if type(getattr(self, name)) is not int or getattr(self, name) < least
         ]
-        faults += [
-            f"times: expected numbers above 0, at most {MOST_TIMES}, got {time!r}"
-            for time in self.times
-            if not 0 < time <= MOST_TIMES
-        ]
+        times: object = self.times
+        if isinstance(times, tuple | list):
+            faults += [
+                f"times: expected numbers above 0, at most {MOST_TIMES}, got {time!r}"
+                for time in times
+                if number_faults("times", time, above=0, at_most=MOST_TIMES)
+            ]
+        else:
+            faults.append(f"times: expected a tuple of numbers, such as (2, 4), got {self.times!r}")
         if not faults and not self.times and not (self.most and self.symbols_each):
             faults.append(
                 "most: nothing is to be looked at: no length whole, and none drawn; give lengths, "

@@ -7,9 +7,11 @@ from typing import Final
 
 from torch import nn
 
+from unbounded.checks import check_callable, check_kind, check_module
 from unbounded.errors import ConfigError
 from unbounded.tasks import StreamTask, Task, TransductionTask
 from unbounded.tasks.pair_file import FilePairs
+from unbounded.tasks.task import check_task
 from unbounded.verification.findings import Finding
 from unbounded.verification.options import VerifyOptions
 from unbounded.verification.streams import stream_findings
@@ -40,6 +42,10 @@ def findings_of(
     Raises:
         ConfigError: the task has no rule, or fewer symbols than the alphabet is to have.
     """
+    check_module("model", model)
+    check_task(task)
+    check_kind("options", options, VerifyOptions, "VerifyOptions() has the defaults.")
+    check_callable("look", look)
     fault = rule_fault(task)
     if fault is not None:
         raise ConfigError([f"task {task.name!r} {fault}. What can be verified: {_RULES}"])

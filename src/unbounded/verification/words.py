@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from unbounded.errors import ConfigError
-from unbounded.evaluation.memory_room import with_room
+from unbounded.models.memory_room import with_room
 from unbounded.tasks import Batch, LengthRange, Task, TransductionTask
 from unbounded.verification.findings import Finding, assess, course_of
 from unbounded.verification.margins import ReadingRange, answer_margins

@@ -104,7 +104,7 @@ def trace_of(model: MemoryModel, task: Task, batch: Batch) -> Trace | None:
             hidden, trace = trace_phases(layer, embedded, inputs == token)
         arrays = dict(trace.arrays)
         if task.objective == "binary":
-            arrays["chance"] = torch.sigmoid(model.sequence.output(hidden)[..., 0])
+            arrays["chance"] = torch.sigmoid(model.sequence.logits(hidden)[..., 0])
         heights = task.heights(batch.inputs)
         if heights is not None:
             arrays["height"] = heights.to(hidden.dtype)

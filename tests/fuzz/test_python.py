@@ -1,0 +1,403 @@
+"""Whatever a public function is given from Python, only the library's own errors come out.
+
+Each argument in turn is None, text, a mapping, a number, a class, a wrong dtype or device.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import unbounded as ub
+from unbounded import evaluation, extraction, models, tasks, verification
+from unbounded.errors import UnboundedError
+from unbounded.memories import MEMORIES
+from unbounded.models import MemoryModel
+
+pytestmark = pytest.mark.hypothesis
+
+HOSTILE: dict[str, Any] = {
+    "None": None,
+    "text": "2",
+    "no text": "",
+    "bytes": b"2",
+    "dict": {"a": 1},
+    "list": [],
+    "list of None": [None],
+    "tuple": (1, "x"),
+    "set": {1, 2},
+    "True": True,
+    "float": 1.5,
+    "nan": float("nan"),
+    "inf": float("inf"),
+    "negative": -1,
+    "2**70": 2**70,
+    "class": dict,
+    "module class": torch.nn.Linear,
+    "module": torch.nn.Linear(2, 2),
+    "function": len,
+    "object": object(),
+    "complex": 1j,
+    "array": np.zeros(2),
+    "float64": torch.zeros(2, 3, 3, dtype=torch.float64),
+    "float16": torch.zeros(2, 3, 3, dtype=torch.float16),
+    "integers": torch.zeros(2, 3, dtype=torch.int32),
+    "bools": torch.zeros(2, 3, dtype=torch.bool),
+    "no axis": torch.tensor(1.0),
+    "meta": torch.zeros(2, 3, 3, device="meta"),
+    "integers on meta": torch.zeros(2, dtype=torch.int64, device="meta"),
+    "dtype": torch.float32,
+}
+#: Files that a test must not write.
+WRITTEN = ("path",)
+#: What calls any model there is, whose own errors are its own.
+ANY_MODEL = ("answers_of", "score_lengths", "stream_loss")
+
+
+def model() -> MemoryModel:
+    torch.manual_seed(0)
+    memory = {"name": "superposition_stack", "count": 1, "depth": 1}
+    return MemoryModel(inputs=2, outputs=2, hidden_size=3, embedding_size=None, memory=memory)
+
+
+def layer() -> ub.MemoryRNN:
+    return ub.MemoryRNN(3, 4, ub.NeuralStack(2), batch_first=True)
+
+
+def stream() -> Any:
+    return tasks.make_task("anbn", train_lengths="2:4", test_lengths="2:4").with_sequences(2)
+
+
+def batch() -> tasks.Batch:
+    return stream().batch(1, "validation", 0, 2)
+
+
+X = torch.zeros(2, 3, 3)
+TOKENS = torch.zeros(2, 3, dtype=torch.int64)
+
+#: Each function with arguments that are right.
+CALLS: dict[str, tuple[Callable[..., Any], Callable[[], dict[str, Any]]]] = {
+    "MemoryRNN": (
+        ub.MemoryRNN,
+        lambda: {
+            "input_size": 3, "hidden_size": 4, "memory": ub.NeuralStack(2), "controller": "lstm",
+            "output_size": 2, "batch_first": True, "backend": "auto", "device": "cpu",
+            "dtype": torch.float32, "learn_initial_state": True, "num_layers": 1, "dropout": 0.0,
+            "bidirectional": False, "bias": True, "output_reading": False,
+        },
+    ),
+    "MemoryRNN.forward": (
+        lambda **options: layer()(**options),
+        lambda: {"x": X, "state": layer().initial_state(2), "lengths": [3, 1]},
+    ),
+    "MemoryRNN.initial_state": (
+        lambda batch_size: layer().initial_state(batch_size), lambda: {"batch_size": 2},
+    ),
+    "MemoryRNN.empty_memory": (
+        lambda **options: layer().empty_memory(**options),
+        lambda: {"state": layer().initial_state(2), "sequences": torch.tensor([True, False])},
+    ),
+    "ControllerRNN": (
+        ub.ControllerRNN,
+        lambda: {
+            "input_size": 3, "hidden_size": 4, "controller": "elman", "batch_first": True,
+            "device": None, "dtype": None, "learn_initial_state": False, "backend": "auto",
+        },
+    ),
+    "ControllerRNN.forward": (
+        lambda **options: ub.ControllerRNN(3, 4, batch_first=True)(**options),
+        lambda: {"x": X, "state": ub.ControllerRNN(3, 4).initial_state(2), "lengths": [3, 1]},
+    ),
+    "DeepLSTM": (
+        ub.DeepLSTM,
+        lambda: {
+            "input_size": 3, "hidden_size": 4, "num_layers": 2, "skip_input": True,
+            "batch_first": True, "device": None, "dtype": None, "learn_initial_state": False,
+            "second_bias": False, "backend": "auto",
+        },
+    ),
+    "DeepLSTM.forward": (
+        lambda **options: ub.DeepLSTM(3, 4, 2, batch_first=True)(**options),
+        lambda: {"x": X, "state": ub.DeepLSTM(3, 4, 2).initial_state(2), "lengths": [3, 1]},
+    ),
+    "SRCN": (
+        ub.SRCN,
+        lambda: {
+            "input_size": 3, "hidden_size": 4, "context_size": 2, "alpha": 0.5,
+            "batch_first": True, "device": None, "dtype": None, "activation": "tanh",
+            "bias": True, "learn_initial_state": False, "backend": "auto",
+        },
+    ),
+    "LSTMController": (
+        ub.LSTMController,
+        lambda: {
+            "input_size": 3, "hidden_size": 4, "bias": True, "device": None, "dtype": None,
+            "forget_bias": 1.0, "second_bias": False,
+        },
+    ),
+    "GRUController": (
+        ub.GRUController,
+        lambda: {"input_size": 3, "hidden_size": 4, "bias": True, "device": None, "dtype": None},
+    ),
+    "ElmanController": (
+        ub.ElmanController,
+        lambda: {
+            "input_size": 3, "hidden_size": 4, "activation": "tanh", "recurrent": True,
+            "bias": True, "device": None, "dtype": None, "second_bias": False,
+        },
+    ),
+    "NeuralStack": (
+        ub.NeuralStack, lambda: {"width": 2, "pop_bias": -1.0, "push_bias": None},
+    ),
+    "NeuralQueue": (
+        ub.NeuralQueue, lambda: {"width": 2, "pop_bias": -1.0, "push_bias": None},
+    ),
+    "NeuralDeque": (ub.NeuralDeque, lambda: {"width": 2}),
+    "SuperpositionStack": (
+        ub.SuperpositionStack,
+        lambda: {
+            "count": 2, "depth": 2, "noop": True, "capacity": 4, "overflow": "drop_bottom",
+        },
+    ),
+    "SuperpositionList": (
+        ub.SuperpositionList,
+        lambda: {
+            "count": 2, "depth": 2, "noop": True, "capacity": 4, "overflow": "drop_ends",
+            "empty": 0,
+        },
+    ),
+    "TuringTape": (
+        ub.TuringTape,
+        lambda: {
+            "slots": 5, "width": 2, "read_heads": 1, "write_heads": 1, "shift": "zero",
+            "shift_range": 1, "variant": "graves2014", "activations": {}, "shift_bias": 0.0,
+            "reads": "after", "initial_cells": "constant", "initial_weights": "first",
+            "writes_first": False,
+        },
+    ),
+    "LieAccessMemory": (
+        ub.LieAccessMemory,
+        lambda: {
+            "width": 2, "group": "translation", "weighting": "softmax", "step": "free",
+            "capacity": 3, "drop": 1,
+        },
+    ),
+    "unroll": (
+        lambda **options: ub.NeuralStack(3).unroll(**options),
+        lambda: {
+            "instructions": ub.memories.PushPop(X, X[..., 0], X[..., 0]),
+            "state": ub.NeuralStack(3).initial_state(2), "backend": "auto",
+        },
+    ),
+    "step": (
+        lambda **options: ub.NeuralStack(3).step(**options),
+        lambda: {
+            "state": ub.NeuralStack(3).initial_state(2),
+            "instruction": ub.memories.PushPop(X[:, 0], X[:, 0, 0], X[:, 0, 0]),
+        },
+    ),
+    "initial_state": (
+        lambda **options: ub.TuringTape(5, 2).initial_state(**options),
+        lambda: {"batch_size": 2, "dtype": torch.float32, "device": "cpu", "learned": {}},
+    ),
+    "detach_state": (ub.detach_state, lambda: {"state": layer().initial_state(2)}),
+    "index_state": (
+        lambda state, rows: ub.index_state(state, rows),
+        lambda: {"state": layer().initial_state(2), "rows": torch.tensor([1])},
+    ),
+    "move_state": (
+        ub.move_state,
+        lambda: {"state": layer().initial_state(2), "device": "cpu", "dtype": torch.float64},
+    ),
+    "load_trace": (ub.load_trace, lambda: {"path": "no such file"}),
+    "save_trace": (
+        ub.save_trace,
+        lambda: {"path": "no/such/folder", "trace": layer()(X, return_trace=True)[2]},
+    ),
+    "explore": (ub.explore, lambda: {"source": model(), "task": None}),
+    "generate": (
+        models.generate,
+        lambda: {
+            "model": model(), "prompt": TOKENS, "lengths": [3, 1],
+            "output_to_input": torch.arange(2), "end_token": 1, "max_length": 2, "room": True,
+        },
+    ),
+    "sharpen": (models.sharpen, lambda: {"model": model(), "factor": 2.0}),
+    "sharpen_units": (models.sharpen_units, lambda: {"model": model(), "factor": 2.0}),
+    "discretized": (models.discretized, lambda: {"model": model()}),
+    "with_room": (models.with_room, lambda: {"model": model(), "symbols": 9}),
+    "MemoryModel.forward": (
+        lambda **options: model()(**options),
+        lambda: {"inputs": TOKENS, "state": None, "lengths": torch.tensor([3, 1])},
+    ),
+    "certainties": (
+        models.certainties,
+        lambda: {
+            "model": model(), "batch": batch(), "decided": 0.9, "piece_steps": 9, "device": "cpu",
+        },
+    ),
+    "least_decided": (
+        models.least_decided,
+        lambda: {"model": model(), "batch": batch(), "piece_steps": 9, "device": "cpu"},
+    ),
+    "mean_decisions": (
+        models.mean_decisions,
+        lambda: {"model": model(), "batch": batch(), "piece_steps": 9, "device": "cpu"},
+    ),
+    "memory_use": (
+        evaluation.memory_use,
+        lambda: {
+            "model": model(), "task": stream(), "seed": 1,
+            "lengths": [tasks.LengthRange(2, 3)], "device": "cpu", "count": 2,
+        },
+    ),
+    "action_rows": (
+        evaluation.action_rows, lambda: {"model": model(), "task": stream(), "symbols": "aab"},
+    ),
+    "answers_of": (
+        evaluation.answers_of,
+        lambda: {"model": model(), "task": stream(), "batch": batch()},
+    ),
+    "answer_to": (
+        evaluation.answer_to, lambda: {"model": model(), "task": stream(), "symbols": "ab"},
+    ),
+    "score_lengths": (
+        evaluation.score_lengths,
+        lambda: {
+            "model": model(), "task": stream(), "lengths": [2, 3], "seed": 1, "split": "test",
+            "streams": 1, "carry": False, "piece_steps": 9, "device": "cpu",
+        },
+    ),
+    "stream_loss": (
+        evaluation.stream_loss,
+        lambda: {"model": model(), "batch": batch(), "piece_steps": 9, "device": "cpu"},
+    ),
+    "remove_unused": (
+        evaluation.remove_unused, lambda: {"model": model(), "score": lambda _: 1.0, "most": 1},
+    ),
+    "VerifyOptions": (
+        verification.VerifyOptions,
+        lambda: {
+            "most": 3, "symbols_each": 9, "alphabet": 2, "times": (2,), "count": 1, "seed": 1,
+        },
+    ),
+    "findings_of": (
+        lambda **options: next(iter(verification.findings_of(**options))),
+        lambda: {
+            "model": model(), "task": stream(),
+            "options": verification.VerifyOptions(most=2, times=(), count=1),
+        },
+    ),
+    "extract": (
+        extraction.extract,
+        lambda: {
+            "model": models.discretized(model()), "task": stream(), "symbols": 2, "budget": 20,
+            "lengths": (4,), "seed": 1,
+        },
+    ),
+    "make_task": (
+        tasks.make_task,
+        lambda: {"name": "anbn", "train_lengths": "2:4", "test_lengths": "2:4"},
+    ),
+    "Task.batch": (
+        lambda **options: stream().batch(**options),
+        lambda: {
+            "seed": 1, "split": "test", "start": 0, "size": 2,
+            "lengths": tasks.LengthRange(2, 3),
+        },
+    ),
+    "LengthRange": (tasks.LengthRange, lambda: {"minimum": 1, "maximum": 2}),
+}  # fmt: skip
+
+
+def outcome(name: str, changes: dict[str, Any]) -> None:
+    """Call a function; anything but a result or an error of the library goes through."""
+    function, options = CALLS[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            function(**{**options(), **changes})
+        except UnboundedError as error:
+            text = str(error)
+        else:
+            return
+    assert len(text) > 10
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_what_is_right_is_taken(name: str) -> None:
+    outcome(name, {})
+
+
+ARGUMENTS = [(name, argument) for name, (_, options) in CALLS.items() for argument in options()]
+
+
+@pytest.mark.parametrize(
+    ("name", "argument"), ARGUMENTS, ids=[f"{name}-{argument}" for name, argument in ARGUMENTS]
+)
+def test_each_argument_alone(name: str, argument: str) -> None:
+    faults = {}
+    for kind, value in HOSTILE.items():
+        if argument in WRITTEN and isinstance(value, str | bytes):
+            continue
+        if argument == "score" and callable(value):
+            continue  # a function of the caller's, whose errors are its own
+        if argument == "model" and kind == "module" and name in ANY_MODEL:
+            continue
+        try:
+            outcome(name, {argument: copy.copy(value)})
+        except Exception as error:  # all of them, to be shown together
+            faults[kind] = f"{type(error).__name__}: {error}"[:200]
+    assert not faults, "\n".join(f"{kind}: {text}" for kind, text in faults.items())
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data())
+def test_several_arguments_at_once(data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(sorted(CALLS)))
+    foreign = (*WRITTEN, "score", *(("model",) if name in ANY_MODEL else ()))
+    names = [each for each in CALLS[name][1]() if each not in foreign]
+    if not names:
+        return
+    chosen = data.draw(st.lists(st.sampled_from(names), min_size=1, max_size=3, unique=True))
+    outcome(name, {each: HOSTILE[data.draw(st.sampled_from(sorted(HOSTILE)))] for each in chosen})
+
+
+def test_the_public_names_are_in_the_table() -> None:
+    called = {name.partition(".")[0] for name in CALLS}
+    public = {name for name in ub.__all__ if callable(getattr(ub, name))}
+    without_arguments = {"MemoryRNNState", "Trace", "trim_cells"}
+    assert public - without_arguments <= called
+
+
+@pytest.mark.parametrize("name", MEMORIES)
+def test_every_option_of_every_memory(name: str) -> None:
+    make: Any = MEMORIES[name]
+    size = 4
+    faults = []
+    for option in list(inspect.signature(make).parameters)[1:]:
+        for kind, value in HOSTILE.items():
+            try:
+                memory = make(size, **{option: value})
+                ub.MemoryRNN(3, 4, memory)
+            except UnboundedError:
+                pass
+            except Exception as error:
+                faults.append(f"{option} {kind}: {type(error).__name__}: {error}"[:200])
+    assert not faults, "\n".join(faults)
+
+
+def test_an_error_that_is_not_the_librarys_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CALLS, "wrong", (partial(int, base=10), lambda: {"x": "1"}))
+    with pytest.raises(TypeError):
+        outcome("wrong", {})

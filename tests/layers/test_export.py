@@ -1,0 +1,207 @@
+"""Each line of docs/export.md."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import io
+from pathlib import Path
+
+import accelerate
+import pytest
+import torch
+
+import unbounded as ub
+from tests.tolerances import assert_close
+from unbounded import kernels
+from unbounded.errors import BackendError, BackendWarning, DeviceError, say_once
+from unbounded.memories import MEMORIES
+from unbounded.models import MemoryModel
+
+needs_kernels = pytest.mark.skipif(not kernels.available().ok, reason=kernels.available().reason)
+SEVEN = [
+    "stack", "queue", "deque", "superposition_stack", "superposition_list", "turing_tape",
+    "lie_access",
+]  # fmt: skip
+every_memory = pytest.mark.parametrize("memory", SEVEN)
+# Of torch's own making, and what the reference path says of itself.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning"),
+    pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf"),
+]
+
+
+def make(memory="stack", **options):
+    torch.compiler.reset()
+    torch.manual_seed(0)
+    say_once.cache_clear()
+    return ub.MemoryRNN(3, 5, MEMORIES[memory](4), batch_first=True, **options)
+
+
+def inputs(steps=7):
+    return torch.randn(2, steps, 3, generator=torch.Generator().manual_seed(steps))
+
+
+@needs_kernels
+@every_memory
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_compiled_graphs_with_gradients_serve_all_steps(memory, dynamic):
+    layer = make(memory)
+    torch._dynamo.utils.counters.clear()
+    compiled = torch.compile(layer, dynamic=dynamic, backend="aot_eager")
+    for steps in (7, 9, 12, 30, 64, 65, 66, 100, 129, 200, 77):
+        x = inputs(steps)
+        (output, _), (wanted, _) = compiled(x), layer(x)
+        assert_close(output, wanted, "output")
+        weights = list(layer.parameters())
+        pairs = zip(
+            torch.autograd.grad(output.sum(), weights),
+            torch.autograd.grad(wanted.sum(), weights),
+            strict=True,
+        )
+        for gradient, of_plain in pairs:
+            torch.testing.assert_close(gradient, of_plain, rtol=1e-4, atol=1e-5)
+    has_checkpoints = memory in ("superposition_stack", "superposition_list", "turing_tape")
+    most = (3 if has_checkpoints else 1) + (dynamic is None)
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] <= most
+
+
+@needs_kernels
+def test_the_symbolic_number_of_checkpoints_is_that_of_integers():
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    from unbounded.kernels._sizes import Sizes, new_sizes
+
+    tape = kernels.structures.TuringTape(5, 3, 1, 1, 1, True, False, 10)
+    for steps in (1, 2, 63, 64, 65, 128, 129, 4096, 4097, 5000, 99999):
+        symbol = ShapeEnv().create_unbacked_symint()
+        symbolic = Sizes(tape, None, symbol, 1, 0, 0, 0, 16)
+        block = symbolic.block.node.expr.subs({symbol.node.expr: steps})
+        assert int(block) == new_sizes(tape, None, steps, 1, 0, 0, 0, 16).block
+
+
+@needs_kernels
+@every_memory
+def test_exported_programs_take_any_number_of_steps(memory):
+    layer = make(memory)
+    steps = torch.export.Dim("steps", min=2, max=1000)
+    program = torch.export.export(layer, (inputs(),), dynamic_shapes=({1: steps},))
+    assert any("recurrence" in str(node.target) for node in program.graph.nodes)
+    file = io.BytesIO()
+    torch.export.save(program, file)
+    file.seek(0)
+    loaded = torch.export.load(file).module()
+    for count in (2, 11, 70, 200):
+        assert_close(loaded(inputs(count))[0], layer(inputs(count))[0], "output")
+    assert not loaded(inputs())[0].requires_grad
+
+
+@every_memory
+def test_exported_programs_of_the_reference_have_gradients(memory):
+    layer = make(memory, backend="reference")
+    program = torch.export.export(layer, (inputs(),)).module()
+    output, _ = program(inputs())
+    assert_close(output, layer(inputs())[0], "output")
+    output.sum().backward()
+    assert all(each.grad is not None for each in program.parameters() if each.requires_grad)
+
+
+@needs_kernels
+@every_memory
+def test_jit_trace(memory):
+    layer = make(memory)
+    with pytest.warns(BackendWarning, match=r"torch\.jit\.trace keeps no names"):
+        traced = torch.jit.trace(layer, (inputs(),), strict=False)
+    assert_close(traced(inputs())[0], layer(inputs())[0], "output")
+    with pytest.raises(RuntimeError):
+        traced(inputs(9))
+    layer.backend = "cpu"
+    with pytest.raises(BackendError, match=r"torch\.jit\.trace keeps no names .*torch\.export"):
+        torch.jit.trace(layer, (inputs(),), strict=False)
+
+
+@every_memory
+def test_add_graph_of_tensorboard(memory, tmp_path):
+    tensorboard = importlib.import_module("torch.utils.tensorboard")
+    with tensorboard.SummaryWriter(tmp_path) as writer:
+        writer.add_graph(make(memory), (inputs(),))
+        model = MemoryModel(inputs=9, outputs=9, hidden_size=6, memory=memory)
+        writer.add_graph(model, (torch.zeros(2, 5, dtype=torch.int64),), use_strict_trace=False)
+    (events,) = Path(tmp_path).iterdir()
+    assert events.stat().st_size > 10_000
+
+
+@needs_kernels
+def test_onnx_is_given_the_reference_and_a_demand_for_kernels_says_why(monkeypatch):
+    layer = make()
+    importlib.import_module("torch.onnx")
+    monkeypatch.setattr(torch.onnx, "is_in_onnx_export", lambda: True)
+    with pytest.warns(BackendWarning, match="ONNX has no operator for them"):
+        program = torch.export.export(layer, (inputs(),))
+    assert not any("unbounded" in str(node.target) for node in program.graph.nodes)
+    layer.backend = "cpu"
+    with pytest.raises(BackendError, match="ONNX has no operator for them; the readable loop can"):
+        torch.export.export(layer, (inputs(),))
+
+
+LAYERS = {
+    **{name: lambda name=name: make(name, learn_initial_state=True) for name in SEVEN},
+    "written first": lambda: ub.MemoryRNN(3, 5, ub.TuringTape(5, 3, writes_first=True)),
+    "deep": lambda: make(num_layers=2, bidirectional=True, output_size=4),
+    "elman": lambda: ub.ControllerRNN(3, 5, learn_initial_state=True),
+    "lstm": lambda: ub.ControllerRNN(3, 5, "lstm"),
+    "deep lstm": lambda: ub.DeepLSTM(3, 5, 2, learn_initial_state=True),
+    "srcn": lambda: ub.SRCN(3, 5, bias=True, learn_initial_state=True),
+    "nn.LSTM": lambda: torch.nn.LSTM(3, 5),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("classes", [None, ["MemoryRNN", "ControllerRNN", "DeepLSTM"]])
+def test_cpu_offload(name, classes):
+    layer = LAYERS[name]()
+    wanted = layer(inputs())[0]
+    offloaded = copy.deepcopy(layer)
+    accelerate.cpu_offload(offloaded, preload_module_classes=classes)
+    assert all(each.is_meta for each in offloaded.parameters())
+    assert_close(offloaded(inputs())[0], wanted, "output")
+
+
+@needs_kernels
+def test_cpu_offload_of_the_whole_layer_keeps_the_kernels(recwarn):
+    layer = make()
+    accelerate.cpu_offload(layer, preload_module_classes=["MemoryRNN"])
+    layer(inputs())
+    assert not [each for each in recwarn if each.category is BackendWarning]
+
+
+@pytest.mark.parametrize("options", [{}, {"embedding_size": None}])
+def test_cpu_offload_of_a_model(options):
+    model = MemoryModel(inputs=9, outputs=9, hidden_size=6, memory="stack", **options)
+    tokens = torch.arange(8).reshape(2, 4)
+    wanted = model(tokens)[0]
+    accelerate.cpu_offload(model)
+    assert_close(model(tokens)[0], wanted, "logits")
+
+
+def test_cpu_offload_of_tied_embeddings_says_what_to_do():
+    model = MemoryModel(
+        inputs=9, outputs=9, hidden_size=6, memory="stack", tied_embeddings=True, embedding_size=6
+    )
+    tokens, other = torch.arange(8).reshape(2, 4), copy.deepcopy(model)
+    wanted = model(tokens)[0]
+    accelerate.cpu_offload(model)
+    with pytest.raises(DeviceError, match=r"embedding: expected weights on cpu.*SequenceModel"):
+        model(tokens)
+    accelerate.cpu_offload(other, preload_module_classes=["SequenceModel"])
+    assert_close(other(tokens)[0], wanted, "logits")
+
+
+def test_the_page_names_what_is_tested_here():
+    page = (Path(__file__).parents[2] / "docs" / "export.md").read_text(encoding="utf-8")
+    for name in (
+        "torch.compile", "torch.export.export", "torch.jit.trace", "add_graph", "torch.onnx.export",
+        "cpu_offload", "preload_module_classes", "add_hook_to_module",
+    ):  # fmt: skip
+        assert name in page

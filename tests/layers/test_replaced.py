@@ -1,0 +1,230 @@
+"""A method that someone replaced runs: no kernel computes what the original would have."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+
+import pytest
+import torch
+from accelerate.hooks import ModelHook, add_hook_to_module
+
+import unbounded as ub
+from tests.memories.common import MEMORIES
+from unbounded import kernels
+from unbounded.errors import BackendError, BackendWarning, ConfigError, say_once
+from unbounded.layers import DeepLSTM, symbol_steps
+from unbounded.layers.bound import bound_layer
+from unbounded.layers.fused import is_called, why_called
+from unbounded.layers.stream import open_stream
+from unbounded.models import MemoryModel, generate
+
+needs_kernels = pytest.mark.skipif(not kernels.available().ok, reason=kernels.available().reason)
+CALLS = "calls"
+
+
+def make(memory="stack", backend="auto"):
+    torch.manual_seed(0)
+    say_once.cache_clear()
+    return ub.MemoryRNN(3, 5, MEMORIES[memory](4), backend=backend)
+
+
+def counted(function, calls):
+    """`function`, with a note of each call; under the original's name, as decorators leave it."""
+
+    @functools.wraps(function)
+    def replacement(*args, **kwargs):
+        calls.append(function)
+        return function(*args, **kwargs)
+
+    return replacement
+
+
+def on_object(owner, name):
+    def replace(layer, calls, monkeypatch):
+        thing = owner(layer)
+        monkeypatch.setattr(thing, name, counted(getattr(thing, name), calls), raising=False)
+
+    return replace
+
+
+def on_class(owner, name):
+    def replace(layer, calls, monkeypatch):
+        cls = type(owner(layer))
+        monkeypatch.setattr(cls, name, counted(getattr(cls, name), calls))
+
+    return replace
+
+
+def memory_of(layer):
+    return layer.memory
+
+
+def controller_of(layer):
+    return layer.controller
+
+
+def heads_of(layer):
+    return layer.heads
+
+
+class Doubled(ModelHook):
+    def __init__(self, calls):
+        self.calls = calls
+
+    def pre_forward(self, module, *args, **kwargs):
+        self.calls.append(module)
+        return args, kwargs
+
+
+def hooked(owner):
+    def replace(layer, calls, monkeypatch):
+        add_hook_to_module(owner(layer), Doubled(calls))
+
+    return replace
+
+
+REPLACED = {
+    "step of a memory": (on_object(memory_of, "step"), r"NeuralStack\.step is replaced"),
+    "step of a class": (on_class(memory_of, "step"), r"NeuralStack\.step is replaced"),
+    "idle of a class": (on_class(memory_of, "idle"), r"NeuralStack\.idle is replaced"),
+    "forward of a controller": (
+        on_object(controller_of, "forward"),
+        "forward of the controller is replaced",
+    ),
+    "forward of a controller's class": (
+        on_class(controller_of, "forward"),
+        "forward of the controller is replaced",
+    ),
+    "forward of the heads": (on_object(heads_of, "forward"), "forward of the heads is replaced"),
+    "forward of Heads": (on_class(heads_of, "forward"), "forward of the heads is replaced"),
+    "accelerate on the controller": (
+        hooked(controller_of),
+        "forward of the controller is replaced",
+    ),
+    "accelerate on the heads": (hooked(heads_of), "forward of the heads is replaced"),
+}
+
+
+@needs_kernels
+@pytest.mark.parametrize("name", REPLACED)
+def test_a_replaced_method_is_called_and_that_is_said_once(name, monkeypatch):
+    replace, reason = REPLACED[name]
+    layer, calls, x = make(), [], torch.randn(6, 2, 3)
+    lengths = torch.tensor([6, 3])
+    wanted, _ = layer(x, None, lengths)
+    replace(layer, calls, monkeypatch)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        got, _ = layer(x, None, lengths)
+        layer(x, None, lengths)
+    assert len(calls) >= 6
+    torch.testing.assert_close(got, wanted)
+    assert [each.category for each in said] == [BackendWarning]
+    assert said[0].message.args[0].count("replaced") == 1
+    layer.backend = "cpu"
+    with pytest.raises(BackendError, match=rf"backend 'cpu' cannot serve this call: {reason}"):
+        layer(x, None, lengths)
+
+
+@needs_kernels
+@pytest.mark.parametrize("name", MEMORIES)
+def test_unroll_calls_a_replaced_step(name, monkeypatch):
+    memory, calls = MEMORIES[name](4), []
+    fields = [torch.rand(2, 3, *head.shape) for head in memory.heads]
+    memory.unroll(memory.Instruction(*fields))
+    monkeypatch.setattr(type(memory), "step", counted(type(memory).step, calls))
+    say_once.cache_clear()
+    with pytest.warns(BackendWarning, match="step is replaced"):
+        memory.unroll(memory.Instruction(*fields))
+    assert len(calls) == 3
+    with pytest.raises(BackendError, match="step is replaced"):
+        memory.unroll(memory.Instruction(*fields), backend="cpu")
+
+
+def test_nothing_of_the_library_is_replaced():
+    for name in MEMORIES:
+        layer = make(name)
+        assert not any(is_called(part) for part in layer.modules())
+
+
+@needs_kernels
+def test_the_layer_itself_is_called_by_a_stream():
+    layer, calls = ub.MemoryRNN(3, 5, ub.NeuralStack(4), batch_first=True), []
+    layer.forward = counted(layer.forward, calls)
+    stream = open_stream(layer, 2, torch.zeros(2, 1, 3))
+    stream.run(torch.randn(2, 1, 3))
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize("part", ["sequence", "layer", "output"])
+def test_generate_calls_what_is_replaced(part):
+    model, calls = MemoryModel(inputs=9, outputs=4, hidden_size=4, embedding_size=6), []
+    module = {"sequence": model.sequence, "layer": model.sequence.layer}.get(
+        part, model.sequence.output
+    )
+    prompt, fed = torch.randint(9, (2, 3)), torch.tensor([5, 6, 7, 8])
+    wanted = generate(model, prompt, None, fed, 3, 4)
+    module.forward = counted(module.forward, calls)
+    assert torch.equal(generate(model, prompt, None, fed, 3, 4), wanted)
+    assert len(calls) == wanted.shape[1]
+
+
+@needs_kernels
+@pytest.mark.parametrize("controller", ["lstm", "gru", "elman"])
+@pytest.mark.parametrize("lengths", [None, [5, 2]])
+def test_controllers_without_a_memory(controller, lengths):
+    layer, calls = ub.ControllerRNN(3, 5, controller), []
+    x = torch.randn(5, 2, 3)
+    wanted, _ = layer(x, None, lengths)
+    add_hook_to_module(layer.controller, Doubled(calls))
+    got, _ = layer(x, None, lengths)
+    assert len(calls) == 5
+    torch.testing.assert_close(got, wanted)
+    layer.backend = "cpu"
+    with pytest.raises(BackendError, match="forward of the controller is replaced"):
+        layer(x, None, lengths)
+
+
+@needs_kernels
+@pytest.mark.parametrize("lengths", [None, [5, 2]])
+def test_layers_of_a_deep_lstm(lengths):
+    layer, calls = DeepLSTM(3, 5, 2), []
+    x = torch.randn(5, 2, 3)
+    wanted, _ = layer(x, None, lengths)
+    add_hook_to_module(layer.layers[1], Doubled(calls))
+    got, _ = layer(x, None, lengths)
+    assert len(calls) == 1
+    torch.testing.assert_close(got, wanted)
+    layer.backend = "cpu"
+    with pytest.raises(BackendError, match="forward of the layer is replaced"):
+        layer(x, None, lengths)
+
+
+@needs_kernels
+def test_training_in_place_and_by_symbol():
+    controller = functools.partial(ub.ElmanController, activation="sigmoid", bias=False)
+    memory = ub.SuperpositionStack(2, 2, capacity=9, overflow="drop_bottom")
+    layer = ub.MemoryRNN(4, 5, memory, controller, batch_first=True)
+    output = torch.nn.Linear(5, 4, bias=False)
+    assert bound_layer(layer, 2) is not None
+    symbol_steps.weights_of(layer, output)
+    layer.memory.step = counted(layer.memory.step, [])
+    assert bound_layer(layer, 2) is None
+    with pytest.raises(ConfigError, match="without hooks or replaced methods"):
+        symbol_steps.weights_of(layer, output)
+
+
+def test_one_function_decides_of_modules():
+    linear = torch.nn.Linear(2, 2)
+    assert why_called(linear, "output") is None
+    linear.forward = counted(linear.forward, [])
+    assert why_called(linear, "output") == (
+        "forward of the output is replaced, which only the readable loop calls"
+    )
+
+
+def test_a_class_of_torch_that_is_replaced_is_seen(monkeypatch):
+    linear = torch.nn.Linear(2, 2)
+    monkeypatch.setattr(torch.nn.Linear, "forward", counted(torch.nn.Linear.forward, []))
+    assert is_called(linear)
