@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from unbounded.errors import ConfigError, UnboundedError
-from unbounded.evaluation.memory_room import with_room
 from unbounded.evaluation.typed_symbols import read_symbols
 from unbounded.models.generation import generate
+from unbounded.models.memory_room import with_room
 from unbounded.tasks import ProgramTask, StreamTask, Task, TransductionTask
 from unbounded.training.objective import OBJECTIVES
 
