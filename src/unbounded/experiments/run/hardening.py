@@ -157,7 +157,7 @@ def harden_model(
     after = compare(scoring, machine.eval(), sets)
     worse = worse_sets(before, after)
     # What was not asked for, a model neither hardened nor as trained, must be better in the mean.
-    is_no_gain = not decided and (as_trained.is_kept() or mean_share(after) < mean_share(before))
+    is_no_gain = not decided and (as_trained.is_kept() or mean_share(after) <= mean_share(before))
     if worse or is_no_gain:
         as_trained.restore()
         machine, decided, harm = model.eval(), False, True
