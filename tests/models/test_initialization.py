@@ -81,7 +81,11 @@ def test_every_optimizer_makes_a_step(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("sgd", {"momentun": 0.9}, "optimizer 'sgd' has no option 'momentun'. Did you mean 'momentum'"),
+        (
+            "sgd",
+            {"momentun": 0.9},
+            "optimizer 'sgd' has no option 'momentun'. Did you mean 'momentum'",
+        ),
         ("adam", {"lr": 1}, "optimizer 'adam' has no option 'lr'"),
         ("adamw", {"betas": [2, 0.9]}, "adamw refuses"),
         ("adam", {"betas": "x"}, "betas: expected a list such as [a, b], got 'x'"),

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from tests.machines import counter, stream_model
 from tests.metrics import read_metrics
 from tests.training.runs import Run
-from unbounded.errors import CheckpointError, ConfigError
+from unbounded.errors import CheckpointError, ConfigError, DTypeError
 from unbounded.evaluation import remove_unused, score_lengths, stream_loss
 from unbounded.memories import detach_state
 from unbounded.models import MemoryModel, discretized, least_decided, sharpen
@@ -273,6 +273,17 @@ def test_bad_input():
         *("every", "factor", "decided", "largest", "settle", "enough", "patience"),
         *("tolerance", "cool"),
     ]
+    with pytest.raises(ConfigError, match="factor: expected a finite number above 1, got '2'"):
+        Harden(model, VALIDATION, loss, factor="2")
+    for arguments, message in (
+        ((None, VALIDATION, loss), "model: expected a torch.nn.Module"),
+        ((model, None, loss), "batch: expected a Batch"),
+        ((model, VALIDATION, 0.5), "validate: expected a function"),
+    ):
+        with pytest.raises(DTypeError, match=message):
+            Harden(*arguments)
+    with pytest.raises(DTypeError, match="confirm: expected a function"):
+        Harden(model, VALIDATION, loss, confirm=True)
     with pytest.raises(ConfigError, match="expected a memory with heads that decide"):
         Harden(stream_model(vocabulary=2, memory="none", controller="gru"), VALIDATION, loss)
 

@@ -13,10 +13,12 @@ from dataclasses import astuple, dataclass, fields
 import torch
 from torch import Tensor, nn
 
+from unbounded.checks import check_callable, check_module, is_number, number_faults
 from unbounded.errors import ConfigError
 from unbounded.models.decisions import least_decided
 from unbounded.models.discrete import discretized, sharpen
 from unbounded.tasks import Batch
+from unbounded.tasks.batch import check_batch
 from unbounded.training.backup import Backup
 from unbounded.training.optimizers import scale_rate
 from unbounded.training.state import LoopState
@@ -150,25 +152,30 @@ class Harden:
         piece_steps: int = 1000,
         device: torch.device | str = "cpu",
     ) -> None:
-        faults = []
-        if not isinstance(every, int) or isinstance(every, bool) or every < 1:
-            faults.append(f"every: expected an integer >= 1, got {every!r}")
-        if not 1 < factor < math.inf:
-            faults.append(f"factor: expected a finite number above 1, got {factor!r}")
-        if not 0.5 < decided < 1:
-            faults.append(f"decided: expected a number above 0.5 and below 1, got {decided!r}")
-        if not 1 < largest <= 1e9:
-            faults.append(f"largest: expected a number above 1, at most 1e9, got {largest!r}")
-        if not isinstance(settle, int) or isinstance(settle, bool) or settle < 0:
-            faults.append(f"settle: expected an integer >= 0, got {settle!r}")
-        if enough is not None and not 0 <= enough < math.inf:
-            faults.append(f"enough: expected a finite number of at least 0, got {enough!r}")
-        if not isinstance(patience, int) or isinstance(patience, bool) or patience < 0:
-            faults.append(f"patience: expected an integer >= 0, got {patience!r}")
-        if not 0 <= tolerance < math.inf:
-            faults.append(f"tolerance: expected a number of at least 0, got {tolerance!r}")
-        if not isinstance(cool, int) or isinstance(cool, bool) or cool < 0:
-            faults.append(f"cool: expected an integer >= 0, got {cool!r}")
+        check_module("model", model)
+        check_batch(batch)
+        for name, function in (("validate", validate), ("validate_machine", validate_machine)):
+            if function is not None or name == "validate":
+                check_callable(name, function)
+        if confirm is not None:
+            check_callable("confirm", confirm)
+        faults = [
+            *_integer_faults("every", every, 1),
+            *number_faults("factor", factor, above=1),
+            *(
+                []
+                if is_number(decided) and 0.5 < decided < 1
+                else [f"decided: expected a number above 0.5 and below 1, got {decided!r}"]
+            ),
+            *number_faults("largest", largest, above=1, at_most=1e9),
+            *_integer_faults("settle", settle, 0),
+            *([] if enough is None else _from_0("enough", enough)),
+            *_integer_faults("patience", patience, 0),
+            *_from_0("tolerance", tolerance),
+            *_integer_faults("cool", cool, 0),
+            *([] if cool_at is None else _integer_faults("cool_at", cool_at)),
+            *_integer_faults("piece_steps", piece_steps, 1),
+        ]
         if faults:
             raise ConfigError(faults)
         self._cool, self._cool_at = cool, cool_at
@@ -373,3 +380,16 @@ class Harden:
         self._at = _Numbers(*self._best.load({**later, **tensors}))
         own = {name: tensor for name, tensor in tensors.items() if name.startswith("sound/")}
         self._sound.load({name.removeprefix("sound/"): tensor for name, tensor in own.items()})
+
+
+def _integer_faults(name: str, value: object, least: float = -math.inf) -> list[str]:
+    if isinstance(value, int) and not isinstance(value, bool) and value >= least:
+        return []
+    bound = "" if least == -math.inf else f" >= {least}"
+    return [f"{name}: expected an integer{bound}, got {value!r}"]
+
+
+def _from_0(name: str, value: object) -> list[str]:
+    if is_number(value) and value >= 0:
+        return []
+    return [f"{name}: expected a finite number of at least 0, got {value!r}"]
