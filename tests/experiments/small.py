@@ -15,6 +15,7 @@ SMALL: dict[str, Any] = {
         "batch_size": 2,
         "validation_count": 2,
         "validate_every": 2,
+        "lengths": None,
         "validation_lengths": None,
         "accuracy_every": 0,
         "report_every": 1,
