@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from unbounded.evaluation.comparison import (
+    ComparisonSet,
     Share,
     compare,
     comparison_rows,
@@ -99,19 +100,24 @@ def test_a_share_is_what_the_scoring_says() -> None:
 
 
 def test_what_is_worse_by_more_than_its_interval() -> None:
+    exam = exam_of(make_task("copy"))
+    names = {"exact": False, "nearly": False, "wrong": False, "short": True}
+    sets = [ComparisonSet(name, exam, is_shifted) for name, is_shifted in names.items()]
     before = {"exact": Share(1000, 1000), "nearly": Share(990, 1000), "wrong": Share(0, 200)}
     good = {"exact": Share(1000, 1000), "nearly": Share(985, 1000), "wrong": Share(200, 200)}
-    assert worse_sets(before, good) == []
-    assert worse_sets(before, {**good, "exact": Share(999, 1000)}) == ["exact"]
-    assert worse_sets(before, {**good, "nearly": Share(980, 1000)}) == ["nearly"]
-    assert worse_sets(before, {**good, "wrong": Share(0, 200)}) == []
+    before["short"], good["short"] = Share(200, 200), Share(196, 200)
+    assert worse_sets(sets, before, good) == []
+    assert worse_sets(sets, before, {**good, "exact": Share(999, 1000)}) == ["exact"]
+    assert worse_sets(sets, before, {**good, "nearly": Share(980, 1000)}) == ["nearly"]
+    assert worse_sets(sets, before, {**good, "wrong": Share(0, 200)}) == []
+    assert worse_sets(sets, before, {**good, "short": Share(195, 200)}) == ["short"]
     assert comparison_rows(before, good)[1] == {
         "set": "nearly",
         "count": 1000,
         "trained": 990,
         "hardened": 985,
     }
-    assert mean_share(before) == pytest.approx((1 + 0.99) / 3)
+    assert mean_share(before) == pytest.approx((1 + 0.99 + 0 + 1) / 4)
 
 
 def test_exact_asks_nothing_of_shifted_inputs() -> None:

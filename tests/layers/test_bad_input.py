@@ -308,5 +308,7 @@ def test_a_dtype_of_integers():
 def test_a_trace_for_a_folder_that_is_not_there(tmp_path):
     """Item 14."""
     trace = layer()(torch.zeros(2, 1, 3), return_trace=True)[-1]
-    with pytest.raises(StorageError, match=r"writing .*safetensors failed: .*Make the folder first"):
+    with pytest.raises(
+        StorageError, match=r"writing .*safetensors failed: .*Make the folder first"
+    ):
         ub.save_trace(tmp_path / "none" / "trace.safetensors", trace)

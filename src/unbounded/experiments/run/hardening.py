@@ -101,7 +101,7 @@ def harden_model(
 
     def confirm(machine: nn.Module) -> bool:
         after = compare(scoring, machine, sets)
-        return is_exact(after, sets) and not worse_sets(before, after)
+        return is_exact(after, sets) and not worse_sets(sets, before, after)
 
     rule = Harden(
         model,
@@ -155,7 +155,7 @@ def harden_model(
     decided, harm = rule.is_decided or is_whole, False
     machine, removed = discretized(model) if decided else model, []
     after = compare(scoring, machine.eval(), sets)
-    worse = worse_sets(before, after)
+    worse = worse_sets(sets, before, after)
     # What was not asked for, a model neither hardened nor as trained, must be better in the mean.
     is_no_gain = not decided and (as_trained.is_kept() or mean_share(after) <= mean_share(before))
     if worse or is_no_gain:
@@ -177,7 +177,7 @@ def harden_model(
 
         found = remove_unused(machine, right, most=rounding.most_removals)
         smaller = compare(scoring, found.model.eval(), sets)
-        if not worse_sets(after, smaller):
+        if not worse_sets(sets, after, smaller):
             machine, after, removed = found.model, smaller, list(found.removed)
         around.progress.say(f"removed {len(removed)} of {found.whole} stacks or lists")
     facts = _facts(
