@@ -9,7 +9,7 @@ from typing import Any
 
 from unbounded.errors import ConfigError
 from unbounded.evaluation.scorings import scoring_of
-from unbounded.experiments.config.check import checked
+from unbounded.experiments.config.check import check_all
 from unbounded.experiments.run.folder import folder_of
 from unbounded.experiments.run.verification import is_verified, is_whole
 from unbounded.experiments.tables.machines import (
@@ -83,8 +83,7 @@ def reproduce(
     """
     if jobs < 1:
         raise ConfigError([f"jobs: expected at least 1, got {jobs}"])
-    for trial in trials:
-        checked(trial.config)
+    check_all(trial.config for trial in trials)
     write_table(tier, out)  # a folder that cannot be written is found now, not after hours
     failed: list[Outcome] = []
     # Two phases of one run are two trials of the table and one to train.
@@ -228,8 +227,7 @@ def plan(tier: Tier, trials: Sequence[Trial], runs: Path) -> str:
         CheckpointError: a run's verification cannot be read; the message names the file.
         ConfigError: a trial's config has faults, for example a folder that holds no corpus.
     """
-    for trial in trials:
-        checked(trial.config)
+    check_all(trial.config for trial in trials)
     lines = [f"{tier.paper}, tier {tier.name}: {tier.about}"]
     left = unverified = 0
     own = list({trial.name: trial for trial in reversed(trials)}.values())[::-1]
