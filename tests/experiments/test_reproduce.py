@@ -44,6 +44,9 @@ def test_end_to_end_then_nothing_is_left_to_do(tmp_path):
     assert "0 of 2 runs were finished before" in said
     assert "[2/2] finished" in said
     assert "2 of 2 runs are finished" in result.table
+    logs = [path.read_text() for path in (tmp_path / "runs" / "logs").glob("*.log")]
+    assert len(logs) == 2
+    assert "no run to go on with" not in "".join(logs)
     names = {path.relative_to(tmp_path / "out").as_posix() for path in result.written}
     assert names == {
         "table.md",

@@ -73,6 +73,7 @@ _FIRST = (
     "--harden",
     "--restarts",
     "--jobs",
+    "--log_with",
     "--resume",
     "--overwrite",
     "--quiet",
@@ -152,7 +153,7 @@ def _bare_parser() -> Parser:
     made.add_argument(
         "--log_with",
         type=str | None,
-        help="Trackers that get the metrics too, by commas: tensorboard, wandb, mlflow, ...",
+        help="Send the metrics to trackers too, by commas: wandb, tensorboard, mlflow, ...",
     )
     return made
 

@@ -277,7 +277,7 @@ class Run:
         around = Surroundings(accelerator, shown, request, listener)
         machine, facts = harden_model(planned, self._model, self._folder / "rounding", around)
         exam = planned.exam(machine, make_place(self._accelerator, request))
-        part = {**facts, **self._scored(exam, facts["batches"], shown)}
+        part = {**facts, **self._scored(exam, shown)}
         self._keep(machine, "model-rounded", "rounded", shown)
         ended = outcome(planned.task.scoring, {**part, "perplexity_train": None})
         # What chooses among runs may look at their training alone, and of a machine there is none.
@@ -313,10 +313,10 @@ class Run:
         if name == "model" and planned.task.answer_token is not None:
             write_answers(model, planned, self._folder / "answers.json")
 
-    def _scored(self, exam: Exam, batch: int, shown: Progress) -> dict[str, Any]:
-        """See `scored`; each range is shown before it is looked at."""
+    def _scored(self, exam: Exam, shown: Progress) -> dict[str, Any]:
+        """See `scored`; what is scored is shown."""
         planned = self._plan
-        sweep = own_sweep(planned.config, lambda name, count: shown.looking(batch, name, count))
+        sweep = own_sweep(planned.config, shown.scoring)
         warn_of_room(exam.model, planned.task, sweep.lengths or ())
         return scored(planned, exam, sweep)
 
@@ -344,6 +344,6 @@ class Run:
             config=to_dict(config),
             train_lengths=str(self._plan.train_lengths) if self._plan.task.has_lengths else "",
             device=exam.place.device,
-            **self._scored(exam, state.batch, shown),
+            **self._scored(exam, shown),
         )
         return {**report, **outcome(scoring, report)}
