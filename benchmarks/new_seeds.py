@@ -71,7 +71,7 @@ def one_seed(task: str, seed: int, runs: Path, minutes: float) -> dict[str, Any]
         "worse": rounded["worse"],
         "comparison": rounded["comparison"],
         "commit": rounded.get("commit"),
-        "torch": report["torch"],
+        "torch": report["versions"]["torch"],
         "rows": {},
     }
     for lengths, count in SCORED:

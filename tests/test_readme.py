@@ -61,7 +61,7 @@ def test_what_rounding_says_of_the_batch_of_least_decided_is_so():
 
 
 def test_the_example_of_own_parts_runs_as_it_stands(capsys):
-    space = run_examples(ROOT / "docs" / "own_parts.md", 2)
+    space = run_examples(ROOT / "docs" / "own_parts.md", 3)
     model, task = space["loaded"](ROOT / "results" / "joulin2015" / "adder", rounded=True)
     assert len(task.input_vocabulary) == model.config["inputs"]
     assert "expected a subclass of unbounded.memories.base.Memory" in capsys.readouterr().out

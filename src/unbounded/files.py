@@ -101,7 +101,12 @@ def storage_faults(path: Path, doing: str) -> Iterator[None]:
         raise  # it says already what is wrong
     except OSError as error:
         reason = error.strerror or str(error)
-        raise StorageError(f"{doing} {path} failed: {reason}") from error
+        advice = ". Make the folder first, or name another file." if _lacks_folder(error) else ""
+        raise StorageError(f"{doing} {path} failed: {reason}{advice}") from error
+
+
+def _lacks_folder(error: OSError) -> bool:
+    return isinstance(error, FileNotFoundError | NotADirectoryError)
 
 
 def file_digest(path: Path) -> str:

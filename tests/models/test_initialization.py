@@ -81,10 +81,10 @@ def test_every_optimizer_makes_a_step(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("sgd", {"momentun": 0.9}, "unknown option of sgd 'momentun'. Did you mean 'momentum'"),
-        ("adam", {"lr": 1}, "unknown option of adam 'lr'"),
+        ("sgd", {"momentun": 0.9}, "optimizer 'sgd' has no option 'momentun'. Did you mean 'momentum'"),
+        ("adam", {"lr": 1}, "optimizer 'adam' has no option 'lr'"),
         ("adamw", {"betas": [2, 0.9]}, "adamw refuses"),
-        ("adam", {"betas": "x"}, "adam refuses"),
+        ("adam", {"betas": "x"}, "betas: expected a list such as [a, b], got 'x'"),
     ],
 )
 def test_options_of_an_optimizer_are_those_of_its_signature(

@@ -133,9 +133,8 @@ def _bare_parser() -> Parser:
         "--restarts",
         type=int,
         default=1,
-        help="Train so many seeds, from --seed on, and report each; the best is the one of least "
-        "validation error, or on tasks of Grefenstette et al. of least training perplexity, as in "
-        "the paper.",
+        help="Train so many seeds, from --seed on, and report each, and the best by the measure "
+        "that the table names.",
     )
     made.add_argument(
         "--harden",

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from unbounded.checks import check_bool, check_device, check_items, check_kind, check_module
 from unbounded.errors import ConfigError, ShapeError
-from unbounded.models.memory_room import with_room
+from unbounded.models.memory_room import drops_are_meant, with_room
 from unbounded.tasks import Batch, JudgedStreams, LengthRange, StreamTask, pieces
 from unbounded.tasks.batch import check_batch
 from unbounded.training import masked_cross_entropy
@@ -284,7 +284,8 @@ def stream_loss(
         for piece in pieces(batch, piece_steps):
             if check is not None:
                 check()
-            logits, state = model(piece.inputs.to(device), state)
+            with drops_are_meant():
+                logits, state = model(piece.inputs.to(device), state)
             targets, mask = piece.targets.to(device), piece.mask.to(device)
             nats += float(masked_cross_entropy(logits, targets, mask))
     return nats / int(batch.mask.sum())
@@ -306,7 +307,8 @@ def _predict(
         if check is not None:
             check()
         lengths = (piece.lengths.to(device),) if ragged else ()
-        logits, state = model(piece.inputs.to(device), state, *lengths)
+        with drops_are_meant():
+            logits, state = model(piece.inputs.to(device), state, *lengths)
         targets = piece.targets.to(device)
         cost = F.cross_entropy(logits.mT, targets, reduction="none").cpu()
         # No token is predicted where logits are NaN; -1 is never correct.

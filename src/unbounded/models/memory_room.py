@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 import torch
@@ -14,6 +17,18 @@ from unbounded.layers import MemoryRNN
 from unbounded.memories import SuperpositionMemory
 
 ModelT = TypeVar("ModelT", bound=nn.Module)
+
+_DROPS_ARE_MEANT: ContextVar[bool] = ContextVar("drops_are_meant", default=False)
+
+
+@contextmanager
+def drops_are_meant() -> Iterator[None]:
+    """No `RoomWarning` within: a stream of many sequences needs room for the longest alone."""
+    token = _DROPS_ARE_MEANT.set(True)
+    try:
+        yield
+    finally:
+        _DROPS_ARE_MEANT.reset(token)
 
 
 def with_room(model: ModelT, symbols: int) -> tuple[ModelT, int | None]:
@@ -50,7 +65,8 @@ def warn_of_drops(model: nn.Module, symbols: int) -> None:
         model: whose memories are looked at.
         symbols: of the longest sequence.
     """
-    if torch.compiler.is_compiling():  # a graph holds no warning
+    # A graph holds no warning.
+    if torch.compiler.is_compiling() or _DROPS_ARE_MEANT.get():
         return
     for part in model.modules():
         most = part.memory.dropped_beyond if isinstance(part, MemoryRNN) else None
