@@ -71,6 +71,15 @@ def test_bars_follow_the_trials(tmp_path):
     assert (every.completed, every.total) == (2, 5)
     assert (own.description, own.completed, own.total) == (first.name, 2, 4)
     assert own.fields["numbers"] == "perplexity 50"
+    log = tmp_path / "logs" / f"{first.name}.log"
+    log.parent.mkdir()
+    for text, shown in (
+        ("stopped\nscoring 4 sequences of length 5:6\n", "scoring 4 sequences of length 5:6"),
+        ("scoring 4 sequences of length 5:6\nscored, 100% done in 1 s\n", "perplexity 50"),
+    ):
+        log.write_text(text)
+        bars.look([first])
+        assert own.fields["numbers"] == shown
     # Half of the first one is trained.
     assert every.fields["numbers"] == "about 35 minutes left"
     bars.look([second])

@@ -168,21 +168,31 @@ def in_words(minutes: float) -> str:
 
 def newest(path: Path) -> tuple[int, str]:
     """Batch and training perplexity of the newest report in a metrics file; 0 where none is."""
-    try:
-        with path.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - _TAIL_BYTES))
-            lines = file.read().split(b"\n")
-    except OSError:
-        return 0, ""
     batch, text = 0, ""
-    # The first piece may begin within a record, and the last may be half written.
-    for line in lines[:-1]:
+    for line in _last_lines(path):
         try:
             record = json.loads(line)
         except ValueError:
-            continue
+            continue  # the first piece of the tail may begin within a record
         batch = int(record["batch"])
         if record["kind"] == "train" and record["perplexity"] is not None:
             text = f"perplexity {record['perplexity']:.4g}"
     return batch, text
+
+
+def scored_now(log: Path) -> str:
+    """What a run scores after training, as its log says last; nothing while it trains."""
+    last = _last_lines(log)[-1:]
+    text = last[0].decode("utf-8", errors="replace") if last else ""
+    return text if text.startswith("scoring ") else ""
+
+
+def _last_lines(path: Path) -> list[bytes]:
+    """The last whole lines of a file, without one that is half written; none where it is not."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - _TAIL_BYTES))
+            return file.read().split(b"\n")[:-1]
+    except OSError:
+        return []

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from unbounded.experiments.trials.tiers import Trial
-from unbounded.experiments.trials.time_left import TimeLeft, in_words, newest
+from unbounded.experiments.trials.time_left import TimeLeft, in_words, newest, scored_now
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -109,7 +109,8 @@ class Bars:
                     trial.name, total=trial.config.training.batches, numbers=""
                 )
             batch, numbers = newest(self._runs / trial.name / "metrics.jsonl")
-            self._bars.update(self._own[trial.name], completed=batch, numbers=numbers)
+            scored = scored_now(self._runs / "logs" / f"{trial.name}.log")
+            self._bars.update(self._own[trial.name], completed=batch, numbers=scored or numbers)
         self._bars.update(self._all, numbers=_left_text(self._left).removeprefix(", "))
 
     def done(self, text: str) -> None:
