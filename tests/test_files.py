@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import safetensors
 
 from tests.experiments.tiny import tiny
 from tests.metrics import read_metrics
@@ -15,6 +16,8 @@ from unbounded.cli import main
 from unbounded.errors import CheckpointError, CheckpointWarning, StorageError, say_once
 from unbounded.experiments.run.run import train_run
 from unbounded.files import json_text, replacing, write_bytes, write_text
+from unbounded.layers import load_trace
+from unbounded.layers.trace_json import load_run_trace
 from unbounded.models import MemoryModel
 from unbounded.training.checkpoint import checkpoint_folders, verify
 from unbounded.training.metrics_log import MetricsLog
@@ -249,3 +252,23 @@ def test_an_older_checkpoint_is_not_called_the_newest(
         assert "newest checkpoint" not in "".join(capsys.readouterr())
     assert f"{newest / 'model.safetensors'} is truncated" in text
     assert f"{older} is taken instead" in text
+
+
+@pytest.mark.parametrize("load", [load_trace, load_run_trace])
+def test_a_trace_that_may_not_be_read_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, load: Any
+) -> None:
+    def refuse(*arguments: Any, **options: Any) -> Any:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    path = tmp_path / "trace.json"
+    path.write_text("{}")
+    unreadable(monkeypatch, path)
+    monkeypatch.setattr(Path, "read_text", refuse)
+    monkeypatch.setattr(safetensors, "safe_open", refuse)
+    with pytest.raises(CheckpointError) as caught:
+        load(path)
+    assert str(caught.value) == (
+        f"{path}: permission denied. The file may be whole. Ask its owner, or change its mode "
+        "(chmod)."
+    )

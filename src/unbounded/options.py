@@ -28,6 +28,8 @@ _WORDS: Final[dict[Any, str]] = {
     dict: "a mapping such as {name: value}",
     types.NoneType: "null",
 }
+#: The annotated types of a dataclass's fields; a study has hundreds of configs of one class.
+_FIELD_KINDS: Final[Callable[[type], dict[str, Any]]] = functools.cache(typing.get_type_hints)
 _LISTS: Final = (list, tuple, Sequence, Collection)
 _TRUE: Final = ("true", "yes", "on")
 _FALSE: Final = ("false", "no", "off")
@@ -111,7 +113,7 @@ def field_errors(config: Any, where: str = "") -> list[str]:
         where: what stands before the names of its fields, such as "model.".
     """
     errors: list[str] = []
-    for name, kind in typing.get_type_hints(type(config)).items():
+    for name, kind in _FIELD_KINDS(type(config)).items():
         value = getattr(config, name)
         if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
             error = value_error(f"{where}{name}", value, kind)

@@ -212,3 +212,16 @@ def test_sample_writes_to_a_terminal_of_another_language(tmp_path: Path) -> None
     )
     assert done.returncode == 0, done.stderr
     assert b"\\u03b1" in done.stdout
+
+
+def test_a_mapping_on_the_command_line_has_the_types_of_yaml(capsys: Capture) -> None:
+    """Item 2: `{symbols: "3"}` was the number 3."""
+    assert config_of(capsys, "copy", "--task_options", "{symbols: 3}")["task_options"] == {
+        "symbols": 3
+    }
+    err = said(capsys, "train", "copy", "--task_options", '{symbols: "3"}')
+    assert "symbols: expected an integer, got '3'" in err
+    err = said(capsys, "train", "copy", "--model.memory", '{name: queue, width: "8"}')
+    assert "model.memory.width: expected an integer, got '8'" in err
+    memory = ("--model.memory", "{name: stack, width: 8}", "--model.memory.width", "9")
+    assert config_of(capsys, "copy", *memory)["model"]["memory"] == {"name": "stack", "width": 9}

@@ -38,10 +38,11 @@ def test_dry_run_trains_and_writes_nothing(tmp_path, monkeypatch, capsys):
 
 def test_dry_run_of_a_part(capsys):
     assert reproduce.run(["grefenstette2015", "--only", "copy/queue", "--dry-run"]) == 0
-    first, *lines, last = capsys.readouterr().out.splitlines()
+    first, *lines, last, time = capsys.readouterr().out.splitlines()
     assert first.startswith("grefenstette2015, tier laptop: ")
     assert [line.split()[-1] for line in lines] == ["copy/queue"] * 3
     assert last == "3 of 3 runs to train"
+    assert time.startswith("about ")
 
 
 def test_fields_before_the_paper_and_several_of_them(capsys):
@@ -49,7 +50,7 @@ def test_fields_before_the_paper_and_several_of_them(capsys):
     asked = [*where, "joulin2015", "--tier", "paper", "--only", "anbn/lstm", "--dry-run"]
     assert reproduce.run(asked) == 0
     # One layer and two of each seed.
-    assert capsys.readouterr().out.splitlines()[-1] == "4 of 4 runs to train"
+    assert "4 of 4 runs to train" in capsys.readouterr().out.splitlines()
 
 
 def test_dry_run_finds_what_training_would(tmp_path):
@@ -101,7 +102,7 @@ def test_what_has_a_report_is_not_missing(tiny, tmp_path, monkeypatch, capsys):
     write_report(out, tiny.trials[0])
     assert reproduce.run(["grefenstette2015", "--missing", "--dry-run"]) == 0
     text = capsys.readouterr().out
-    assert text.splitlines()[-1] == "1 of 1 runs to train"
+    assert "1 of 1 runs to train" in text.splitlines()
     assert tiny.trials[1].name in text
     assert tiny.trials[0].name not in text
     write_report(out, tiny.trials[1])
@@ -227,3 +228,50 @@ def test_a_results_folder_that_cannot_be_made(tiny, tmp_path):
     (tmp_path / "results").write_text("a file")
     with pytest.raises(StorageError, match="results"):
         reproduce.run(["grefenstette2015"])
+
+
+def test_dry_run_says_the_hours_by_measured_minutes(tiny, tmp_path, capsys):
+    assert reproduce.run(["grefenstette2015", "--dry-run"]) == 0
+    assert capsys.readouterr().out.splitlines()[-2:] == [
+        "2 of 2 runs to train",
+        "the time is not known: no run of this tier has a report, in runs or in "
+        "results/grefenstette2015",
+    ]
+    write_report(tmp_path / "results" / "grefenstette2015", tiny.trials[0], minutes=120)
+    assert reproduce.run(["grefenstette2015", "--dry-run"]) == 0
+    # The other run is taken to need as long.
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "about 4.0 hours of training with --jobs 1, by the minutes of 1 finished run, on the "
+        "hardware that they had"
+    )
+    assert reproduce.run(["grefenstette2015", "--dry-run", "--jobs", "2"]) == 0
+    assert "about 2.0 hours of training with --jobs 2" in capsys.readouterr().out
+
+
+def test_something_is_said_before_anything_is_read(monkeypatch, capsys):
+    def nothing(*arguments):
+        assert capsys.readouterr().err == "planning grefenstette2015, tier laptop ...\n"
+        raise ConfigError(["enough"])
+
+    monkeypatch.setattr(tiers, "load_tier", nothing)
+    with pytest.raises(ConfigError, match="enough"):
+        reproduce.run(["grefenstette2015"])
+
+
+def test_only_prints_the_rows_that_were_asked_for(tiny, tmp_path, monkeypatch, capsys):
+    out = tmp_path / "results" / "grefenstette2015"
+    for trial in tiny.trials:
+        write_report(out, trial)
+    monkeypatch.setattr(work, "run_trials", lambda waiting, *rest, **options: None)
+    for asked in (["--only", "copy/queue"], ["--where", "model.memory.name=queue"]):
+        assert reproduce.run(["grefenstette2015", *asked]) == 0
+        printed = capsys.readouterr().out
+        assert "| Copy | Queue-LSTM |" in printed
+        assert "1-layer LSTM |" not in printed
+        assert "1 of 1 runs are finished" in printed
+        assert "every run line by line: results/grefenstette2015/table.md" in printed
+        assert "| Copy | 1-layer LSTM |" in (out / "table.md").read_text()
+    assert reproduce.run(["grefenstette2015"]) == 0
+    printed = capsys.readouterr().out
+    assert "| Copy | Queue-LSTM |" in printed
+    assert "| Copy | 1-layer LSTM |" in printed

@@ -162,6 +162,7 @@ def test_all_options_are_shown_on_request(capsys: pytest.CaptureFixture[str]) ->
             main(["train", *arguments, "--help"])
         out = capsys.readouterr().out
         assert "--training.batches" in out
+        assert "--log_with" in out  # item 32: it was in --help-all alone
         assert ("--training.plateau_least" in out) is shown
     assert main(["train", "copy", "--training.plateau_leas", "1"]) == 2
     assert "Did you mean '--training.plateau_least'" in capsys.readouterr().err

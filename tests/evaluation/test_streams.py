@@ -17,7 +17,7 @@ from unbounded.evaluation import (
     score_streams,
     sequence_rights,
 )
-from unbounded.evaluation.scorings import Exam, Place
+from unbounded.evaluation.scorings import Exam, Place, Sweep
 from unbounded.evaluation.scorings.lengths import Lengths, stream_row
 from unbounded.tasks import LengthRange, make_task
 from unbounded.tasks.streams import Sequences, lay_out
@@ -298,3 +298,17 @@ def test_streams_side_by_side_are_scored_as_each_for_itself():
     symbols = [int(((part.judged >= 0) & (part.judged < 3)).sum()) for part in parts]
     nats = sum(score.nats * count for score, count in zip(each, symbols, strict=True))
     assert both.nats == pytest.approx(nats / sum(symbols))
+
+
+def test_what_is_scored_is_shown_with_the_share_that_is_done():
+    task = make_task("anbn", sequences=3, train_lengths="2:4", test_lengths="2:4")
+    ranges = (LengthRange(2, 4), LengthRange(6, 6))
+    exam = Exam(Counter(9), task, 1, Place(torch.device("cpu")), ranges[0], ranges[0], 4, 1)
+    seen = []
+    sweep = Sweep("test", 1, ranges, 5, looking=lambda what, share: seen.append((what, share)))
+    assert len(Lengths().rows(exam, sweep)) == 2
+    first, second = "5 sequences of length 2:4", "5 sequences of length 6:6"
+    assert [what for what, _ in seen] == [first] * 4 + [second] * 2 + [""]
+    # Ranges and n weigh as much as their sequences are long: 4 and 6, and 2, 3 and 4 of 9.
+    shares = [0, 0, 2 / 9 * 0.4, 5 / 9 * 0.4, 0.4, 0.4, 1]
+    assert [share for _, share in seen] == pytest.approx(shares)

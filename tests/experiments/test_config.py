@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import inspect
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,16 @@ from tests.experiments.tiny import planned, tiny
 from tests.experiments.tiny_streams import tiny_streams, tiny_text
 from unbounded.errors import ConfigError
 from unbounded.experiments.config import plain_yaml
-from unbounded.experiments.config.check import checked, faults, ranges
+from unbounded.experiments.config.check import check_all, checked, faults, ranges
 from unbounded.experiments.config.compose import CHOSEN_BY, merged, preset_of
 from unbounded.experiments.config.identity import model_name, run_name
 from unbounded.experiments.config.presets import PRESETS, PROTOCOLS
 from unbounded.experiments.config.schema import RunConfig, from_dict, to_dict
+from unbounded.experiments.trials.tiers import load_tier
 from unbounded.memories import MEMORIES
 from unbounded.models.discrete import deciding_layers
-from unbounded.tasks import TASKS, LengthRange
+from unbounded.tasks import TASKS, LengthRange, StreamTask
+from unbounded.tasks.transduction import TransductionTask
 
 
 def changed(name: str, value: Any, config: RunConfig | None = None) -> RunConfig:
@@ -523,3 +526,45 @@ def test_null_takes_back_what_a_preset_says_of_an_option_of_the_task() -> None:
     plain = from_dict(merged(preset, {"task_options": {"train_lengths": None}}))
     assert plain.task_options == {"sequences": 10}
     assert faults(plain) == []
+
+
+def test_the_ranges_of_many_configs_are_drawn_from_once_a_task(monkeypatch):
+    drawn = []
+    batch = TransductionTask.batch
+
+    def counted(task, *arguments):
+        drawn.append(arguments)
+        return batch(task, *arguments)
+
+    monkeypatch.setattr(TransductionTask, "batch", counted)
+    configs = [
+        replace(tiny(lengths="2:4"), seed=seed, model=replace(tiny().model, hidden_size=size))
+        for size in (4, 8)
+        for seed in range(20)
+    ]
+    checked(configs[0])
+    once = len(drawn)
+    assert once > 0
+    check_all(configs)
+    assert len(drawn) == 2 * once
+    bad = replace(configs[-1], training=replace(configs[-1].training, lengths="0:0"))
+    with pytest.raises(ConfigError, match=r"training\.lengths"):
+        check_all([*configs, bad])
+    with pytest.raises(ConfigError, match="seed: expected a number at least 0, got -1"):
+        check_all([*configs, replace(configs[0], seed=-1)])
+
+
+def test_a_study_of_streams_is_checked_with_few_draws(monkeypatch):
+    drawn = []
+    judged = StreamTask.judged
+
+    def counted(task, *arguments):
+        drawn.append(task.sequences)
+        return judged(task, *arguments)
+
+    monkeypatch.setattr(StreamTask, "judged", counted)
+    trials = [trial for trial in load_tier("joulin2015", "laptop").trials if not trial.lacks_data]
+    check_all(trial.config for trial in trials)
+    # 905 draws, of hundreds of sequences each, when each seed had its own.
+    assert 0 < len(drawn) < len(trials) / 2
+    assert set(drawn) == {2}

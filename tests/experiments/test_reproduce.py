@@ -38,12 +38,15 @@ def call(tier, folder, **options):
 
 def test_end_to_end_then_nothing_is_left_to_do(tmp_path):
     tier = tiny_tier(seeds=[0])
-    assert "2 of 2 runs to train" in plan(tier, tier.trials, tmp_path / "runs")
+    assert "2 of 2 runs to train" in plan(tier, tier.trials, tmp_path / "runs", tmp_path / "out")
     result, said = call(tier, tmp_path)
     assert result.failed == ()
     assert "0 of 2 runs were finished before" in said
     assert "[2/2] finished" in said
     assert "2 of 2 runs are finished" in result.table
+    logs = [path.read_text() for path in (tmp_path / "runs" / "logs").glob("*.log")]
+    assert len(logs) == 2
+    assert "no run to go on with" not in "".join(logs)
     names = {path.relative_to(tmp_path / "out").as_posix() for path in result.written}
     assert names == {
         "table.md",
@@ -61,7 +64,7 @@ def test_end_to_end_then_nothing_is_left_to_do(tmp_path):
     assert again.table == result.table
     after = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("metrics.jsonl")}
     assert after == before
-    assert "0 of 2 runs to train" in plan(tier, tier.trials, tmp_path / "runs")
+    assert "0 of 2 runs to train" in plan(tier, tier.trials, tmp_path / "runs", tmp_path / "out")
 
 
 def test_a_tier_may_have_its_runs_verified(tmp_path, monkeypatch):
@@ -71,7 +74,7 @@ def test_a_tier_may_have_its_runs_verified(tmp_path, monkeypatch):
 
     tier = asking(3)
     folder = train_run(tier.trials[0].config, root=tmp_path / "runs", quiet=True).folder
-    dry = plan(tier, tier.trials, tmp_path / "runs")
+    dry = plan(tier, tier.trials, tmp_path / "runs", tmp_path / "out")
     assert f"  trained         4 batches  {tier.trials[0].name}  copy/queue\n" in dry
     assert dry.endswith("0 of 1 runs to train, 1 trained before to verify")
     asked = []
@@ -96,7 +99,7 @@ def test_a_tier_may_have_its_runs_verified(tmp_path, monkeypatch):
     assert '"certainty" that of\nthe least decided decision' in result.table
     again, said = call(tier, tmp_path)
     assert asked[1:] == [[]]
-    dry = plan(tier, tier.trials, tmp_path / "runs")
+    dry = plan(tier, tier.trials, tmp_path / "runs", tmp_path / "out")
     assert f"  finished        4 batches  {tier.trials[0].name}  copy/queue\n" in dry
     assert dry.endswith("0 of 1 runs to train")
     assert again.table == result.table

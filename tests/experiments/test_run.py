@@ -75,6 +75,22 @@ def test_the_saved_model_is_the_trained_model(uninterrupted: Path) -> None:
         assert torch.equal(tensor, again.state_dict()[name]), name
 
 
+def test_the_model_card_has_task_training_and_scores(uninterrupted: Path) -> None:
+    card = (uninterrupted / "model" / "README.md").read_text(encoding="utf-8")
+    report = json.loads((uninterrupted / "report.json").read_text())
+    assert "Needed" not in card
+    for line in (
+        "| task | copy |",
+        f"| lengths of training | {report['train_lengths']} |",
+        f"| seed | {report['seed']} |",
+        f"| batches of training | {report['batches']} |",
+        f"| trained parameters | {report['parameters']} |",
+    ):
+        assert line in card.splitlines(), line
+    for row in report["rows"]:
+        assert f"| {row['lengths']} | {row['count']} | {row['accuracy_coarse']:.3f} |" in card
+
+
 def test_a_run_is_repeatable(uninterrupted: Path, tmp_path: Path) -> None:
     assert_same_run(uninterrupted, train_run(tiny(), root=tmp_path, quiet=True).folder)
 

@@ -212,3 +212,22 @@ def test_a_run_that_was_trained_stays_where_it_fails(
     with pytest.raises(StorageError):
         train_run(tiny(**CONFIG), root=tmp_path, quiet=True)
     assert visible(tmp_path) == [run_name(tiny(**CONFIG))]
+
+
+@pytest.mark.parametrize("root", ["runs", "several/runs"])
+def test_a_start_that_fails_leaves_no_new_folder(tmp_path: Path, root: str) -> None:
+    """Item 28: it left RUNS/.locks."""
+    with pytest.raises(ConfigError, match="enough"), lock(tmp_path / root / "run"):
+        raise ConfigError(["enough"])
+    assert list(tmp_path.iterdir()) == []
+    # What was there, or came meanwhile, stays.
+    (tmp_path / root).mkdir(parents=True)
+    with pytest.raises(ConfigError, match="enough"), lock(tmp_path / root / "run"):
+        raise ConfigError(["enough"])
+    assert list((tmp_path / root).iterdir()) == []
+    with lock(tmp_path / root / "run"):
+        (tmp_path / root / "run").mkdir()
+    with pytest.raises(ConfigError, match="enough"), lock(tmp_path / root / "other"):
+        raise ConfigError(["enough"])
+    assert (tmp_path / root / ".locks").is_dir()
+    assert (tmp_path / root / "run").is_dir()

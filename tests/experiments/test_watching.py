@@ -7,7 +7,8 @@ from rich.console import Console
 from rich.progress import Progress, TextColumn
 
 from tests.experiments.made_up import tiny_tier
-from unbounded.experiments.trials.watching import Bars, Lines, newest
+from unbounded.experiments.trials.time_left import RunMinutes, TimeLeft, newest
+from unbounded.experiments.trials.watching import Bars, Lines
 
 
 def write_metrics(folder, batches, tail=""):
@@ -26,14 +27,35 @@ def test_the_newest_report_of_a_long_or_broken_file(tmp_path):
     assert newest(write_metrics(tmp_path, [], tail="\n")) == (0, "")
 
 
-def test_lines_name_each_beginning_and_end_once():
+def nothing_known(runs):
+    return TimeLeft([], 1, RunMinutes([], {}), runs)
+
+
+def test_lines_name_each_beginning_and_end_once(tmp_path):
     said: list[str] = []
     first, second, *_ = tiny_tier().trials
-    lines = Lines(5, 2, said.append)
+    lines = Lines(5, 2, said.append, nothing_known(tmp_path))
     for running in ([first], [first, second], [second]):
         lines.look(running)
     lines.done("finished it")
     assert said == [f"training {first.name}", f"training {second.name}", "[3/5] finished it"]
+
+
+def test_lines_say_the_time_left_at_an_end_and_now_and_then(tmp_path):
+    said: list[str] = []
+    first, second, *_ = trials = tiny_tier().trials
+    clock = [0.0]
+    expected = RunMinutes(trials, {first.name: 90.0, second.name: 60.0})
+    left = TimeLeft([first, second], 1, expected, tmp_path, now=lambda: clock[0])
+    lines = Lines(2, 0, said.append, left, now=lambda: clock[0])
+    for clock[0] in (0.0, 590.0, 610.0, 620.0):
+        lines.look([first])
+    assert said[1:] == [f"[0/2] training {first.name}, about 2.3 hours left"]
+    left.ended(first, 90.0, finished=True)
+    lines.done("FAILED it\n    its log")
+    assert said[2:] == ["[1/2] FAILED it, about 60 minutes left\n    its log"]
+    lines.done("finished it")
+    assert said[3:] == ["[2/2] finished it"]
 
 
 def test_bars_follow_the_trials(tmp_path):
@@ -41,12 +63,25 @@ def test_bars_follow_the_trials(tmp_path):
     write_metrics(tmp_path / first.name, [2])
     screen = io.StringIO()
     progress = Progress(TextColumn("{task.description}"), console=Console(file=screen))
-    bars = Bars(progress, 5, 2, tmp_path)
+    expected = RunMinutes([first, second], {first.name: 30.0, second.name: 20.0})
+    left = TimeLeft([first, second], 1, expected, tmp_path, now=lambda: 0.0)
+    bars = Bars(progress, 5, 2, tmp_path, left)
     bars.look([first])
     (every, own) = progress.tasks
     assert (every.completed, every.total) == (2, 5)
     assert (own.description, own.completed, own.total) == (first.name, 2, 4)
     assert own.fields["numbers"] == "perplexity 50"
+    log = tmp_path / "logs" / f"{first.name}.log"
+    log.parent.mkdir()
+    for text, shown in (
+        ("stopped\nscoring 4 sequences of length 5:6\n", "scoring 4 sequences of length 5:6"),
+        ("scoring 4 sequences of length 5:6\nscored, 100% done in 1 s\n", "perplexity 50"),
+    ):
+        log.write_text(text)
+        bars.look([first])
+        assert own.fields["numbers"] == shown
+    # Half of the first one is trained.
+    assert every.fields["numbers"] == "about 35 minutes left"
     bars.look([second])
     assert [task.description for task in progress.tasks] == ["all runs", second.name]
     bars.done("finished [it]")

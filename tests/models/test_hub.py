@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from unbounded.errors import CheckpointError
+from unbounded.memories import MEMORIES
 from unbounded.models import MemoryModel, memory_model
 
 
@@ -78,3 +79,40 @@ def test_a_path_that_is_not_there_does_not_ask_the_hub(
         (tmp_path / folder).mkdir()
     with pytest.raises(CheckpointError, match="is not the folder of a model: it has no config"):
         MemoryModel.from_pretrained(name)
+
+
+def test_the_model_card_says_what_the_model_is(tmp_path: Path) -> None:
+    """Item 32: it said "More Information Needed" three times."""
+    tiny().save_pretrained(tmp_path, model_card_kwargs={"sections": "## Scores\n\n1.00"})
+    card = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "Needed" not in card
+    assert card.startswith("---\nlibrary_name: unbounded\nlicense: apache-2.0\n")
+    for line in (
+        "# queue with lstm",
+        "| memory | queue: width 3 |",
+        "| hidden units | 4 |",
+        "| embedding | 3 |",
+        "| readout units | none |",
+        "| input symbols | 5 |",
+        "| logits a step | 4 |",
+        "## Scores",
+        "Apache-2.0.",
+        'model = MemoryModel.from_pretrained("FOLDER")  # this folder, or USER/NAME on the Hub',
+    ):
+        assert line in card.splitlines(), line
+    assert "Grefenstette et al. 2015" in card
+    code = card.partition("```python\n")[2].partition("```")[0].replace("FOLDER", str(tmp_path))
+    exec(code, names := {})
+    assert names["logits"].shape == (1, 8, 4)
+
+
+@pytest.mark.parametrize("memory", [*MEMORIES, "none"])
+def test_every_memory_has_its_paper_in_the_card(memory: str) -> None:
+    options = {"name": memory, "width": 2}
+    if memory not in ("stack", "queue", "deque", "quiet_deque"):
+        options = {"name": memory}
+    model = MemoryModel(inputs=3, outputs=3, memory=options, hidden_size=4, embedding_size=None)
+    card = str(model.generate_model_card())
+    source = card.rpartition("## Source")[2]
+    assert "arXiv" in source or (memory == "none" and "without external memory" in source)
+    assert "| embedding | one-hot symbols |" in card

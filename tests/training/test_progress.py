@@ -102,6 +102,48 @@ def test_what_is_scored_is_said_where_it_takes_long(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out.splitlines() == said
 
 
+def test_scoring_after_training_has_a_line_a_range_and_the_time(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    now = 0.0
+    lines = PlainLines(100, now=lambda: now)
+    lines.scoring("1000 sequences of length 8:64", 0.0)
+    now = 10.0
+    lines.scoring("1000 sequences of length 65:128", 0.25)
+    now = 20.0
+    lines.scoring("1000 sequences of length 65:128", 0.5)
+    now = 45.0
+    lines.scoring("1000 sequences of length 65:128", 0.75)
+    now = 60.0
+    lines.scoring("", 1.0)
+    assert capsys.readouterr().out.splitlines() == [
+        "scoring 1000 sequences of length 8:64",
+        "scoring 1000 sequences of length 65:128, 25% done in 10 s",
+        "scoring 1000 sequences of length 65:128, 75% done in 45 s, about 0:00:15 left",
+        "scored, 100% done in 60 s",
+    ]
+
+
+def test_scoring_after_training_has_a_bar_and_training_has_no_time_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setenv("COLUMNS", "160")
+    with progress(1000, 10) as shown:
+        assert isinstance(shown, Bar)
+        for batch in range(1, 11):
+            shown.step(batch, 0.25)
+        shown.scoring("1000 sequences of length 65:128", 0.25)
+        training, scoring = shown._bar.tasks
+        assert training.time_remaining == 0
+        assert (scoring.completed, scoring.total) == (25, 100)
+        assert scoring.fields["numbers"] == "1000 sequences of length 65:128"
+        shown.scoring("", 1.0)
+        assert shown._bar.tasks[1].completed == 100
+    assert "scoring" in terminal.getvalue()
+
+
 def test_quiet_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with progress(10, 10, quiet=True) as shown:
         assert isinstance(shown, Silent)

@@ -130,8 +130,10 @@ def begin(arguments: Sequence[str], flags: Sequence[str]) -> Beginning:
     of_files["model.memory"] |= own.get("memory", {})
     of_files["model.controller"] |= own.get("controller", {})
     for group, options in of_files.items():
-        for name in said_of(group, rest) | {"name"}:
+        for name in said_of(group, rest):
             options.pop(name, None)
+        options |= _typed_mapping(group, rest)
+        options.pop("name", None)
     flat = [word for word in _flat("", {**data, "task": None}) if word]
     _follow_ranges(defaults, [*flat, *rest])
     paths = [*named.values(), *_options_of_parts(rest), *([] if from_file else [task])]
@@ -169,6 +171,16 @@ def _mapping_at(data: Mapping[str, Any], group: str) -> dict[str, Any]:
     return dict(found) if isinstance(found, dict) else {}
 
 
+def _typed_mapping(group: str, arguments: Sequence[str]) -> dict[str, Any]:
+    """What a command line gives a component as a mapping, of the types that YAML says."""
+    typed: dict[str, Any] = {}
+    for text in _values_of(arguments, f"--{group}"):
+        with suppress(yaml.YAMLError):  # what cannot be read is a fault that the parser names
+            data = plain_yaml.load(text)
+            typed |= data if isinstance(data, dict) else {}
+    return typed
+
+
 def option_texts(group: str, arguments: Sequence[str]) -> dict[str, str]:
     """The options of a component on a command line, as they were typed; the last one of a name."""
     prefix = f"--{group}."
@@ -186,7 +198,7 @@ def exact_options(
 
     Args:
         factory: makes the component. options: as they were parsed.
-        of_file: what config files give, which is of the type that YAML says.
+        of_file: what config files and mappings give, which is of the type that YAML says.
         texts: what was typed, which is of the type that the factory's signature says.
     """
     known = options_of(factory)

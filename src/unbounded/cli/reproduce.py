@@ -47,8 +47,10 @@ def reproduce(
         paper: which paper; see `unbounded list`.
         tier: how much of it: laptop, paper for the whole grid, or another one that the paper has.
         jobs: runs at once, one thread each.
-        only: train one task, one model or one TASK/MODEL; the table still shows the whole tier.
+        only: train one task, one model or one TASK/MODEL, and print its rows and columns; table.md
+            has the whole tier.
         where: train what fits each of these: FIELD=VALUE or FIELD=VALUE,VALUE of a run's config.
+            The rows that have such runs are printed.
         runs: folder of the run folders.
         out: folder of the results; None for results/PAPER (tier laptop) or results/PAPER-TIER.
         data: folder of Penn Treebank, for tables that need it; None leaves these rows as they are.
@@ -66,6 +68,8 @@ def reproduce(
         ChoiceError: no such paper, tier, task or model; the message lists them and the closest.
         ConfigError: an option is out of range, or two exclude each other.
     """
+    # The imports and checks take seconds.
+    print(f"planning {paper}, tier {tier} ...", file=sys.stderr, flush=True)
     from unbounded.experiments.trials.selection import on_machine, select
     from unbounded.experiments.trials.tiers import load_tier
 
@@ -88,6 +92,7 @@ def reproduce(
     if faults:
         raise ConfigError(faults)
     folder = Path(out) if out else _default_out(paper, tier)
+    printed = trials if only is not None or where else chosen_tier.trials
 
     # Only now: these bring torch and matplotlib along.
     from unbounded.experiments.tables import reproduce as work
@@ -100,15 +105,15 @@ def reproduce(
             if dry_run:
                 return 0
     if dry_run:
-        print(work.plan(chosen_tier, trials, Path(runs)))
+        print(work.plan(chosen_tier, trials, Path(runs), folder, jobs))
         return 0
     if table_only:
         if not any((folder / "reports").glob("*.json")):
             raise ConfigError(
                 [f"table_only: no report is in {folder / 'reports'}; train first, or give --out"]
             )
-        table, written = work.write_table(chosen_tier, folder)
-        print(_cells(table))
+        _, written = work.write_table(chosen_tier, folder)
+        _print_table(work.table_of(chosen_tier, printed, folder), folder)
         _name([*written, *work.draw_tasks(chosen_tier, folder)])
         return 0
     try:
@@ -116,7 +121,7 @@ def reproduce(
     except Interrupted as error:
         print(f"\n{error}; every run is saved, the same command goes on", file=sys.stderr)
         return error.exit_code
-    print(_cells(result.table))
+    _print_table(work.table_of(chosen_tier, printed, folder), folder)
     _name(list(result.written))
     for outcome in result.failed:
         print(f"failed: {outcome.trial.name}; see {outcome.log}", file=sys.stderr)
@@ -136,7 +141,9 @@ def parser(arguments: Sequence[str]) -> Parser:
     )
     made.add_argument("--jobs", type=int, default=1, help="Runs at once, one thread each.")
     made.add_argument(
-        "--only", type=str, help="Train one task, one model or one TASK/MODEL of the tier."
+        "--only",
+        type=str,
+        help="Train one task, one model or one TASK/MODEL of the tier, and print its rows.",
     )
     made.add_argument(
         "--where",
@@ -200,11 +207,8 @@ def _default_out(paper: str, tier: str) -> Path:
     return Path("results") / (paper if tier == "laptop" else f"{paper}-{tier}")
 
 
-def _cells(table: str) -> str:
-    """A table without the line of each run, of which there can be hundreds."""
-    from unbounded.experiments.tables.table import EVERY_RUN
-
-    return f"{table.partition(EVERY_RUN)[0].rstrip()}\n\nevery run, line by line: table.md"
+def _print_table(table: str, folder: Path) -> None:
+    print(f"{table.rstrip()}\n\nthe whole table, every run line by line: {folder / 'table.md'}")
 
 
 def _name(paths: Sequence[Path]) -> None:

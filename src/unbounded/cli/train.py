@@ -73,6 +73,7 @@ _FIRST = (
     "--harden",
     "--restarts",
     "--jobs",
+    "--log_with",
     "--resume",
     "--overwrite",
     "--quiet",
@@ -109,7 +110,7 @@ def _bare_parser() -> Parser:
         description=_DESCRIPTION,
         first=_FIRST,
     )
-    made.add_argument("task", nargs="?", type=str, help="What to learn; see `unbounded list`.")
+    made.add_argument("task", nargs="?", type=str, help="See `unbounded list`.")
     made.add_argument(
         "--protocol", type=str | None, help="paper: train as the task's paper did, not as fast."
     )
@@ -120,7 +121,7 @@ def _bare_parser() -> Parser:
     )
     made.add_argument(_PRINT, action="store_true", help="Print the config and stop.")
     made.add_class_arguments(RunConfig, None, skip={"task"})
-    made.add_argument("--data", type=str, help="File or folder of the task's data: machine.data.")
+    made.add_argument("--data", type=str, help="File or folder of data.")
     made.add_argument(
         "--import",
         dest="imports",
@@ -150,8 +151,9 @@ def _bare_parser() -> Parser:
     made.add_argument("--quiet", action="store_true", help="Show only the result.")
     made.add_argument(
         "--log_with",
+        metavar="NAMES",
         type=str | None,
-        help="Trackers that get the metrics too, by commas: tensorboard, wandb, mlflow, ...",
+        help="Also log to trackers: wandb,tensorboard,mlflow, ...",
     )
     return made
 

@@ -166,6 +166,7 @@ def score_lengths(
     piece_steps: int = 1000,
     device: torch.device | str = "cpu",
     check: Callable[[], None] | None = None,
+    look: Callable[[float], None] | None = None,
 ) -> list[LengthScore]:
     """Score a model on every n of a range, with streams of sequences of that n alone.
 
@@ -189,6 +190,7 @@ def score_lengths(
         piece_steps: steps of one call of the model.
         device: where the model is.
         check: called between the calls; may raise to give up.
+        look: told before each n the share of the steps that is scored, in [0, 1).
     """
     check_module("model", model)
     check_kind("task", task, StreamTask, "Make one with unbounded.tasks.make_task('anbn').")
@@ -199,7 +201,9 @@ def score_lengths(
     state: Any = None
     before: Tensor | None = None
     with torch.no_grad():
-        for n in lengths:
+        for place, n in enumerate(lengths):
+            if look is not None:
+                look(sum(lengths[:place]) / sum(lengths))
             judged = task.judged(seed, split, 0, streams, LengthRange(n, n))
             if not carry:
                 state, judged = None, _distinct(judged)

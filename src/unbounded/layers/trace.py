@@ -14,7 +14,7 @@ from torch import Tensor
 
 from unbounded.checks import check_path
 from unbounded.errors import CheckpointError, DTypeError, StorageError
-from unbounded.files import replacing
+from unbounded.files import PERMISSIONS, replacing
 
 TRACE_FORMAT = "unbounded-trace"
 TRACE_VERSION = "1"
@@ -90,6 +90,8 @@ def load_trace(path: str | Path) -> Trace:
         with safe_open(str(path), framework="pt") as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except PermissionError as error:
+        raise CheckpointError(f"{path}: permission denied. {PERMISSIONS}") from error
     except (SafetensorError, OSError) as error:
         raise CheckpointError(f"{path}: not a readable trace ({error}).") from error
     if metadata.get("format") != TRACE_FORMAT or metadata.get("version") != TRACE_VERSION:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from unbounded.errors import CheckpointError, ConfigError, ShapeError, UnboundedError
-from unbounded.files import write_text
+from unbounded.files import PERMISSIONS, write_text
 from unbounded.layers.packed import packed, unpacked
 from unbounded.layers.recurrence import Recorder
 from unbounded.layers.trace import TRACE_FORMAT, Trace
@@ -113,6 +113,8 @@ def load_run_trace(path: str | Path) -> RunTrace:
     """
     try:
         data: Any = json.loads(Path(path).read_text(encoding="utf-8"))
+    except PermissionError as error:
+        raise CheckpointError(f"{path}: permission denied. {PERMISSIONS}") from error
     except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path}: not a readable trace ({error}).") from error
     kind = data.get("format") if isinstance(data, dict) else None

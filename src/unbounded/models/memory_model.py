@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import torch
-from huggingface_hub import PyTorchModelHubMixin, hf_hub_download
+from huggingface_hub import ModelCard, PyTorchModelHubMixin, hf_hub_download
 from torch import Tensor, nn
 
 from unbounded.checks import check_bool
@@ -23,6 +23,7 @@ from unbounded.models.initialization import (
 )
 from unbounded.models.inputs import bit_faults, input_size
 from unbounded.models.memory_room import warn_of_drops
+from unbounded.models.model_card import model_card
 from unbounded.models.model_parts import make_layer
 from unbounded.models.saved_model import read_model
 from unbounded.models.sequence_model import SequenceModel, dropout_faults, tie_faults
@@ -217,6 +218,21 @@ class MemoryModel(
             for file in ("config.json", "model.safetensors"):
                 path = Path(hf_hub_download(name, file, **of_hub)).parent
         return read_model(path, cls, options, map_location)
+
+    def generate_model_card(self, *, sections: str = "", **_: Any) -> ModelCard:
+        """The README.md that `save_pretrained` and `push_to_hub` write.
+
+        Args:
+            sections: Markdown on task, training and scores, given as
+                `save_pretrained(folder, model_card_kwargs={"sections": text})`.
+        """
+        trained = sum(weight.numel() for weight in self.parameters() if weight.requires_grad)
+        front_matter = self._hub_mixin_info.model_card_data.to_yaml()
+        return ModelCard(
+            model_card(
+                self.config, front_matter=front_matter, parameters=trained, sections=sections
+            )
+        )
 
     def _save_pretrained(self, save_directory: Path) -> None:
         super()._save_pretrained(save_directory)

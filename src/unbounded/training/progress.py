@@ -7,9 +7,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from unbounded.files import printable_lines
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
 
 #: Seconds without a line after which it is said what is scored.
 _QUIET_SECONDS = 5.0
@@ -26,6 +29,12 @@ class Progress(Protocol):
 
     def looking(self, batch: int, lengths: str, count: int) -> None:
         """Validation sequences are about to be scored."""
+
+    def scoring(self, what: str, share: float) -> None:
+        """Training is over; `what` is scored next, and `share` of all is done, in [0, 1].
+
+        At the end `what` is empty.
+        """
 
     def record(self, line: dict[str, Any]) -> None:
         """A line went into the metrics."""
@@ -47,6 +56,9 @@ class Silent:
         """Nothing."""
 
     def looking(self, batch: int, lengths: str, count: int) -> None:
+        """Nothing."""
+
+    def scoring(self, what: str, share: float) -> None:
         """Nothing."""
 
     def record(self, line: dict[str, Any]) -> None:
@@ -87,7 +99,8 @@ class PlainLines:
         self._unit = unit
         self._patience = patience
         self._now = now
-        self._said = now()
+        self._said = self._scoring_since = now()
+        self._scored: str | None = None
         self.begin(0)
 
     def begin(self, batch: int) -> None:
@@ -119,6 +132,20 @@ class PlainLines:
         """Print what is about to be scored, when the last line is some time ago."""
         if self._now() - self._said > _QUIET_SECONDS:
             self.say(f"scoring {count} sequences of length {lengths}")
+
+    def scoring(self, what: str, share: float) -> None:
+        """Print what is scored next, and now and then the share that is done and the time left."""
+        now = self._now()
+        if what != self._scored:
+            if self._scored is None:
+                self._scoring_since = now
+            took = f"{share:.0%} done in {now - self._scoring_since:.0f} s"
+            self.say(f"scoring {what}{f', {took}' if share else ''}" if what else f"scored, {took}")
+            self._scored = what
+        elif now - self._said >= self._patience:
+            passed = now - self._scoring_since
+            left = timedelta(seconds=round(passed / share - passed)) if share else "unknown time"
+            self.say(f"scoring {what}, {share:.0%} done in {passed:.0f} s, about {left} left")
 
     def record(self, line: dict[str, Any]) -> None:
         """Print scores, and the training loss now and then."""
@@ -168,6 +195,7 @@ class Bar:
             TimeRemainingColumn(compact=True, elapsed_when_finished=False),
         )
         self._work = self._bar.add_task("training", total=batches, numbers="")
+        self._scoring: TaskID | None = None
         self._accuracy = ""
 
     def begin(self, batch: int) -> None:
@@ -188,6 +216,16 @@ class Bar:
     def looking(self, batch: int, lengths: str, count: int) -> None:
         """Say what is being scored."""
         self._bar.update(self._work, description=f"scoring {count} at {lengths}")
+
+    def scoring(self, what: str, share: float) -> None:
+        """Move a bar of its own; that of training has nothing left."""
+        if self._scoring is None:
+            self._bar.update(
+                self._work, description="trained", total=self._bar.tasks[0].completed or 1
+            )
+            self._bar.stop_task(self._work)
+            self._scoring = self._bar.add_task("scoring", total=100, numbers="")
+        self._bar.update(self._scoring, completed=round(100 * share, 1), numbers=what)
 
     def record(self, line: dict[str, Any]) -> None:
         """Keep the newest accuracy beside the bar; print looks that were worth a line."""

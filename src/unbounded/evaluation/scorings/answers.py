@@ -83,8 +83,7 @@ class Answers(Scoring):
         rows = []
         ranges = sweep.lengths or self.default_lengths(exam)
         roles = roles_of(exam, ranges)
-        for lengths in ranges:
-            sweep.looking(str(lengths), sweep.count)
+        for lengths, _, _ in sweep.in_turn(ranges):
             numbers = self._numbers(exam, sweep.split, sweep.seed, lengths, 0, sweep.count)
             row = {
                 "lengths": str(lengths),

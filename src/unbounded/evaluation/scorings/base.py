@@ -6,8 +6,9 @@ A scoring knows metrics; it knows no task's rule and no model's parts. One file 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -76,7 +77,8 @@ class Sweep:
         lengths: ranges; None for those of the scoring.
         count: sequences a range, or of each n where each n has its score.
         every, streams, carry, symbols, multiples: as in `EvaluationConfig`.
-        looking: told each range and count before it is scored.
+        looking: told what is about to be scored, nothing at the end, and the share of the rows that
+            is done, in [0, 1].
     """
 
     split: str
@@ -86,7 +88,7 @@ class Sweep:
     every: int = 1
     streams: int = 1
     carry: bool = False
-    looking: Callable[[str, int], None] = lambda lengths, count: None
+    looking: Callable[[str, float], None] = lambda what, share: None
     symbols: int | None = None
     multiples: Sequence[int] = ()
 
@@ -95,6 +97,34 @@ class Sweep:
         if self.symbols is None:
             return self.count
         return max(1, min(self.count, self.symbols // max(1, lengths.maximum)))
+
+    def in_turn(
+        self, ranges: Iterable[LengthRange], count_of: Callable[[LengthRange], int] | None = None
+    ) -> Iterator[tuple[LengthRange, int, Callable[[float], None]]]:
+        """The ranges in turn, each shown before it is scored.
+
+        Args:
+            ranges: the rows of a report.
+            count_of: sequences of a range; None for `count`.
+        Yields:
+            the range, its count, and a function that takes the share of it that is scored.
+        """
+        counted = [(each, self.count if count_of is None else count_of(each)) for each in ranges]
+        # Longer sequences take longer.
+        steps = [count * max(1, lengths.maximum) for lengths, count in counted]
+        for place, (lengths, count) in enumerate(counted):
+            look = partial(
+                self._look,
+                f"{count} sequences of length {lengths}",
+                sum(steps[:place]) / sum(steps),
+                steps[place] / sum(steps),
+            )
+            look(0.0)
+            yield lengths, count, look
+        self.looking("", 1.0)
+
+    def _look(self, what: str, before: float, own: float, share: float) -> None:
+        self.looking(what, before + share * own)
 
 
 class Scoring(ABC):

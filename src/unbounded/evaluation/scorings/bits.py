@@ -62,8 +62,7 @@ training range / at the test range."""
         rows = []
         ranges = tuple(sweep.lengths or dict.fromkeys((train, test)))
         roles = {**roles_of(exam, ranges), train: "train"}  # which counts, and may be both
-        for lengths in ranges:
-            sweep.looking(str(lengths), sweep.count)
+        for lengths, _, _ in sweep.in_turn(ranges):
             wrong, bits, nan = self._numbers(exam, sweep.split, sweep.seed, lengths, 0, sweep.count)
             row = {"lengths": str(lengths), "role": roles[lengths]}
             rows.append({**row, **_numbers_of_sequences(wrong, bits, nan)})

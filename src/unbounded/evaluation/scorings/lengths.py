@@ -87,12 +87,12 @@ is right: each symbol that the rest determines was the likeliest."""
         streams, sequences = shared(sweep.count, sweep.streams)
         task = exam.task.with_sequences(sequences)
         rows: list[dict[str, Any]] = []
-        for lengths in sweep.lengths or (exam.task.test_lengths,):
-            sweep.looking(str(lengths), sweep.count)
+        for lengths, _, look in sweep.in_turn(sweep.lengths or (exam.task.test_lengths,)):
             scores = score_lengths(
                 exam.model,
                 task,
                 range(lengths.minimum, lengths.maximum + 1, sweep.every),
+                look=look,
                 seed=sweep.seed,
                 split=sweep.split,
                 streams=streams,

@@ -80,10 +80,10 @@ below 0: 1 or -1 where it follows the path."""
         start = 0
         ranges = sorted(sweep.lengths or default_lengths(exam))
         roles = roles_of(exam, ranges)
-        for lengths in ranges:
-            sweep.looking(str(lengths), sweep.count)
+        for lengths, _, look in sweep.in_turn(ranges):
             parts, bands = [], []
             for band in bands_of(lengths, sweep.every):
+                look((band.minimum - lengths.minimum) / max(1, lengths.maximum - lengths.minimum))
                 own = self._numbers(exam, sweep.split, sweep.seed, band, start, sweep.count)
                 start += sweep.count  # no two bands have words of the same random numbers
                 parts.append(own)

@@ -48,7 +48,7 @@ Perplexities are per token, validation / test, with the state carried over the w
         if sweep.lengths is not None:
             raise ConfigError(["lengths: have no meaning on a text"])
         tokens = exam.task.tokens(sweep.split)
-        sweep.looking(sweep.split, tokens)
+        sweep.looking(f"{tokens} tokens of the {sweep.split} split", 0.0)
         nats = self._nats(exam, sweep.split, sweep.streams)
         row = {"split": sweep.split, "role": "test", "tokens": tokens, "streams": sweep.streams}
         return [{**row, "nats_per_token": nats, "perplexity": perplexity(nats)}]

@@ -6,6 +6,7 @@ Source: Grefenstette et al. 2015, arXiv:1506.02516, section 4.1.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 from unbounded.evaluation.metrics import sequence_scores
@@ -82,9 +83,8 @@ and at the test range ("test")."""
         far = [LengthRange(times * longest, times * longest) for times in sweep.multiples]
         ranges = (*(sweep.lengths or default_lengths(exam)), *far)
         roles = roles_of(exam, ranges)
-        for lengths in ranges:
-            count = _at_most(exam, sweep.split, lengths, sweep.count_of(lengths))
-            sweep.looking(str(lengths), count)
+        count_of = partial(_count_of, exam, sweep)
+        for lengths, count, _ in sweep.in_turn(ranges, count_of):
             scored = self._score(exam, sweep.split, sweep.seed, lengths, 0, count)
             rows.append(row(lengths, scored, roles[lengths]))
         return rows
@@ -169,6 +169,10 @@ def row(lengths: LengthRange, scored: Score, role: str) -> dict[str, Any]:
         **nan_fact(scored.nan),
         "accuracy_fine_error": scored.fine_error,
     }
+
+
+def _count_of(exam: Exam, sweep: Sweep, lengths: LengthRange) -> int:
+    return _at_most(exam, sweep.split, lengths, sweep.count_of(lengths))
 
 
 def _at_most(exam: Exam, split: str, lengths: LengthRange, count: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import pairwise
@@ -30,6 +31,7 @@ from unbounded.experiments.config.schema import (
     ModelConfig,
     RunConfig,
     TrainingConfig,
+    to_dict,
 )
 from unbounded.kernels import PRECISIONS, gpu
 from unbounded.memories import BACKENDS
@@ -47,6 +49,9 @@ DEVICES = ("auto", "cpu", "cuda")
 _LOOKED_AT = 64
 # Of a longer one an example takes seconds; what its task says of the range has to do.
 _LONGEST_LOOKED_AT = 10_000
+
+#: The errors of ranges that were tried: (task, options, data, option, range, split) -> lines.
+_TriedRanges = dict[tuple[str, ...], list[str]]
 
 
 def _backend_faults(config: RunConfig, instead: str) -> list[str]:
@@ -66,8 +71,13 @@ def _backend_faults(config: RunConfig, instead: str) -> list[str]:
     return [] if reason is None else [f"machine.backend: {reason}{instead}"]
 
 
-def examine(config: RunConfig) -> tuple[Task | None, list[str]]:
-    """The task of a config, None where it cannot be built, and all faults, one line each."""
+def examine(config: RunConfig, tried: _TriedRanges | None = None) -> tuple[Task | None, list[str]]:
+    """The task of a config, None where it cannot be built, and all faults, one line each.
+
+    Args:
+        config: what is checked.
+        tried: the ranges that were tried for other configs; these are not drawn from again.
+    """
     found = field_errors(config)
     if found:
         return None, found
@@ -106,7 +116,7 @@ def examine(config: RunConfig) -> tuple[Task | None, list[str]]:
     found += symbol_update_faults(config)
     found += sharpness_faults(config)
     if task is not None:
-        found += _task_faults(config, task)
+        found += _task_faults(config, task, {} if tried is None else tried)
     return task, found
 
 
@@ -125,6 +135,25 @@ def checked(config: RunConfig) -> Task:
     if found or task is None:
         raise ConfigError(found)
     return task
+
+
+def check_all(configs: Iterable[RunConfig]) -> None:
+    """Check many configs: those that differ in their seed alone once, a range of a task once.
+
+    Raises:
+        ConfigError: a config has errors; all errors of the first such config.
+    """
+    tried: _TriedRanges = {}
+    sound: set[str] = set()
+    for config in configs:
+        found: list[str] = []
+        check_number(found, "seed", config.seed, 0, 2**63 - 1)
+        without_seed = json.dumps({**to_dict(config), "seed": None}, sort_keys=True, default=repr)
+        if found or without_seed not in sound:
+            found = examine(config, tried)[1]
+        if found:
+            raise ConfigError(found)
+        sound.add(without_seed)
 
 
 def build_task(config: RunConfig) -> Task:
@@ -251,7 +280,7 @@ def _comes_to_one(task: Task) -> bool:
     return not (isinstance(task, StreamTask) and task.loss == "all")
 
 
-def _task_faults(config: RunConfig, task: Task) -> list[str]:
+def _task_faults(config: RunConfig, task: Task, tried: _TriedRanges) -> list[str]:
     """What does not go with the task and its scoring."""
     found = [] if config.task in TASKS else _own_batch_faults(config, task)
     if found:
@@ -289,11 +318,20 @@ def _task_faults(config: RunConfig, task: Task) -> list[str]:
         idle = ("lengths", "validation_lengths", "curriculum", "deal")
         check_idle(found, "training", training, idle, on_task)
         return found + rounding_faults(config, scoring)
-    return found + _range_faults(config, task) + rounding_faults(config, scoring)
+    return found + _range_faults(config, task, tried) + rounding_faults(config, scoring)
 
 
-def _range_faults(config: RunConfig, task: Task) -> list[str]:
+def _range_faults(config: RunConfig, task: Task, tried: _TriedRanges) -> list[str]:
     """Ranges of which the task has no example; what is no range is found elsewhere."""
+    options = json.dumps(config.task_options, sort_keys=True, default=repr)
+    drawn_from = (config.task, options, str(config.machine.data))
+
+    def errors_of(name: str, lengths: LengthRange, split: str) -> list[str]:
+        key = (*drawn_from, name, str(lengths), split)
+        if key not in tried:
+            tried[key] = _faults_of(task, name, lengths, split)
+        return tried[key]
+
     found: list[str] = []
     training = config.training
     try:
@@ -306,14 +344,14 @@ def _range_faults(config: RunConfig, task: Task) -> list[str]:
         except ConfigError:
             continue
         if lengths is not None:
-            found += _faults_of(task, name, lengths, split)
+            found += errors_of(name, lengths, split)
     if trained is None or found:
         return found
     for name, times, split in _multiples(config):
         longest = times * trained.maximum
         found += [
             f"{fault} ({times} times the longest of training; fewer will do, or none)"
-            for fault in _faults_of(task, name, LengthRange(longest, longest), split)
+            for fault in errors_of(name, LengthRange(longest, longest), split)
         ]
     if training.curriculum == "one_length":
         for length in range(
@@ -339,7 +377,9 @@ def _faults_of(task: Task, name: str, lengths: LengthRange, split: str) -> list[
     first = LengthRange(lengths.minimum, min(lengths.minimum + 1, lengths.maximum))
     looked_at = first if task.available(split, lengths) is None else lengths
     if not found and first.minimum <= _LONGEST_LOOKED_AT:
-        check_builds(found, name, partial(task.batch, 0, split, 0, 1, looked_at))
+        # The range decides, and not how many sequences a stream has.
+        short = task.with_sequences(2) if isinstance(task, StreamTask) else task
+        check_builds(found, name, partial(short.batch, 0, split, 0, 1, looked_at))
     return found
 
 

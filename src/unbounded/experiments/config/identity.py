@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections.abc import Mapping
@@ -15,11 +16,16 @@ def config_hash(config: RunConfig) -> str:
 
     Only what differs from the defaults counts, so that a new field renames no run.
     """
-    data = _differences(to_dict(config), to_dict(RunConfig()))
+    data = _differences(to_dict(config), _defaults())
     data.pop("seed", None)
     data.pop("machine", None)
     text = json.dumps(data, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+@functools.cache
+def _defaults() -> Mapping[str, Any]:
+    return to_dict(RunConfig())
 
 
 def _differences(data: Mapping[str, Any], default: Mapping[str, Any]) -> dict[str, Any]:

@@ -142,9 +142,13 @@ def load_report(path: Path) -> dict[str, Any]:
         raise CheckpointError(f"{path} is no report of a run: {error!r}") from error
 
 
-def save_model(model: MemoryModel, folder: Path) -> None:
+def save_model(model: MemoryModel, folder: Path, sections: str = "") -> None:
     """`save_pretrained` into a folder that appears whole or not at all.
 
+    Args:
+        model: what is saved.
+        folder: of the model.
+        sections: of its model card, on task, training and scores.
     Raises:
         StorageError: the disk refused.
     """
@@ -152,7 +156,7 @@ def save_model(model: MemoryModel, folder: Path) -> None:
     with storage_faults(folder, "saving model"):
         shutil.rmtree(partial, ignore_errors=True)
         try:
-            model.save_pretrained(partial)
+            model.save_pretrained(partial, model_card_kwargs={"sections": sections})
             digest = file_digest(partial / "model.safetensors")
             write_text(partial / DIGEST, f"{digest}  model.safetensors\n")
         except Exception as error:

@@ -22,6 +22,7 @@ from unbounded.experiments.config.schema import RunConfig, to_dict
 from unbounded.experiments.run.answer import write_answers
 from unbounded.experiments.run.beginning import Beginning, beginning_of
 from unbounded.experiments.run.build import Built, build_run, make_accelerator, make_place
+from unbounded.experiments.run.card_sections import card_sections
 from unbounded.experiments.run.data_check import check_data, data_used
 from unbounded.experiments.run.denormals import denormals_are_zero
 from unbounded.experiments.run.folder import folder_of, read_report, save_model, write_config
@@ -260,7 +261,8 @@ class Run:
             plateau.restore()
         report = self._report(state, exam, shown)
         if self._accelerator.is_main_process:
-            self._keep(self._model, "model", "example", shown)
+            sections = card_sections(planned, report)
+            self._keep(self._model, "model", "example", shown, sections)
             renew_config(self._folder, config, data_used(config, planned.task))
         return report
 
@@ -277,8 +279,9 @@ class Run:
         around = Surroundings(accelerator, shown, request, listener)
         machine, facts = harden_model(planned, self._model, self._folder / "rounding", around)
         exam = planned.exam(machine, make_place(self._accelerator, request))
-        part = {**facts, **self._scored(exam, facts["batches"], shown)}
-        self._keep(machine, "model-rounded", "rounded", shown)
+        part = {**facts, **self._scored(exam, shown)}
+        sections = card_sections(planned, part, hardened=True)
+        self._keep(machine, "model-rounded", "rounded", shown, sections)
         ended = outcome(planned.task.scoring, {**part, "perplexity_train": None})
         # What chooses among runs may look at their training alone, and of a machine there is none.
         as_trained = outcome(planned.task.scoring, {**part, "perplexity_train": 1.0})
@@ -298,9 +301,11 @@ class Run:
             # Last of all: a run that has its report is finished.
             write_text(self._folder / "report.json", json_text(report, indent=2) + "\n")
 
-    def _keep(self, model: MemoryModel, name: str, example: str, shown: Progress) -> None:
+    def _keep(
+        self, model: MemoryModel, name: str, example: str, shown: Progress, sections: str
+    ) -> None:
         """Save a model, and the traces of what it does with its task's examples."""
-        save_model(model, self._folder / name)
+        save_model(model, self._folder / name, sections)
         planned = self._plan
         traced = planned.task.traced(planned.config.seed, planned.train_lengths)
         for name_of_example, batch in traced.items():
@@ -313,10 +318,10 @@ class Run:
         if name == "model" and planned.task.answer_token is not None:
             write_answers(model, planned, self._folder / "answers.json")
 
-    def _scored(self, exam: Exam, batch: int, shown: Progress) -> dict[str, Any]:
-        """See `scored`; each range is shown before it is looked at."""
+    def _scored(self, exam: Exam, shown: Progress) -> dict[str, Any]:
+        """See `scored`; what is scored is shown."""
         planned = self._plan
-        sweep = own_sweep(planned.config, lambda name, count: shown.looking(batch, name, count))
+        sweep = own_sweep(planned.config, shown.scoring)
         warn_of_room(exam.model, planned.task, sweep.lengths or ())
         return scored(planned, exam, sweep)
 
@@ -344,6 +349,6 @@ class Run:
             config=to_dict(config),
             train_lengths=str(self._plan.train_lengths) if self._plan.task.has_lengths else "",
             device=exam.place.device,
-            **self._scored(exam, state.batch, shown),
+            **self._scored(exam, shown),
         )
         return {**report, **outcome(scoring, report)}

@@ -7,7 +7,7 @@ import os
 import shutil
 import socket
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -47,14 +47,15 @@ def lock(folder: Path) -> Iterator[None]:
     The lock is a file beside the run folders, in `.locks`, so that a folder can be moved while it
     is held. It goes with the process, also when that is killed; on a file system without such locks
     it is a file that stands for itself, and one that a process of this machine left is told from
-    one that is held.
+    one that is held. Folders that are made here go again where the block fails without a run.
 
     Raises:
         RunBusyError: another process holds it; the message says which and what to do.
         StorageError: the disk refused.
     """
-    make_runs(folder.parent)
     locks = folder.parent / ".locks"
+    new = [each for each in (locks, *locks.parents) if not each.exists()]
+    make_runs(folder.parent)
     with storage_faults(folder.parent, "writing into"):
         locks.mkdir(exist_ok=True)
         held = _acquired(locks / folder.name)
@@ -63,8 +64,21 @@ def lock(folder: Path) -> Iterator[None]:
         with storage_faults(folder, "putting back"):
             _finish_replacing(folder)
         yield
+    except BaseException:
+        if not os.path.lexists(folder):
+            _remove(new, (locks / folder.name, locks / f"{folder.name}{_HOLDER}"))
+        raise
     finally:
         held.release()
+
+
+def _remove(folders: Sequence[Path], files: Sequence[Path]) -> None:
+    """Remove folders, the innermost first, and these files in them; what has others stays."""
+    with suppress(OSError):
+        for file in files if folders else ():
+            file.unlink(missing_ok=True)
+        for folder in folders:
+            folder.rmdir()
 
 
 def _acquired(path: Path) -> BaseFileLock:

@@ -16,13 +16,13 @@ from unbounded.tasks import LengthRange
 
 
 def own_sweep(
-    config: RunConfig, looking: Callable[[str, int], None] = lambda name, count: None
+    config: RunConfig, looking: Callable[[str, float], None] = lambda what, share: None
 ) -> Sweep:
     """What a run's own report is made of, on the test split.
 
     Args:
         config: of the run.
-        looking: told each range and count before it is scored.
+        looking: told what is about to be scored, and the share of the rows that is done.
     """
     evaluation = config.evaluation
     return Sweep(

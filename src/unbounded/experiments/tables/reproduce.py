@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from unbounded.errors import ConfigError
 from unbounded.evaluation.scorings import scoring_of
-from unbounded.experiments.config.check import checked
+from unbounded.experiments.config.check import check_all
 from unbounded.experiments.run.folder import folder_of
 from unbounded.experiments.run.verification import is_verified, is_whole
 from unbounded.experiments.tables.machines import (
@@ -25,6 +25,14 @@ from unbounded.experiments.tables.table_data import Cells, summaries, table_json
 from unbounded.experiments.tables.verified import read_kept, read_verified
 from unbounded.experiments.trials.pool import Outcome, run_trials
 from unbounded.experiments.trials.tiers import Tier, Trial
+from unbounded.experiments.trials.time_left import (
+    RunMinutes,
+    TimeLeft,
+    finished_minutes,
+    in_words,
+    share_done,
+    with_jobs,
+)
 from unbounded.experiments.trials.watching import watching
 from unbounded.figures import draw_convergence, draw_lengths, draw_matrix
 from unbounded.files import json_text, storage_faults, write_text
@@ -83,20 +91,23 @@ def reproduce(
     """
     if jobs < 1:
         raise ConfigError([f"jobs: expected at least 1, got {jobs}"])
-    for trial in trials:
-        checked(trial.config)
+    check_all(trial.config for trial in trials)
     write_table(tier, out)  # a folder that cannot be written is found now, not after hours
     failed: list[Outcome] = []
     # Two phases of one run are two trials of the table and one to train.
     own = list({trial.name: trial for trial in trials}.values())
     waiting = [trial for trial in own if not copy_report(trial, runs, out)]
-    say(f"{len(own) - len(waiting)} of {len(own)} runs were finished before")
+    left = TimeLeft(waiting, jobs, RunMinutes(tier.trials, _measured_minutes(tier, out)), runs)
+    minutes = left.minutes()
+    known = "" if minutes is None or not waiting else f"; about {in_words(minutes)} left"
+    say(f"{len(own) - len(waiting)} of {len(own)} runs were finished before{known}")
 
-    with watching(len(own), len(own) - len(waiting), runs, say) as watch:
+    with watching(len(own), len(own) - len(waiting), runs, say, left) as watch:
 
         def ended(outcome: Outcome) -> None:
             name, minutes = outcome.trial.name, outcome.seconds / 60
             done = outcome.exit_code == 0
+            left.ended(outcome.trial, minutes, done)
             if done and copy_report(outcome.trial, runs, out):
                 watch.done(f"finished {name} in {minutes:.1f} minutes")
                 write_table(tier, out)
@@ -124,14 +135,27 @@ def write_table(tier: Tier, out: Path) -> tuple[str, list[Path]]:
     with storage_faults(out, "making folder"):
         out.mkdir(parents=True, exist_ok=True)
     cells = summaries(tier, read_results(tier.trials, out))
-    values = published(tier.paper)
-    verified = read_verified(tier, out) if tier.verify else None
-    machines = read_machines(tier, out) if tier.extract else None
-    text = table_markdown(tier, values, cells, verified, machines)
+    text = _text(tier, cells, out)
     write_text(out / "table.md", text)
-    data = table_json(tier, values, cells)
+    data = table_json(tier, published(tier.paper), cells)
     write_text(out / "table.json", json_text(data, indent=2) + "\n")
     return text, [out / "table.md", out / "table.json"]
+
+
+def table_of(tier: Tier, trials: Iterable[Trial], out: Path) -> str:
+    """The rows and columns of these trials' cells, from the reports in `out`, without each run.
+
+    Raises:
+        CheckpointError: a report cannot be read; the message names the file.
+    """
+    cells = summaries(tier, read_results(tier.trials, out))
+    return _text(tier, cells, out, {trial.cell for trial in trials})
+
+
+def _text(tier: Tier, cells: Cells, out: Path, shown: Collection[str] | None = None) -> str:
+    verified = read_verified(tier, out) if tier.verify else None
+    machines = read_machines(tier, out) if tier.extract else None
+    return table_markdown(tier, published(tier.paper), cells, verified, machines, shown)
 
 
 def draw_tasks(tier: Tier, out: Path) -> list[Path]:
@@ -218,26 +242,41 @@ def missing(trials: Sequence[Trial], out: Path) -> tuple[Trial, ...]:
     )
 
 
-def plan(tier: Tier, trials: Sequence[Trial], runs: Path) -> str:
-    """What a call would do, for `--dry-run`: one line a trial, and how many are left.
+def _measured_minutes(tier: Tier, out: Path) -> dict[str, float]:
+    """Minutes of training by the reports in `out`, by the name of a run."""
+    minutes: dict[str, float] = {}
+    for result in read_results(tier.trials, out).values():
+        # Of two phases of one run the later one has the minutes of both.
+        minutes[result.trial.name] = max(result.minutes, minutes.get(result.trial.name, 0.0))
+    return minutes
+
+
+def plan(tier: Tier, trials: Sequence[Trial], runs: Path, out: Path, jobs: int = 1) -> str:
+    """What a call would do, for `--dry-run`: one line a trial, how many are left, and the time.
 
     Behind a run's name stands its cell, which `--only` takes; of runs of several cells the first.
-    A run is "trained" where it is yet to be verified.
+    A run is "trained" where it is yet to be verified. The time is of the minutes that reports in
+    `out` and `runs` have, of these runs or of others of the tier.
 
     Raises:
         CheckpointError: a run's verification cannot be read; the message names the file.
         ConfigError: a trial's config has faults, for example a folder that holds no corpus.
     """
-    for trial in trials:
-        checked(trial.config)
+    check_all(trial.config for trial in trials)
     lines = [f"{tier.paper}, tier {tier.name}: {tier.about}"]
     left = unverified = 0
     own = list({trial.name: trial for trial in reversed(trials)}.values())[::-1]
     widest = max((len(trial.name) for trial in own), default=0)
+    measured = {**_measured_minutes(tier, out), **finished_minutes(tier.trials, runs)}
+    expected = RunMinutes(tier.trials, measured)
+    minutes: list[float | None] = []
     for trial in own:
         folder = folder_of(runs, trial.config)
         trained = (folder / "report.json").is_file()
         left += not trained
+        if not trained:
+            whole = expected.of(trial)
+            minutes.append(None if whole is None else whole * (1 - share_done(trial, runs)))
         state = "finished" if trained else "goes on" if folder.is_dir() else "to do"
         if trained and trial.verify is not None and not is_verified(folder, trial.verify):
             unverified += 1
@@ -249,4 +288,15 @@ def plan(tier: Tier, trials: Sequence[Trial], runs: Path) -> str:
         lines.append(f"  {state:<8}  {budget}  {trial.name:<{widest}}  {trial.cell}")
     verifying = f", {unverified} trained before to verify" if unverified else ""
     lines.append(f"{left} of {len(own)} runs to train{verifying}")
+    known = [each for each in minutes if each is not None]
+    if known:
+        lines.append(
+            f"about {in_words(with_jobs(known, jobs))} of training with --jobs {jobs}, by the "
+            f"minutes of {len(measured)} finished run{'s' if len(measured) > 1 else ''}, on the "
+            "hardware that they had"
+        )
+    elif left:
+        lines.append(
+            f"the time is not known: no run of this tier has a report, in {runs} or in {out}"
+        )
     return "\n".join(lines)

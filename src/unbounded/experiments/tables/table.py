@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 
 from unbounded.evaluation.scorings import Scoring, scoring_of
 from unbounded.experiments.config.schema import ModelConfig, RunConfig
@@ -70,38 +71,55 @@ def table_markdown(
     cells: Cells,
     verified: Verified | None = None,
     machines: Machines | None = None,
+    shown: Collection[str] | None = None,
 ) -> str:
-    """The table as text that a browser of repositories shows; below it what was found of runs."""
-    finished, trials = progress(tier, cells)
+    """The table as text that a browser of repositories shows; below it what was found of runs.
+
+    Args:
+        tier, published, cells: of the whole table.
+        verified, machines: of its runs; None where the tier has none.
+        shown: the cells whose rows and columns are shown, without a line for each run; None shows
+            all of it.
+    """
+    asked = {cell: cells[cell] for cell in cells if shown is None or cell in shown}
+    is_whole = len(asked) == len(cells)
+    own_tier = replace(tier, trials=tuple(each for each in tier.trials if each.cell in asked))
+    names = {trial.name for trial in own_tier.trials}
+    finished, trials = progress(own_tier, asked)
     parts = [
         f"# {tier.paper}, tier {tier.name}",
         f"{tier.about[:1].upper()}{tier.about[1:]}. {len(finished)} of {len(trials)} runs are "
         "finished.",
         f"Published values: {published.source}. Made by `{command(tier)}`.",
     ]
+    differ = _differing(asked)
     for table in published.tables:
-        own = [cell for cell in cells if cell.split("/")[0] in table.tasks]
+        own = [cell for cell in asked if cell.split("/")[0] in table.tasks]
         if own:
             parts += [f"## {table.title}" if table.title else ""]
             if not table.scoring:
                 parts += [matrix_grid(own, published, cells), MATRIX_LEGEND]
                 continue
             scoring = scoring_of(table.scoring)
-            parts += [_cells_grid(scoring, own, published, cells), _legend(scoring)]
+            parts += [_cells_grid(scoring, own, published, cells, differ), _legend(scoring)]
     notes = [
         f"* {_titles(f'{each.task}/{each.model}', published)}, {each.column.replace('_', ' ')}: "
         f"the paper contradicts itself, {each.used:.2f} or {each.other:.2f} ({each.note})."
         for each in published.contradictions
+        if is_whole or f"{each.task}/{each.model}" in asked
     ]
-    notes += [f"* {note}" for note in published.notes]
+    notes += [f"* {note}" for note in published.notes if is_whole]
     parts += ["\n".join(notes)]
     if verified is not None:
-        parts += ["## Verified", verified_grid(verified, published)]
+        own_verified = [(trial, found) for trial, found in verified if trial.name in names]
+        parts += ["## Verified", verified_grid(own_verified, published)]
     if machines is not None:
-        parts += ["## Machines", machines_grid(machines, published)]
-    differ = _differing(cells)
+        own_machines = [(trial, found) for trial, found in machines if trial.name in names]
+        parts += ["## Machines", machines_grid(own_machines, published)]
     parts += [_OUTPUTS] if OUTPUTS in differ else []
     parts += [_SYMBOLS] if SYMBOLS in differ else []
+    if shown is not None:
+        return "\n\n".join(part for part in parts if part) + "\n"
     parts += [EVERY_RUN]
     runs = [run for summary in cells.values() if summary for run in summary.runs]
     if any(run.measures.memory for run in runs):
@@ -115,14 +133,19 @@ def table_markdown(
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _cells_grid(scoring: Scoring, own: Sequence[str], published: Published, cells: Cells) -> str:
+def _cells_grid(
+    scoring: Scoring,
+    own: Sequence[str],
+    published: Published,
+    cells: Cells,
+    differ: Sequence[str],
+) -> str:
     header = ["task", "model"]
     printed = _printed_groups(scoring, own, published)
     header += [f"published {group}" for group in printed]
     header += [f"best run {group}" for group in scoring.groups]
     header += [f"median {scoring.shown}", f"spread of {scoring.spread[1]}"]
     header += ["solved"] if scoring.success else []
-    differ = _differing(cells)
     header += ["batches", "minutes", *_settings_header(differ)]
     header += ["1-layer LSTM then"] if scoring.baseline else []
     width = len(header)

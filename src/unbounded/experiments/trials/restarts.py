@@ -16,9 +16,10 @@ from unbounded.experiments.run.data_check import check_data
 from unbounded.experiments.run.folder import folder_of, read_report
 from unbounded.experiments.run.run import train_run
 from unbounded.experiments.run.run_lock import admit, is_begun, lock
-from unbounded.experiments.trials.pool import WORKER, run_trials
+from unbounded.experiments.trials.pool import WORKER, Outcome, run_trials
 from unbounded.experiments.trials.restarts_report import Restarts, report_restarts
 from unbounded.experiments.trials.tiers import Trial
+from unbounded.experiments.trials.time_left import RunMinutes, TimeLeft, finished_minutes
 from unbounded.experiments.trials.watching import watching
 from unbounded.tasks import Task
 
@@ -121,14 +122,20 @@ def _in_processes(
         each for each in trials if overwrite or read_report(folder_of(root, each.config)) is None
     ]
     say: Callable[[str], None] = (lambda text: None) if quiet else (lambda text: print(text))
-    with watching(len(trials), len(trials) - len(todo), root, say, quiet) as watch:
+    left = TimeLeft(todo, jobs, RunMinutes(trials, finished_minutes(trials, root)), root)
+    with watching(len(trials), len(trials) - len(todo), root, say, left, quiet) as watch:
+
+        def ended(outcome: Outcome) -> None:
+            left.ended(outcome.trial, outcome.seconds / 60, outcome.exit_code == 0)
+            watch.done(f"{outcome.trial.name}: code {outcome.exit_code}")
+
         outcomes = run_trials(
             todo,
             root,
             jobs,
             watch=watch.look,
             command=(*WORKER, *(["--overwrite"] if overwrite else []), *modules),
-            ended=lambda outcome: watch.done(f"{outcome.trial.name}: code {outcome.exit_code}"),
+            ended=ended,
         )
     failed = [f"{each.trial.name} failed; see {each.log}" for each in outcomes if each.exit_code]
     if failed:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -56,7 +57,7 @@ class Trial:
         """The cell of the table this trial belongs to, "task/model"."""
         return f"{self.task}/{self.model}"
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The name of its run folder; two phases of one run share it."""
         return run_name(self.config)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from unbounded.experiments.trials.tiers import Trial
+from unbounded.experiments.trials.time_left import TimeLeft, in_words, newest, scored_now
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-# The newest record of metrics.jsonl lies in its last few hundred bytes.
-_TAIL_BYTES = 2048
+#: Seconds between two lines while no trial begins or ends.
+_QUIET_S = 600.0
 
 
 class Watch(Protocol):
@@ -30,30 +30,52 @@ class Watch(Protocol):
 
 
 class Lines:
-    """Only the beginnings and ends of trials.
+    """The beginnings and ends of trials, and a line now and then between them.
 
     Args:
         total, finished: trials in all and before the first one begins.
         say: prints a line.
+        left: knows the time left.
+        now: seconds from any beginning.
     """
 
-    def __init__(self, total: int, finished: int, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        total: int,
+        finished: int,
+        say: Callable[[str], None],
+        left: TimeLeft,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._total = total
         self._ended = finished
-        self._say = say
+        self._say_line = say
+        self._left = left
+        self._now = now
+        self._last = now()
         self._seen: set[str] = set()
 
     def look(self, running: Sequence[Trial]) -> None:
         """Say which ones have begun."""
+        self._left.look(running)
         for trial in running:
             if trial.name not in self._seen:
                 self._seen.add(trial.name)
                 self._say(f"training {trial.name}")
+        if running and self._now() - self._last > _QUIET_S:
+            names = ", ".join(trial.name for trial in running)
+            self._say(f"[{self._ended}/{self._total}] training {names}{_left_text(self._left)}")
 
     def done(self, text: str) -> None:
         """Say how it ended and how many have."""
         self._ended += 1
-        self._say(f"[{self._ended}/{self._total}] {text}")
+        left = _left_text(self._left) if self._ended < self._total else ""
+        first, newline, rest = text.partition("\n")
+        self._say(f"[{self._ended}/{self._total}] {first}{left}{newline}{rest}")
+
+    def _say(self, text: str) -> None:
+        self._say_line(text)
+        self._last = self._now()
 
 
 class Bars:
@@ -63,16 +85,21 @@ class Bars:
         bars: a rich progress display.
         total, finished: trials in all and before the first one begins.
         runs: folder of the run folders.
+        left: knows the time left.
     """
 
-    def __init__(self, bars: Progress, total: int, finished: int, runs: Path) -> None:
+    def __init__(
+        self, bars: Progress, total: int, finished: int, runs: Path, left: TimeLeft
+    ) -> None:
         self._bars = bars
         self._runs = runs
+        self._left = left
         self._all = bars.add_task("all runs", total=total, completed=finished, numbers="")
         self._own: dict[str, TaskID] = {}
 
     def look(self, running: Sequence[Trial]) -> None:
         """Move the bars."""
+        self._left.look(running)
         names = {trial.name for trial in running}
         for name in set(self._own) - names:
             self._bars.remove_task(self._own.pop(name))
@@ -82,7 +109,9 @@ class Bars:
                     trial.name, total=trial.config.training.batches, numbers=""
                 )
             batch, numbers = newest(self._runs / trial.name / "metrics.jsonl")
-            self._bars.update(self._own[trial.name], completed=batch, numbers=numbers)
+            scored = scored_now(self._runs / "logs" / f"{trial.name}.log")
+            self._bars.update(self._own[trial.name], completed=batch, numbers=scored or numbers)
+        self._bars.update(self._all, numbers=_left_text(self._left).removeprefix(", "))
 
     def done(self, text: str) -> None:
         """Say how it ended."""
@@ -92,11 +121,16 @@ class Bars:
 
 @contextmanager
 def watching(
-    total: int, finished: int, runs: Path, say: Callable[[str], None], plain: bool = False
+    total: int,
+    finished: int,
+    runs: Path,
+    say: Callable[[str], None],
+    left: TimeLeft,
+    plain: bool = False,
 ) -> Iterator[Watch]:
     """Bars when standard output is a terminal, lines when not, or when `plain`."""
     if plain or not sys.stdout.isatty():
-        yield Lines(total, finished, say)
+        yield Lines(total, finished, say, left)
         return
     from rich.progress import (
         BarColumn,
@@ -114,26 +148,10 @@ def watching(
         TimeElapsedColumn(),
     )
     with bars:
-        yield Bars(bars, total, finished, runs)
+        yield Bars(bars, total, finished, runs, left)
 
 
-def newest(path: Path) -> tuple[int, str]:
-    """Batch and training perplexity of the newest report in a metrics file; 0 where none is."""
-    try:
-        with path.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - _TAIL_BYTES))
-            lines = file.read().split(b"\n")
-    except OSError:
-        return 0, ""
-    batch, text = 0, ""
-    # The first piece may begin within a record, and the last may be half written.
-    for line in lines[:-1]:
-        try:
-            record = json.loads(line)
-        except ValueError:
-            continue
-        batch = int(record["batch"])
-        if record["kind"] == "train" and record["perplexity"] is not None:
-            text = f"perplexity {record['perplexity']:.4g}"
-    return batch, text
+def _left_text(left: TimeLeft) -> str:
+    """The time left behind a comma; nothing where it is not known."""
+    minutes = left.minutes()
+    return "" if minutes is None else f", about {in_words(minutes)} left"

@@ -44,7 +44,9 @@ def main(arguments: list[str]) -> int:
     keep_at = [int(each.removeprefix(_KEEP)) for each in options if each.startswith(_KEEP)]
     _stop_with_parent()
     # Only now: torch and accelerate take seconds to load, and a parent may be gone by then.
+    from unbounded.experiments.run.folder import folder_of
     from unbounded.experiments.run.run import train_run
+    from unbounded.experiments.run.run_lock import is_begun
 
     for module in options:
         if not module.startswith("--"):
@@ -53,11 +55,13 @@ def main(arguments: list[str]) -> int:
     # each step make Python do, was 6 % of a small training.
     gc.freeze()
 
+    folder = folder_of(Path(runs), config)
     try:
         result = train_run(
             config,
             root=Path(runs),
-            resume=not overwrite,
+            # A new run is no attempt to go on with one, of which the log would say something.
+            resume=not overwrite and (os.path.lexists(folder) or is_begun(folder)),
             overwrite=overwrite,
             keep_at=keep_at,
             share=True,

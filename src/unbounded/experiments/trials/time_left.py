@@ -1,0 +1,198 @@
+"""How long a study takes: measured minutes of its runs, and what they say of the others."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+
+from unbounded.experiments.run.folder import folder_of, read_report
+from unbounded.experiments.trials.tiers import Trial
+
+# The newest record of metrics.jsonl lies in its last few hundred bytes.
+_TAIL_BYTES = 2048
+
+
+class RunMinutes:
+    """Minutes that a run is expected to take.
+
+    A run that was measured takes as long again. Another one takes the median of the nearest runs
+    that were measured: of its setting, else of its cell, else of its task, else of the study.
+
+    Args:
+        trials: of the study.
+        measured: minutes of finished runs, by the name of the run folder.
+    """
+
+    def __init__(self, trials: Iterable[Trial], measured: Mapping[str, float]) -> None:
+        self._groups: dict[tuple[str, str], dict[str, float]] = {}
+        for trial in trials:
+            if trial.name in measured:
+                self.add(trial, measured[trial.name])
+
+    def add(self, trial: Trial, minutes: float) -> None:
+        """Keep the minutes of a run that has ended."""
+        for group in _groups(trial):
+            self._groups.setdefault(group, {})[trial.name] = minutes
+
+    def of(self, trial: Trial) -> float | None:
+        """The minutes expected of a run; None where none of the study is measured."""
+        for group in _groups(trial):
+            if group in self._groups:
+                return median(self._groups[group].values())
+        return None
+
+
+def _groups(trial: Trial) -> list[tuple[str, str]]:
+    """What a run shares with others, the nearest first."""
+    setting = trial.name.rpartition("-seed")[0]
+    named = {"run": trial.name, "setting": setting, "cell": trial.cell, "task": trial.task}
+    return [*named.items(), ("study", "")]
+
+
+def finished_minutes(trials: Iterable[Trial], runs: Path) -> dict[str, float]:
+    """Minutes of training of the runs that are finished under `runs`, by name.
+
+    Raises:
+        CheckpointError: a report cannot be read; the message names the file.
+    """
+    reports = {trial.name: read_report(folder_of(runs, trial.config)) for trial in trials}
+    return {
+        name: sum(float(part["minutes"]) for part in (report, report.get("rounded")) if part)
+        for name, report in reports.items()
+        if report is not None
+    }
+
+
+def share_done(trial: Trial, runs: Path) -> float:
+    """The share of its budget that a run has trained, in [0, 1]; 0 where that is not known."""
+    training = trial.config.training
+    if training.symbols is not None:
+        return 0.0
+    batch, _ = newest(runs / trial.name / "metrics.jsonl")
+    return min(1.0, batch / max(1, training.batches))
+
+
+def with_jobs(minutes: Sequence[float], jobs: int) -> float:
+    """Minutes of several runs, `jobs` at once."""
+    return max([sum(minutes) / jobs, *minutes]) if minutes else 0.0
+
+
+class TimeLeft:
+    """The time left of a study while its runs go on.
+
+    A run that goes on ends when its expected minutes are over, at the latest with its budget.
+    Where no run was measured, one that goes on is taken to use its whole budget, and the others
+    as many minutes.
+
+    Args:
+        waiting: the runs that are to be trained.
+        jobs: runs at once.
+        expected: minutes of the study's runs.
+        runs: folder of the run folders.
+        now: seconds from any beginning.
+    """
+
+    def __init__(
+        self,
+        waiting: Iterable[Trial],
+        jobs: int,
+        expected: RunMinutes,
+        runs: Path,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._waiting = {trial.name: trial for trial in waiting}
+        self._jobs, self._expected, self._runs, self._now = jobs, expected, runs, now
+        # Trial, seconds and the share done when it was first seen.
+        self._running: dict[str, tuple[Trial, float, float]] = {}
+
+    def look(self, running: Sequence[Trial]) -> None:
+        """Take notice of which runs go on."""
+        names = {trial.name for trial in running}
+        for trial in running:
+            if trial.name not in self._running:
+                self._waiting.pop(trial.name, None)
+                begun = share_done(trial, self._runs)
+                self._running[trial.name] = (trial, self._now(), begun)
+        for name in set(self._running) - names:
+            del self._running[name]
+
+    def ended(self, trial: Trial, minutes: float, finished: bool) -> None:
+        """Take notice of a run that has ended.
+
+        Args:
+            trial: the run.
+            minutes: of this session.
+            finished: whether it was trained to its end; one that failed says nothing of others.
+        """
+        _, _, begun = self._running.pop(trial.name, (trial, 0.0, 0.0))
+        self._waiting.pop(trial.name, None)
+        if finished and begun == 0.0:
+            self._expected.add(trial, minutes)
+
+    def minutes(self) -> float | None:
+        """Minutes until all runs have ended; None where nothing is known of them."""
+        left: list[float] = []
+        budgets: list[float] = []
+        for trial, started, begun in self._running.values():
+            elapsed = (self._now() - started) / 60
+            done = share_done(trial, self._runs) - begun
+            budget = elapsed / done if done > 0 else None
+            expected = self._expected.of(trial)
+            rest = [] if budget is None else [max(0.0, budget * (1 - begun) - elapsed)]
+            if expected is not None and expected * (1 - begun) > elapsed:
+                rest.append(expected * (1 - begun) - elapsed)
+            if not rest and expected is None:
+                return None
+            left.append(min(rest, default=0.0))
+            budgets += [] if budget is None else [budget]
+        for trial in self._waiting.values():
+            expected = self._expected.of(trial)
+            if expected is None and not budgets:
+                return None
+            left.append(median(budgets) if expected is None else expected)
+        return with_jobs(left, self._jobs)
+
+
+def in_words(minutes: float) -> str:
+    """A time as a person says it: "40 minutes", "1.5 hours"."""
+    if minutes < 1:
+        return "less than a minute"
+    if minutes < 90:
+        return f"{minutes:.0f} minutes" if minutes >= 1.5 else "1 minute"
+    return f"{minutes / 60:.1f} hours"
+
+
+def newest(path: Path) -> tuple[int, str]:
+    """Batch and training perplexity of the newest report in a metrics file; 0 where none is."""
+    batch, text = 0, ""
+    for line in _last_lines(path):
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue  # the first piece of the tail may begin within a record
+        batch = int(record["batch"])
+        if record["kind"] == "train" and record["perplexity"] is not None:
+            text = f"perplexity {record['perplexity']:.4g}"
+    return batch, text
+
+
+def scored_now(log: Path) -> str:
+    """What a run scores after training, as its log says last; nothing while it trains."""
+    last = _last_lines(log)[-1:]
+    text = last[0].decode("utf-8", errors="replace") if last else ""
+    return text if text.startswith("scoring ") else ""
+
+
+def _last_lines(path: Path) -> list[bytes]:
+    """The last whole lines of a file, without one that is half written; none where it is not."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - _TAIL_BYTES))
+            return file.read().split(b"\n")[:-1]
+    except OSError:
+        return []

@@ -1,0 +1,122 @@
+"""The model card of a saved model: what it is, how to load it, its licence and its source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from unbounded.own_parts import is_path, module_of
+
+_GREFENSTETTE: Final = (
+    "Grefenstette et al. 2015, Learning to Transduce with Unbounded Memory, arXiv:1506.02516"
+)
+_JOULIN: Final = (
+    "Joulin & Mikolov 2015, Inferring Algorithmic Patterns with Stack-Augmented Recurrent Nets, "
+    "arXiv:1503.01007"
+)
+#: The papers that memories are from, by the name of the memory.
+_SOURCES: Final[Mapping[str, str]] = {
+    "stack": _GREFENSTETTE,
+    "queue": _GREFENSTETTE,
+    "deque": _GREFENSTETTE,
+    "quiet_deque": f"{_GREFENSTETTE}; the quiet bottom is added by `unbounded`",
+    "superposition_stack": _JOULIN,
+    "superposition_list": _JOULIN,
+    "turing_tape": "Graves et al. 2014, Neural Turing Machines, arXiv:1410.5401",
+    "lie_access": "Yang & Rush 2017, Lie-Access Neural Turing Machines, arXiv:1611.02854",
+    "none": "no paper: a recurrent network without external memory, the baseline of the others",
+}
+_SIZES: Final = {
+    "hidden_size": "hidden units",
+    "embedding_size": "embedding",
+    "readout_size": "readout units",
+    "inputs": "input symbols",
+    "outputs": "logits a step",
+}
+
+
+def model_card(
+    config: Mapping[str, Any], *, front_matter: str, parameters: int, sections: str = ""
+) -> str:
+    """The card as Markdown.
+
+    Args:
+        config: the keywords of a `MemoryModel`.
+        front_matter: library, licence and tags as YAML.
+        parameters: trained numbers.
+        sections: Markdown between the description and how to load it: task, training, scores.
+    """
+    memory, controller = _part(config.get("memory")), _part(config.get("controller"))
+    kind = (
+        f"A recurrent network ({controller[0]}) without external memory"
+        if memory[0] == "none"
+        else f"A recurrent network ({controller[0]}) with a differentiable external memory "
+        f"({memory[0]})"
+    )
+    sizes = {
+        title: "one-hot symbols" if name == "embedding_size" else "none"
+        for name, title in _SIZES.items()
+        if config.get(name) is None
+    }
+    sizes |= {title: str(config[name]) for name, title in _SIZES.items() if config.get(name)}
+    properties = {
+        "memory": _in_words(memory),
+        "controller": _in_words(controller),
+        **{title: sizes[title] for title in _SIZES.values() if title in sizes},
+        "trained parameters": str(parameters),
+    }
+    rows = "\n".join(f"| {name} | {_cell(value)} |" for name, value in properties.items())
+    source = _SOURCES.get(memory[0], f"the module of the memory, `{_cell(memory[0])}`")
+    modules = {module_of(name) for name in (memory[0], controller[0]) if is_path(name)}
+    imports = "".join(f"import {module}\n" for module in sorted(modules))
+    middle = f"{sections.strip()}\n\n" if sections.strip() else ""
+    return f"""---
+{front_matter.strip()}
+---
+
+# {_cell(memory[0])} with {_cell(controller[0])}
+
+{_cell(kind)}, made with the Python library `unbounded`.
+
+| property | value |
+| --- | --- |
+{rows}
+
+{middle}## Load it
+
+```python
+import torch
+{imports}from unbounded.models import MemoryModel
+
+model = MemoryModel.from_pretrained("FOLDER")  # this folder, or USER/NAME on the Hub
+tokens = torch.zeros(1, 8, dtype=torch.long)  # [B, T], numbers of input symbols
+logits, state = model(tokens)  # [B, T, {config.get("outputs", "V")}] and the state to go on with
+```
+
+## Licence
+
+Apache-2.0.
+
+## Source
+
+{source}.
+"""
+
+
+def _part(value: Any) -> tuple[str, Mapping[str, Any]]:
+    """The name and the options of a memory or controller."""
+    if not isinstance(value, Mapping):
+        return str(value), {}
+    return str(value.get("name")), {key: each for key, each in value.items() if key != "name"}
+
+
+def _in_words(part: tuple[str, Mapping[str, Any]]) -> str:
+    name, options = part
+    listed = ", ".join(f"{key} {value}" for key, value in options.items())
+    return f"{name}: {listed}" if listed else name
+
+
+def _cell(text: str) -> str:
+    """A text that ends no cell and begins no tag."""
+    plain = "".join(character if character.isprintable() else " " for character in text)
+    return plain.replace("|", "\\|").replace("<", "&lt;")
