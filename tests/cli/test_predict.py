@@ -37,7 +37,7 @@ def test_a_file_line_by_line(run: str, capsys: Capture, tmp_path: Path) -> None:
 def test_standard_input_and_probabilities(
     run: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"s1 s2\r\ns3")))
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"s1 s2\r\ns3\n\n \n")))
     assert main(["predict", run, "--probabilities"]) == 0
     first, second = capsys.readouterr().out.splitlines()
     output, probabilities = first.split("\t")
@@ -72,6 +72,10 @@ def test_bad_input(run: str, capsys: Capture, tmp_path: Path) -> None:
     message = failing(capsys, "predict", run, str(file), "--batch", "0", "--max_length", "0")
     assert "--batch: expected an integer of at least 1" in message
     assert "--max_length: expected" in message
+    message = failing(capsys, "predict", run, str(file), "--device", "gpu0")
+    assert "unknown device 'gpu0'" in message
+    assert "import: expected a module" in failing(capsys, "predict", run, str(file), "--import=")
+    assert "No such file" in failing(capsys, "predict", run, "null")
     assert "no CUDA device" in failing(capsys, "predict", run, str(file), "--device", "cuda")
 
 

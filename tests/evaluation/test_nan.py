@@ -55,6 +55,19 @@ def test_strings_with_nan_are_wrong_and_counted(name: str, options: dict[str, An
     assert scoring.assess(exam, task.test_lengths, 0, 9).right <= 6
 
 
+def test_nan_whose_likeliest_symbol_is_the_target_is_wrong() -> None:
+    """The largest of NaN logits is the first symbol, which may be what was wanted."""
+    task = make_task("copy", symbols=1, **OPTIONS)
+    place = Place(torch.device("cpu"))
+    lengths = task.train_lengths, task.test_lengths
+    exam = Exam(Overflowing(1), task, 1, place, *lengths, validation_count=9, strips=1)
+    batch = task.batch(1, "validation", 0, 9, task.train_lengths)
+    first = batch._replace(targets=torch.zeros_like(batch.targets))
+    assert all(mask.any() for mask in first.mask)
+    task.batch = lambda *arguments, **options: first
+    assert scoring_of("sequences").assess(exam, task.train_lengths, 0, 9).right == 6
+
+
 def test_a_mean_that_was_nan_is_read_from_a_report() -> None:
     """JSON has no NaN: a report has null there, which ended in a TypeError."""
     use = {"memory_use": {"6:100": {"scored": {"read_gate": None, "shift": [0.5, None]}}}}

@@ -53,6 +53,17 @@ def test_probabilities_are_those_of_one_pass_over_source_and_output() -> None:
         assert len(found.symbols) + found.is_ended <= 5
 
 
+def test_an_output_without_an_end_does_not_depend_on_its_neighbours() -> None:
+    torch.manual_seed(0)
+    task = make_task("copy", symbols=3)
+    model = MemoryModel(inputs=8, outputs=4, memory={"name": "queue", "width": 4}, hidden_size=8)
+    with torch.no_grad():
+        model.sequence.output.bias[task.end_token] = -100.0
+    alone = outputs_of(model, task, ["s0"])[0]
+    assert len(alone.split()) == 4 * 3 + 40
+    assert outputs_of(model, task, ["s1 " * 30, "s0"])[1] == alone
+
+
 def test_streams_predict_the_next_symbol_after_each() -> None:
     task = make_task("anbn")
     first, second = outputs_of(machines.anbn(), task, ["aaabbb", "aabbab"])

@@ -29,6 +29,7 @@ from unbounded.evaluation.provenance import commit
 from unbounded.evaluation.removal import Removal
 from unbounded.evaluation.scorings import Exam, Place, Scoring
 from unbounded.evaluation.scorings.lengths import Lengths
+from unbounded.evaluation.scorings.sequences import Sequences
 from unbounded.evaluation.streams import StreamScore
 from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.check import checked
@@ -55,7 +56,7 @@ from unbounded.explorer.run_data import run_of_folder
 from unbounded.memories import MEMORIES
 from unbounded.models import MemoryModel, certainties
 from unbounded.tasks import LengthRange
-from unbounded.training import Interrupted
+from unbounded.training import Harden, Interrupted
 from unbounded.training.steps import BatchTrainer
 from unbounded.verification import VerifyOptions
 
@@ -259,6 +260,43 @@ def test_a_hardening_that_harms_leaves_what_was_trained(
     assert set(rows) > {"lengths 1:3", "lengths 4:6", "lengths 6:6", "lengths 1:1"}
     rounded["decided"], rounded["harm"] = True, False
     assert table(report) in hardened_text(report)
+
+
+@pytest.mark.parametrize("errors", [0, 1])
+def test_a_success_is_confirmed_by_every_string_that_is_not_shifted(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, errors: int
+) -> None:
+    """The few strings of the looks are all right; one of a thousand of the comparison is not."""
+
+    def comparison(
+        scoring: Scoring, model: nn.Module, sets: list[ComparisonSet]
+    ) -> dict[str, Share]:
+        # As wrong before, so that nothing is worse.
+        return {each.name: Share(1000 - errors * (not each.is_shifted), 1000) for each in sets}
+
+    monkeypatch.setattr(hardening, "compare", comparison)
+    monkeypatch.setattr(Sequences, "doubt", lambda scoring, exam: 0.0)
+    changes = {**CHANGES, "settle": 2, "factor": 1.01}
+    rounded = harden_run(copied(trained, tmp_path), changes, quiet=True)["rounded"]
+    assert rounded["stopped"].startswith("budget" if errors else "hardening: the hardened model's")
+    assert rounded["harm"] is False
+
+
+def test_a_model_as_hard_as_it_went_that_is_no_better_is_not_taken(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def comparison(
+        scoring: Scoring, model: nn.Module, sets: list[ComparisonSet]
+    ) -> dict[str, Share]:
+        return {each.name: Share(900, 1000) for each in sets}
+
+    monkeypatch.setattr(hardening, "compare", comparison)
+    monkeypatch.setattr(Harden, "is_decided", property(lambda rule: False))
+    folder = copied(trained, tmp_path)
+    rounded = harden_run(folder, {**CHANGES, "factor": 1.01}, quiet=True)["rounded"]
+    assert (rounded["harm"], rounded["decided"], rounded["worse"]) == (True, False, [])
+    kept, left = machine_of(folder), load_file(folder / "model" / "model.safetensors")
+    assert all(torch.equal(kept[name], left[name]) for name in left)
 
 
 def test_of_what_is_right_on_nothing_no_machine_is_made(tmp_path: Path) -> None:

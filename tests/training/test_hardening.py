@@ -244,6 +244,30 @@ def test_the_end_is_cooled_without_sharpening(tmp_path):
     assert rule.sharpness == 1.5
 
 
+def test_what_was_confirmed_is_kept_while_the_rate_falls(tmp_path):
+    model, asked = soft_counter(), []
+
+    def confirm(machine):
+        asked.append(weights(machine))
+        return len(asked) == 1  # and not what comes of the falling rate
+
+    rule = Harden(
+        model,
+        VALIDATION,
+        lambda machine: 0.0,
+        confirm=confirm,
+        every=1,
+        factor=1.01,
+        settle=2,
+        cool=3,
+    )
+    state = Rounding(tmp_path, model, rule, batches=40, rate=1e-3).train()
+    assert "the rate fell over 3 looks" in state.finished
+    assert len(asked) == 2
+    rule.restore()
+    assert torch.equal(weights(discretized(model)), asked[0])
+
+
 def test_it_is_cooled_before_the_budget_ends(tmp_path):
     options = {"every": 1, "factor": 1.5, "cool": 2, "cool_at": 3}
     rule = Harden(model := soft_counter(), VALIDATION, lambda _: 0.0, **options)

@@ -44,7 +44,7 @@ def parser(arguments: Sequence[str]) -> Parser:
     """The parser of this verb."""
     made = Parser(prog="unbounded predict", description=_DESCRIPTION)
     made.add_argument("run", type=str, help="The run's folder, or the beginning of its name.")
-    made.add_argument("file", type=str | None, nargs="?", help="Lines of input; else stdin.")
+    made.add_argument("file", type=str, nargs="?", help="Lines of input; else stdin.")
     made.add_argument(
         "--probabilities", action="store_true", help="Add the probability of each output symbol."
     )
@@ -53,17 +53,17 @@ def parser(arguments: Sequence[str]) -> Parser:
         "--max_length",
         type=int | None,
         default=None,
-        help="Most symbols of an output; four times the batch's longest input and 40, else.",
+        help="Most symbols of an output; four times its input and 40, else.",
     )
     add_rounded(made)
     made.add_argument("--device", type=str, default="cpu", help="cpu or cuda.")
-    made.add_argument("--out", type=str | None, default=None, help="File instead of stdout.")
+    made.add_argument("--out", type=str, default=None, help="File instead of stdout.")
     made.add_argument("--overwrite", action="store_true", help="Replace that file.")
     made.add_argument(
-        "--data", type=str | None, default=None, help="File or folder of the data, if it has moved."
+        "--data", type=str, default=None, help="File or folder of the data, if it has moved."
     )
     made.add_argument(
-        "--import", dest="imports", type=str | None, help="A module of your own that the run names."
+        "--import", dest="imports", type=str, help="A module of your own that the run names."
     )
     return made
 
@@ -88,11 +88,14 @@ def run(arguments: Sequence[str]) -> int:
 
 def _faults(given: Namespace) -> list[str]:
     """What is wrong with the options, all together."""
+    from unbounded.experiments.config.checking import check_choice
+
     faults = [
         f"--{name}: expected an integer of at least 1, got {given[name]}"
         for name in ("batch", "max_length")
         if given[name] is not None and given[name] < 1
     ]
+    check_choice(faults, "--device", "device", given.device, ("cpu", "cuda"))
     if given.out is not None:
         faults += missing_folder("out", Path(given.out))
         if Path(given.out).exists() and not given.overwrite:
@@ -105,10 +108,12 @@ def _read(path: str | None) -> tuple[list[str], str]:
     from unbounded.tasks.data_file import lines_of, read_lines
 
     advice = "Give lines of input"
-    if path is not None:
-        return read_lines(path, advice), path
-    name = "standard input"
-    return lines_of(sys.stdin.buffer.read(), name, advice), name
+    name = "standard input" if path is None else path
+    content = sys.stdin.buffer.read() if path is None else None
+    lines = read_lines(name, advice) if content is None else lines_of(content, name, advice)
+    while not lines[-1].strip():  # as in a file of pairs, blank lines may stand at the end
+        lines.pop()
+    return lines, name
 
 
 def _outputs(given: Namespace, lines: list[str], name: str) -> Iterator[str]:
@@ -123,7 +128,7 @@ def _outputs(given: Namespace, lines: list[str], name: str) -> Iterator[str]:
 
     if given.device.startswith("cuda") and not torch.cuda.is_available():
         raise ConfigError(["device: cuda was asked for and torch finds no CUDA device"])
-    import_modules([given.imports] if given.imports else [])
+    import_modules([] if given.imports is None else [given.imports])
     folder = find_run(given.run)
     config = load_config(folder)
     if given.data is not None:

@@ -84,8 +84,8 @@ def predictions(
         model: is or holds a SequenceModel, in eval mode.
         task: of the inputs.
         inputs: as `read_inputs` gives them, at least one.
-        max_length: most symbols that are generated, the end symbol included; None for four times
-            the longest input and 40.
+        max_length: most symbols of an output, the end symbol included; None for four times its
+            input and 40.
         probabilities: whether they are computed too; one more pass where outputs are generated.
     """
     steps = torch.tensor([len(each) for each in inputs])
@@ -153,7 +153,8 @@ def _generated(
     max_length: int | None,
     probabilities: bool,
 ) -> list[Prediction]:
-    most = 4 * int(steps.max()) + 40 if max_length is None else max_length
+    limits = 4 * steps + 40 if max_length is None else torch.full_like(steps, max_length)
+    most = int(limits.max())
     if isinstance(task, TransductionTask):
         fed, end = task.output_to_input, task.end_token
     elif task.end_token is not None and task.answer_token is not None:
@@ -167,6 +168,9 @@ def _generated(
     ends = outputs == end
     ended = ends.any(dim=1)
     counts = torch.where(ended, ends.int().argmax(dim=1), outputs.shape[1])  # without the end
+    # A line's output does not depend on the lines that are computed with it.
+    ended &= counts < limits
+    counts = torch.minimum(counts, limits)
     chances = torch.zeros(outputs.shape)
     if probabilities:
         whole = torch.zeros(len(prompts), prompts.shape[1] + outputs.shape[1], dtype=torch.int64)

@@ -292,7 +292,7 @@ class Harden:
         at.confirmed, at.refused = 0, max(0, at.refused - 1)
         if self._success() is None or at.refused or not self._holds():
             return
-        if self._confirm is not None and not self._confirm(discretized(self._model).eval()):
+        if not self._is_confirmed():
             at.refused = _BETWEEN
             return
         at.confirmed, at.least_hard = 1, at.hard
@@ -322,6 +322,9 @@ class Harden:
             at.cooled += 1
             if at.cooled <= self._cool:
                 self._scale_rate(_COOLING)
+            elif self._keeps_confirmed() and at.hard <= at.least_hard and self._is_confirmed():
+                at.least_hard = at.hard
+                self._best.keep()
         elif self._end() is None:
             at.pending = at.factor
             sharpen(self._model, at.factor)
@@ -339,9 +342,16 @@ class Harden:
         at.stalled += 1
         if at.hard < _CLEARLY * at.mark:
             at.stalled, at.mark = 0, at.hard
-        if at.hard <= at.least_hard:
+        if at.hard <= at.least_hard and not self._keeps_confirmed():
             at.least_hard = at.hard
             self._best.keep()
+
+    def _keeps_confirmed(self) -> bool:
+        """Whether the best was confirmed: what comes while the rate falls must be so too."""
+        return self._confirm is not None and bool(self._at.confirmed and self._at.cooled)
+
+    def _is_confirmed(self) -> bool:
+        return self._confirm is None or self._confirm(discretized(self._model).eval())
 
     def _step_back(self) -> None:
         at = self._at
