@@ -234,7 +234,7 @@ def test_a_report_that_was_cut_off_is_named_with_what_to_do(tmp_path: Path) -> N
 def test_end_to_end(tmp_path: Path) -> None:
     corpus = tiny_corpus(tmp_path / "corpus")
     tier = tiny_tier(corpus, seeds=[1])
-    assert "4 of 4 runs to train" in plan(tier, tier.trials, tmp_path / "runs")
+    assert "4 of 4 runs to train" in plan(tier, tier.trials, tmp_path / "runs", tmp_path / "out")
     said: list[str] = []
     runs, out = tmp_path / "runs", tmp_path / "out"
     result = reproduce(tier, tier.trials, jobs=2, runs=runs, out=out, say=said.append)
