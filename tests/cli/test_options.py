@@ -97,6 +97,10 @@ def test_several_config_files_are_merged_in_order(capsys: Capture, tmp_path: Pat
     assert f"config: {second} is for task 'reversal', and 'copy' was named" in text
 
 
+def test_an_empty_protocol_is_none_of_them(capsys: Capture) -> None:
+    assert "unknown protocol ''" in said(capsys, "train", "copy", "--protocol=")
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -104,6 +108,7 @@ def test_several_config_files_are_merged_in_order(capsys: Capture, tmp_path: Pat
         ("train", "copy", "--evaluation.lengths", "1:2", "--evaluation.lengths", "3:4"),
         ("verify", "RUN", "--times", "2", "--times", "3"),
         ("train", "copy", "--log_with", "wandb", "--log_with", "mlflow"),
+        ("train", "copy", "--task_options", "{symbols: 8}", "--task_options={test_lengths: '5:6'}"),
     ],
 )
 def test_a_list_that_is_given_twice_is_refused(capsys: Capture, arguments: tuple[str, ...]) -> None:

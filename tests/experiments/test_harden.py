@@ -22,7 +22,7 @@ from tests.experiments.tiny import tiny
 from tests.experiments.tiny_streams import tiny_streams
 from unbounded.cli.harden import hardened_text
 from unbounded.cli.main import main
-from unbounded.errors import CheckpointError, ConfigError, RunExistsError
+from unbounded.errors import CheckpointError, ConfigError, RunExistsError, StorageError
 from unbounded.evaluation import table
 from unbounded.evaluation.comparison import ComparisonSet, Share
 from unbounded.evaluation.provenance import commit
@@ -297,6 +297,17 @@ def test_a_model_as_hard_as_it_went_that_is_no_better_is_not_taken(
     assert (rounded["harm"], rounded["decided"], rounded["worse"]) == (True, False, [])
     kept, left = machine_of(folder), load_file(folder / "model" / "model.safetensors")
     assert all(torch.equal(kept[name], left[name]) for name in left)
+
+
+def test_a_link_in_the_place_of_the_hardened_model_is_refused_before_hardening(
+    trained: Path, tmp_path: Path
+) -> None:
+    folder = copied(trained, tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    (folder / "model-rounded").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StorageError, match="link"):
+        harden_run(folder, CHANGES, quiet=True)
+    assert not (folder / "rounding").exists()
 
 
 def test_of_what_is_right_on_nothing_no_machine_is_made(tmp_path: Path) -> None:

@@ -107,7 +107,8 @@ def begin(arguments: Sequence[str], flags: Sequence[str]) -> Beginning:
     known = task is None or (isinstance(task, str) and (task in PRESETS or is_path(task)))
     if not known:
         raise ChoiceError("task", task, PRESETS)
-    protocol = _value_of(rest, "--protocol") or data.pop("protocol", None)
+    named, kept = _values_of(rest, "--protocol"), data.pop("protocol", None)
+    protocol = named[-1] if named else kept
     if protocol is not None and protocol not in PROTOCOLS:
         raise ChoiceError("protocol", protocol, PROTOCOLS)
     if protocol is not None and of_run:

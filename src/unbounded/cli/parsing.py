@@ -161,14 +161,19 @@ def parse(
 
 
 def _repeated(parser: Parser, arguments: Sequence[str]) -> list[str]:
-    """A line for each option that takes a list and is given again: only the last would count."""
+    """A line for each list or mapping that is given again: only the last would count."""
     names = [word.partition("=")[0] for word in arguments]
+    examples = (
+        (_takes_list, "list, such as {} A,B"),
+        (_takes_mapping, "mapping: {} '{{A: 1, B: 2}}'"),
+    )
     return [
-        f"{name}: expected it once, got it {names.count(name)} times. Give one list, such as "
-        f"{name} A,B"
+        f"{name}: expected it once, got it {names.count(name)} times. Give one "
+        f"{example.format(name)}"
         for action in parser._actions
         for name in action.option_strings
-        if _takes_list(action) and names.count(name) > 1
+        for takes, example in examples
+        if takes(action) and names.count(name) > 1
     ]
 
 
@@ -176,6 +181,10 @@ def _takes_list(action: argparse.Action) -> bool:
     kind = getattr(action, "_typehint", None)
     kinds = (kind, *typing.get_args(kind))
     return action.dest in _BY_COMMAS or any(typing.get_origin(each) is list for each in kinds)
+
+
+def _takes_mapping(action: argparse.Action) -> bool:
+    return typing.get_origin(getattr(action, "_typehint", None)) is dict
 
 
 def _groups(arguments: Sequence[str]) -> Iterator[list[str]]:

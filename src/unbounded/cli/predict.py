@@ -120,11 +120,13 @@ def _outputs(given: Namespace, lines: list[str], name: str) -> Iterator[str]:
     """The output lines, batch by batch."""
     import torch
 
+    from unbounded.evaluation.memory_room import warn_of_room
     from unbounded.evaluation.predictions import predictions, read_inputs
     from unbounded.experiments.run.data_check import task_of_run
     from unbounded.experiments.run.folder import find_run
     from unbounded.experiments.run.loading import load_config, load_model
     from unbounded.layers.on_device import on_device
+    from unbounded.tasks import LengthRange
 
     if given.device.startswith("cuda") and not torch.cuda.is_available():
         raise ConfigError(["device: cuda was asked for and torch finds no CUDA device"])
@@ -137,6 +139,11 @@ def _outputs(given: Namespace, lines: list[str], name: str) -> Iterator[str]:
     model, _ = load_model(folder, given.rounded)
     on_device(model, torch.device(given.device)).eval()
     inputs = read_inputs(task, lines, name)
+    longest = max(map(len, inputs))
+    if (
+        task.layout == "labels"
+    ):  # where a length is half of the symbols; elsewhere none must be kept
+        warn_of_room(model, task, [LengthRange(1, max(1, longest // 2))])
     endless = 0
     for start in _with_bar(range(0, len(inputs), given.batch), len(inputs)):
         found = predictions(

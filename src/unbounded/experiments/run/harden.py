@@ -23,7 +23,7 @@ from unbounded.experiments.run.matmul_precision import matmul_precision
 from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.run import Run
 from unbounded.experiments.run.run_lock import lock
-from unbounded.files import json_text, read_text, storage_faults, write_text
+from unbounded.files import json_text, read_text, refuse_links, storage_faults, write_text
 from unbounded.training.progress import progress
 from unbounded.training.signals import stop_requests
 
@@ -92,6 +92,8 @@ def harden_run(
         built = build_run(planned, accelerator)
         model, _ = load_model(folder)
         built.model.load_state_dict(model.state_dict())
+        for name in ("model-rounded", "rounding"):
+            refuse_links(folder / name)  # before the hardening, and not after its minutes
         _begin(folder, where, asdict(config.rounding), "rounded" in report, overwrite)
         run = Run(built, folder, accelerator)
         size, unit = config.training.batch_size, "sequences"
