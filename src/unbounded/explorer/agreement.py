@@ -10,6 +10,7 @@ from unbounded.errors import ChoiceError
 from unbounded.explorer.model_data import model_tensors
 from unbounded.explorer.weights import as_in_page, packed
 from unbounded.models.memory_model import MemoryModel
+from unbounded.models.memory_room import drops_are_meant
 from unbounded.tasks import LengthRange, Task
 from unbounded.training.objective import OBJECTIVES
 
@@ -65,7 +66,7 @@ def agreement(
     rounded = as_in_page(model, precision)
     batch = task.batch(seed, "test", 0, words, lengths)
     predict = OBJECTIVES[task.objective].predict
-    with torch.no_grad():
+    with torch.no_grad(), drops_are_meant():
         said, said_rounded = (predict(each(batch.inputs)[0]) for each in (model, rounded))
     steps = torch.arange(batch.inputs.shape[1]) < batch.lengths[:, None]
     counts = batch.mask if bool(batch.mask.any()) else steps
