@@ -5,7 +5,7 @@
 
 Each seed is trained by its preset, hardened and scored on the test split, by the commands that a
 user types. What is there already is not done again, so that the command can be interrupted. A seed
-that has not solved its task by the preset's own budget, or in --minutes, is in the table too.
+that has not solved its task by the preset's own budget is in the table too.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ def run_folder(root: Path, seed: int) -> Path | None:
     return next((each for each in sorted(root.glob(f"*-seed{seed}")) if each.is_dir()), None)
 
 
-def one_seed(task: str, seed: int, runs: Path, minutes: float) -> dict[str, Any]:
+def one_seed(task: str, seed: int, runs: Path) -> dict[str, Any]:
     """Train, harden and score one seed; its row."""
     root = runs / task
     folder = run_folder(root, seed)
     if folder is None or not (folder / "report.json").is_file():
         again = ["--resume"] if folder is not None else []
         words = ["--seed", str(seed), "--rounding.batches", "0", "--machine.threads", "1"]
-        limits = ["--training.minutes", str(minutes), "--evaluation.multiples", "null"]
+        limits = ["--evaluation.multiples", "null"]
         run_command(
             "train", task, *words, *limits, "--evaluation.symbols", "null",
             "--runs", str(root), *again,
@@ -138,7 +138,6 @@ def main() -> None:
     )
     parser.add_argument("seeds", nargs="*", help="TASK FIRST:LAST pairs")
     parser.add_argument("--runs", type=Path, default=Path("runs/new_seeds"))
-    parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--table", type=Path)
     given = parser.parse_args()
     if given.table:
@@ -148,7 +147,7 @@ def main() -> None:
     for task, span in zip(given.seeds[::2], given.seeds[1::2], strict=True):
         first, last = map(int, span.split(":"))
         for seed in range(first, last + 1):
-            rows.append(one_seed(task, seed, given.runs, given.minutes))
+            rows.append(one_seed(task, seed, given.runs))
             (given.runs / "rows.json").write_text(json.dumps(rows, indent=1) + "\n")
 
 
