@@ -6,6 +6,7 @@ import warnings
 
 import pytest
 import torch
+from torch.nn.utils.rnn import pack_padded_sequence
 
 import unbounded as ub
 from tests.memories.common import MEMORIES
@@ -216,3 +217,38 @@ def test_a_model_in_evaluation_mode_tells_of_drops(memory):
         assert cells == 6
         with pytest.raises(ShapeError, match="symbols: expected an integer >= 0, got None"):
             with_room(model, None)
+
+
+def test_where_drops_are_told_and_where_not():
+    """As docs/not_learning.md says: of a layer and of a part of a model, not of a carried state."""
+    options = {"count": 2, "depth": 1, "capacity": 5, "overflow": "drop_bottom"}
+    layer = ub.MemoryRNN(3, 4, ub.SuperpositionStack(**options), batch_first=True).eval()
+    stack = {"name": "superposition_stack", **options}
+    model = MemoryModel(inputs=4, outputs=4, memory=stack, hidden_size=6).eval()
+    lie = {"name": "lie_access", "capacity": 5}
+    silent = MemoryModel(inputs=4, outputs=4, memory=lie, hidden_size=6, read_only_token=2).eval()
+    tokens = torch.randint(4, (2, 6))
+    answer = torch.tensor([[0, 0, 0, 2, 2, 2]])
+    x = torch.randn(2, 6, 3)
+    packed = pack_padded_sequence(x, torch.tensor([6, 2]), batch_first=True)
+    for call in (
+        lambda: layer(x),
+        lambda: layer(x[0]),
+        lambda: layer(packed),
+        lambda: model(tokens),
+        lambda: model.sequence(tokens),
+        lambda: silent.sequence(answer),
+    ):
+        say_once.cache_clear()
+        with pytest.warns(RoomWarning, match="inputs: expected at most 5 steps, .* got 6"):
+            call()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's, of a trace
+        warnings.simplefilter("error", RoomWarning)
+        say_once.cache_clear()
+        _, state = layer(x[:, :5])
+        layer(x, state)
+        _, state = model(tokens[:, :5])
+        model(tokens, state)
+        layer.train()(x)
+        torch.jit.trace(layer.eval(), x, check_trace=False)

@@ -20,10 +20,12 @@ from unbounded.checks import (
 from unbounded.errors import DeviceError, DTypeError, ShapeError
 from unbounded.layers.call import Lengths, as_lengths
 from unbounded.layers.fused import is_called
+from unbounded.layers.memory_drops import warn_of_drops
+from unbounded.layers.memory_rnn import MemoryRNN
 from unbounded.layers.stream import open_stream
 from unbounded.models.discrete import sequence_model
 from unbounded.models.inputs import check_tokens
-from unbounded.models.memory_room import warn_of_drops, with_room
+from unbounded.models.memory_room import with_room
 from unbounded.models.sequence_model import SequenceModel
 
 
@@ -76,7 +78,9 @@ def generate(
     if room:
         sequence, _ = with_room(sequence, steps)
     else:
-        warn_of_drops(sequence, steps)
+        for part in sequence.modules():
+            if isinstance(part, MemoryRNN):
+                warn_of_drops(part.memory, steps)
     run = _runner(sequence, prompt)
     rows = torch.arange(prompt.shape[0], device=prompt.device)
     last = run(prompt, ends)[rows, ends - 1]

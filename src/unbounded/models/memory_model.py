@@ -31,7 +31,6 @@ from unbounded.models.initialization import (
     initialize,
 )
 from unbounded.models.inputs import bit_faults, input_size
-from unbounded.models.memory_room import warn_of_drops
 from unbounded.models.model_card import model_card
 from unbounded.models.model_parts import make_layer
 from unbounded.models.saved_model import read_model
@@ -278,13 +277,7 @@ class MemoryModel(
     def forward(
         self, inputs: Tensor, state: Any = None, lengths: Tensor | None = None
     ) -> tuple[Tensor, Any]:
-        """As `SequenceModel.forward`: logits [B, T, V] and the state.
-
-        In evaluation mode a `RoomWarning` tells of a memory whose capacity T exceeds: it drops
-        cells then. `unbounded.models.with_room` gives a model that drops none.
-        """
-        if not self.training and state is None and isinstance(inputs, Tensor) and inputs.dim() == 2:
-            warn_of_drops(self, inputs.shape[1])
+        """As `SequenceModel.forward`: logits [B, T, V] and the state."""
         logits, state = self.sequence(inputs, state, lengths)
         return logits, state
 
