@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,8 +12,15 @@ from torch.nn.utils.rnn import pack_padded_sequence
 import unbounded as ub
 from tests.memories.common import MEMORIES
 from unbounded import kernels
-from unbounded.errors import ConfigError, DTypeError, RoomWarning, ShapeError, say_once
-from unbounded.models import MemoryModel, SequenceModel, generate, with_room
+from unbounded.errors import (
+    ConfigError,
+    DeviceError,
+    DTypeError,
+    RoomWarning,
+    ShapeError,
+    say_once,
+)
+from unbounded.models import MemoryModel, SequenceModel, generate, generation, with_room
 
 
 def make(memory):
@@ -139,6 +147,7 @@ SHAPE, KIND = ShapeError, DTypeError
         ({"prompt": None}, KIND, "prompt: expected a tensor, got NoneType"),
         ({"prompt": PROMPT.float()}, KIND, "prompt: expected int64 tokens"),
         ({"prompt": PROMPT + 5}, SHAPE, r"prompt: expected tokens in 0\.\.8"),
+        ({"prompt": PROMPT.to("meta")}, DeviceError, "prompt: expected a tensor with values, got"),
         ({"prompt": PROMPT[:, :0]}, SHAPE, r"prompt: expected at least one step, got \[2, 0\]"),
         ({"lengths": "33"}, KIND, "lengths: expected integers"),
         ({"lengths": [3]}, SHAPE, r"lengths: expected shape \[2\]"),
@@ -156,6 +165,19 @@ def test_every_argument_is_checked_by_name(changes, error, message):
     }  # fmt: skip
     with pytest.raises(error, match=message):
         generate(make("stack"), **(options | changes))
+
+
+def test_a_prompt_is_where_the_model_is():
+    with pytest.raises(DeviceError, match="model: expected weights with values, got those on the"):
+        generate(make("stack").to("meta"), PROMPT, None, FED, 3, 4)
+    cuda = SimpleNamespace(weight=SimpleNamespace(device=torch.device("cuda:0")))
+    model = SimpleNamespace(output=cuda, modules=list)
+    with pytest.raises(DeviceError, match=r"expected device cuda:0 as the model .* got cpu. Move"):
+        generation._check_together(model, PROMPT)
+    model.modules = lambda: [hooked]
+    hooked = torch.nn.Linear(1, 1)
+    hooked.register_forward_pre_hook(lambda *_: None)
+    generation._check_together(model, PROMPT)
 
 
 def test_what_is_fed_back_may_be_a_list_and_the_end_any_integer():
