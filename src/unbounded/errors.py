@@ -96,7 +96,18 @@ class BackendWarning(UserWarning):
 
 
 class RoomWarning(UserWarning):
-    """A memory has fewer places than what is scored may need; said once for each run."""
+    """A memory has fewer places than what it is given may need; said once for each message.
+
+    Given where a memory with a capacity drops cells (`Memory.dropped_beyond`) of sequences that are
+    longer: by `MemoryRNN`, and so by `SequenceModel` and `MemoryModel`, in evaluation mode and
+    without a state; by `generate(room=False)`; and by `unbounded evaluate` and `predict` of words
+    that may be higher than a Turing tape has slots.
+
+    Not given in training mode or where a trace is recorded; of a state that is carried from call to
+    call, because only its values say how much of the capacity is free, and to look at them waits
+    for the device; in a graph of torch.compile, torch.export or torch.jit.trace; nor in scores of
+    streams, of texts and of `with_room`, whose capacity is enough or meant.
+    """
 
 
 @functools.cache

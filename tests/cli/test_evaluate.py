@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,7 +13,7 @@ from tests.cli.failing import Capture, failing
 from tests.experiments.tiny import tiny, tiny_arguments
 from tests.experiments.tiny_streams import tiny_streams
 from tests.verification.runs import golden_run
-from unbounded.cli import main
+from unbounded.cli import evaluate, main
 from unbounded.errors import StorageError
 from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.run.run import train_run
@@ -248,3 +249,35 @@ def test_the_report_of_many_ranges_has_a_short_name(
     out, err = capsys.readouterr()
     assert "lengths  sequences  coarse" in out
     assert "the disk is full" in err
+
+
+def test_what_is_scored_is_shown_where_it_takes_long(
+    capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = str(golden_run(tmp_path, "reversal", {"symbols": 4}, symbols=4))
+    arguments = ["evaluate", run, "--lengths", "1:2,3:5", "--count", "3"]
+    assert main(arguments) == 0
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(evaluate, "_EVERY_SECONDS", -1.0)
+    assert main(arguments) == 0
+    out, err = capsys.readouterr()
+    assert err.splitlines() == [
+        "scoring 3 sequences of length 1:2, 0% done",
+        "scoring 3 sequences of length 3:5, 29% done",
+    ]
+    assert "scoring" not in out
+    assert main([*arguments, "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_a_range_that_takes_long_is_shown_while_it_is_scored(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = iter([0.0, 0.1, 3.0, 3.0, 3.5])
+    monkeypatch.setattr(evaluate, "time", SimpleNamespace(monotonic=lambda: next(times)))
+    look = evaluate.progress()
+    for _ in range(3):  # once as it begins, and between two chunks
+        look("3 sequences of length 1:2", 0.0)
+    look("3 sequences of length 3:5", 0.5)
+    look("", 1.0)
+    assert capsys.readouterr().err == "scoring 3 sequences of length 1:2, 0% done\n"

@@ -8,10 +8,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from tests.cli.failing import Capture, failing
 from tests.verification.runs import golden_run
 from unbounded.cli import main, predict
+from unbounded.models import MemoryModel
+from unbounded.tasks import make_task
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +80,46 @@ def test_bad_input(run: str, capsys: Capture, tmp_path: Path) -> None:
     assert "import: expected a module" in failing(capsys, "predict", run, str(file), "--import=")
     assert "No such file" in failing(capsys, "predict", run, "null")
     assert "no CUDA device" in failing(capsys, "predict", run, str(file), "--device", "cuda")
+
+
+def blanks_run(folder: Path) -> str:
+    """An untrained run on pairs of characters, of which the blank is one."""
+    data = folder / "pairs.txt"
+    data.write_text("".join(f"{'ab '[k % 3]}b{'a ' * (k % 7)}\ta b\n" for k in range(60)))
+    options = {"data": str(data), "characters": True}
+    torch.manual_seed(0)
+    task = make_task("pairs", **options)
+    sizes = {"inputs": len(task.input_vocabulary), "outputs": len(task.output_vocabulary)}
+    memory = {"name": "queue", "width": 3}
+    return str(golden_run(folder, "pairs", options, MemoryModel(**sizes, memory=memory)))
+
+
+def test_blanks_that_are_symbols_are_read(capsys: Capture, tmp_path: Path) -> None:
+    """Those at the end of a file were dropped; the open box was no symbol."""
+    run, file = blanks_run(tmp_path), tmp_path / "lines.txt"
+    arguments = ["predict", run, str(file), "--max_length", "3"]
+    file.write_text("a b\na\u2423b\n \n\u2423\n  \n\n")
+    assert main(arguments) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert len(out) == 5
+    assert (out[0], out[2]) == (out[1], out[3])
+    file.write_text("a b\n\na\u00b7\n")
+    said = failing(capsys, *arguments)
+    assert "lines.txt, line 2: source: expected at least one symbol" in said
+    assert "lines.txt, line 3: source: symbol 2 is '\u00b7'" in said
+    with pytest.raises(SystemExit):
+        main(["predict", "--help"])
+    assert "among longer symbols it is written \u2423" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_without_a_mark_is_called_that(
+    run: str, capsys: Capture, tmp_path: Path, encoding: str
+) -> None:
+    file = tmp_path / "lines.txt"
+    file.write_bytes("s1 s2\ns3\n".encode(encoding))
+    message = "lines.txt: it has NUL bytes, as UTF-16 without a byte-order mark has; save it as"
+    assert message in failing(capsys, "predict", run, str(file))
 
 
 def test_a_bar_is_for_long_files_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -154,3 +154,17 @@ def test_a_closed_pipe_is_no_fault():
         process.stdout.close()
         assert process.stderr.read() == ""
     assert process.returncode == 0
+
+
+def test_a_hint_of_the_task_is_said_beside_the_examples(tmp_path, capsys):
+    """`train --quiet` and `sample` kept silent of characters that were read as words."""
+    data = tmp_path / "pairs.txt"
+    data.write_text("".join(f"word{k}\tdrow{k}\n" for k in range(60)))
+    assert main(["sample", "pairs", "--data", str(data), "-n", "2"]) == 0
+    out, err = capsys.readouterr()
+    assert len(out.splitlines()) == 2
+    assert err.startswith(f"each source of {data} is one word")
+    arguments = ["train", "pairs", "--data", str(data), "--runs", str(tmp_path / "runs")]
+    sizes = ["--training.batches", "1", "--model.hidden_size", "4", "--evaluation.count", "2"]
+    assert main([*arguments, *sizes, "--quiet"]) == 0
+    assert f"each source of {data} is one word" in capsys.readouterr().err

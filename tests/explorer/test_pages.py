@@ -26,9 +26,9 @@ from unbounded.explorer.rule_data import no_rule, rule_of
 from unbounded.explorer.run_data import run_data
 from unbounded.explorer.task_data import samples_of, task_data
 from unbounded.explorer.weights import as_in_page, packed, unpacked
+from unbounded.layers.memory_drops import drops_are_meant
 from unbounded.machines import MACHINES
 from unbounded.models.memory_model import MemoryModel
-from unbounded.models.memory_room import drops_are_meant
 from unbounded.tasks import LengthRange, make_task
 from unbounded.tasks.streams import StreamTask
 from unbounded.training import OBJECTIVES

@@ -256,6 +256,8 @@ def test_what_is_not_a_bool(build, names):
 
 
 def test_choices_and_sizes():
+    with pytest.raises(DTypeError, match=r"controller: expected a callable .*, got a set"):
+        layer(controller={"lstm"})
     with pytest.raises(ChoiceError, match=r"unknown controller 'lstn'\. Did you mean 'lstm'"):
         layer(controller="lstn")
     with pytest.raises(ChoiceError, match="unknown backend"):

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import warnings
+from types import SimpleNamespace
 
 import pytest
 import torch
+from torch.nn.utils.rnn import pack_padded_sequence
 
 import unbounded as ub
 from tests.memories.common import MEMORIES
 from unbounded import kernels
-from unbounded.errors import ConfigError, DTypeError, RoomWarning, ShapeError, say_once
-from unbounded.models import MemoryModel, SequenceModel, generate, with_room
+from unbounded.errors import (
+    ConfigError,
+    DeviceError,
+    DTypeError,
+    RoomWarning,
+    ShapeError,
+    say_once,
+)
+from unbounded.models import MemoryModel, SequenceModel, generate, generation, with_room
 
 
 def make(memory):
@@ -138,6 +147,7 @@ SHAPE, KIND = ShapeError, DTypeError
         ({"prompt": None}, KIND, "prompt: expected a tensor, got NoneType"),
         ({"prompt": PROMPT.float()}, KIND, "prompt: expected int64 tokens"),
         ({"prompt": PROMPT + 5}, SHAPE, r"prompt: expected tokens in 0\.\.8"),
+        ({"prompt": PROMPT.to("meta")}, DeviceError, "prompt: expected a tensor with values, got"),
         ({"prompt": PROMPT[:, :0]}, SHAPE, r"prompt: expected at least one step, got \[2, 0\]"),
         ({"lengths": "33"}, KIND, "lengths: expected integers"),
         ({"lengths": [3]}, SHAPE, r"lengths: expected shape \[2\]"),
@@ -155,6 +165,19 @@ def test_every_argument_is_checked_by_name(changes, error, message):
     }  # fmt: skip
     with pytest.raises(error, match=message):
         generate(make("stack"), **(options | changes))
+
+
+def test_a_prompt_is_where_the_model_is():
+    with pytest.raises(DeviceError, match="model: expected weights with values, got those on the"):
+        generate(make("stack").to("meta"), PROMPT, None, FED, 3, 4)
+    cuda = SimpleNamespace(weight=SimpleNamespace(device=torch.device("cuda:0")))
+    model = SimpleNamespace(output=cuda, modules=list)
+    with pytest.raises(DeviceError, match=r"expected device cuda:0 as the model .* got cpu. Move"):
+        generation._check_together(model, PROMPT)
+    model.modules = lambda: [hooked]
+    hooked = torch.nn.Linear(1, 1)
+    hooked.register_forward_pre_hook(lambda *_: None)
+    generation._check_together(model, PROMPT)
 
 
 def test_what_is_fed_back_may_be_a_list_and_the_end_any_integer():
@@ -216,3 +239,38 @@ def test_a_model_in_evaluation_mode_tells_of_drops(memory):
         assert cells == 6
         with pytest.raises(ShapeError, match="symbols: expected an integer >= 0, got None"):
             with_room(model, None)
+
+
+def test_where_drops_are_told_and_where_not():
+    """As docs/not_learning.md says: of a layer and of a part of a model, not of a carried state."""
+    options = {"count": 2, "depth": 1, "capacity": 5, "overflow": "drop_bottom"}
+    layer = ub.MemoryRNN(3, 4, ub.SuperpositionStack(**options), batch_first=True).eval()
+    stack = {"name": "superposition_stack", **options}
+    model = MemoryModel(inputs=4, outputs=4, memory=stack, hidden_size=6).eval()
+    lie = {"name": "lie_access", "capacity": 5}
+    silent = MemoryModel(inputs=4, outputs=4, memory=lie, hidden_size=6, read_only_token=2).eval()
+    tokens = torch.randint(4, (2, 6))
+    answer = torch.tensor([[0, 0, 0, 2, 2, 2]])
+    x = torch.randn(2, 6, 3)
+    packed = pack_padded_sequence(x, torch.tensor([6, 2]), batch_first=True)
+    for call in (
+        lambda: layer(x),
+        lambda: layer(x[0]),
+        lambda: layer(packed),
+        lambda: model(tokens),
+        lambda: model.sequence(tokens),
+        lambda: silent.sequence(answer),
+    ):
+        say_once.cache_clear()
+        with pytest.warns(RoomWarning, match="inputs: expected at most 5 steps, .* got 6"):
+            call()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's, of a trace
+        warnings.simplefilter("error", RoomWarning)
+        say_once.cache_clear()
+        _, state = layer(x[:, :5])
+        layer(x, state)
+        _, state = model(tokens[:, :5])
+        model(tokens, state)
+        layer.train()(x)
+        torch.jit.trace(layer.eval(), x, check_trace=False)

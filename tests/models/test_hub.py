@@ -8,6 +8,7 @@ from pathlib import Path
 import huggingface_hub.hub_mixin as hub
 import pytest
 import torch
+from huggingface_hub import errors
 
 from unbounded.errors import CheckpointError
 from unbounded.memories import MEMORIES
@@ -79,6 +80,34 @@ def test_a_path_that_is_not_there_does_not_ask_the_hub(
         (tmp_path / folder).mkdir()
     with pytest.raises(CheckpointError, match="is not the folder of a model: it has no config"):
         MemoryModel.from_pretrained(name)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (errors.RepositoryNotFoundError, "there is none of that name that you may read. Check the"),
+        (errors.RevisionNotFoundError, "it has no such revision"),
+        (errors.EntryNotFoundError, "it is no model of this library: it lacks config.json or"),
+        (errors.LocalEntryNotFoundError, "nor is it in the cache. Check the connection"),
+        (errors.OfflineModeIsEnabled, "nor is it in the cache. Unset HF_HUB_OFFLINE"),
+        (errors.HFValidationError, "there can be none of that name. A name is USER/NAME"),
+        (errors.HfHubHTTPError, "it could not be read. Try again later"),
+    ],
+)
+def test_what_the_hub_refuses_is_said_in_one_line(
+    kind: type[Exception], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*given: object, **options: object) -> str:
+        refusal = kind.__new__(kind)  # their arguments differ between versions of the library
+        refusal.args = ("404 Client Error.\n\nMore of it",)
+        monkeypatch.setattr(kind, "__str__", lambda error: error.args[0])
+        raise refusal
+
+    monkeypatch.setattr(memory_model, "hf_hub_download", refuse)
+    with pytest.raises(CheckpointError, match=message) as caught:
+        MemoryModel.from_pretrained("nobody/nothing")
+    assert str(caught.value).startswith("nobody/nothing is no folder here, and on the Hugging Face")
+    assert str(caught.value).endswith("(404 Client Error.)")
 
 
 def test_the_model_card_says_what_the_model_is(tmp_path: Path) -> None:

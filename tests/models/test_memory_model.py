@@ -124,6 +124,8 @@ BAD = [
     ({"memory": {"name": "none", "width": 3}}, "memory 'none' has no option 'width'"),
     ({"memory": "none", "readout_size": 3}, "readout_size: a layer without a memory"),
     ({"controller": "rnn"}, "unknown controller 'rnn'"),
+    ({"controller": {"lstm"}}, "unknown controller {'lstm'}. Did you mean 'lstm'"),
+    ({"controller": ["gru"], "memory": "none"}, "unknown controller ['gru']"),
     ({"controller": {"name": "lstm", "num_layers": 2}}, "'lstm' has no option 'num_layers'"),
     ({"controller": "srcn"}, "srcn has no memory beside it, got 'queue'; give"),
     ({"memory": "none", "controller": "scrn"}, "Did you mean 'srcn'?"),

@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from unbounded.errors import CheckpointError, ConfigError
+from unbounded.errors import CheckpointError, ChoiceError, ConfigError, DeviceError, DTypeError
 from unbounded.experiments.run.folder import save_model
 from unbounded.models import MemoryModel
 
@@ -111,3 +111,85 @@ def test_a_checkpoint_is_checked_by_its_manifest(folder: Path) -> None:
     (folder / "manifest.json").write_text(json.dumps({"files": files}))
     with pytest.raises(CheckpointError, match=r"damaged: its SHA-256 is not that in manifest.json"):
         MemoryModel.from_pretrained(folder)
+
+
+@pytest.mark.parametrize("path", [None, 3, b"model"])
+def test_a_path_is_a_text_or_a_path(path: Any) -> None:
+    message = "pretrained_model_name_or_path: expected a path, got .*Give a str or Path"
+    with pytest.raises(DTypeError, match=message):
+        MemoryModel.from_pretrained(path)
+
+
+@pytest.mark.parametrize("device", ["gpu", None, {"cpu": "cpu"}, "xla", "cuda:99"])
+def test_weights_go_to_a_device_that_there_is(folder: Path, device: Any) -> None:
+    with pytest.raises(DeviceError, match="map_location: expected a device") as caught:
+        MemoryModel.from_pretrained(folder, map_location=device)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda w: w.update({name: weight.int() for name, weight in w.items()}),
+            "sequence.embedding.weight has dtype I32 in it, expected one of F16, BF16, F32, F64; "
+            ".*; and 5 more faults",
+        ),
+        (
+            lambda w: w.update({f"module.{name}": w[name] + 1 for name in sorted(w)[:1]}),
+            "it has both sequence.embedding.weight and module.sequence.embedding.weight",
+        ),
+        (
+            lambda w: w.pop("sequence.output.bias"),
+            "it lacks sequence.output.bias, which the model of config.json has",
+        ),
+        (lambda w: [w.pop(name) for name in sorted(w)[1:]], "it lacks .*, .*, .* and 4 more, "),
+        (lambda w: w.update(gate=torch.ones(2)), r"gate has shape \[2\] in it, and is not there"),
+    ],
+)
+def test_weights_that_are_not_those_of_the_model_are_named(
+    folder: Path, change: Callable[[dict[str, torch.Tensor]], Any], message: str
+) -> None:
+    path = folder / "model.safetensors"
+    weights = load_file(path)
+    change(weights)
+    save_file(weights, path)
+    (folder / "model.safetensors.sha256").unlink()
+    with pytest.raises(CheckpointError, match=f"model.safetensors cannot be used: .*{message}"):
+        MemoryModel.from_pretrained(folder)
+
+
+def test_weights_saved_by_several_processes_or_in_halves_are_read(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    save_file({f"module.{name}": w.bfloat16() for name, w in load_file(path).items()}, path)
+    (folder / "model.safetensors.sha256").unlink()
+    weights = MemoryModel.from_pretrained(folder).state_dict()
+    assert all(torch.equal(weights[name], w.bfloat16()) for name, w in tiny().state_dict().items())
+
+
+def test_the_file_of_a_faulty_part_is_named_and_of_an_option_none(folder: Path) -> None:
+    with pytest.raises(ConfigError, match=r"- memory 'queue' has no option 'wdth'"):
+        MemoryModel.from_pretrained(folder, memory={"name": "queue", "wdth": 3})
+    with pytest.raises(ChoiceError, match="unknown memory 'queu'"):
+        MemoryModel.from_pretrained(folder, memory="queu")
+    changed_config(folder, lambda data: data["memory"].update(wdth=3))
+    message = r"- .*/model/config.json: memory 'queue' has no option 'wdth'. Did you mean 'width'"
+    for options in ({}, {"backend": "reference"}):
+        with pytest.raises(ConfigError, match=message):
+            MemoryModel.from_pretrained(folder, **options)
+
+
+def test_another_checkpoint_is_for_runs_alone(folder: Path) -> None:
+    def said() -> str:
+        with pytest.raises(CheckpointError) as caught:
+            MemoryModel.from_pretrained(folder)
+        return str(caught.value)
+
+    flip(folder)
+    assert said().endswith("Save the model again, or copy or download its files again.")
+    (folder.parent / "config.yaml").write_text("task: copy")
+    assert "A checkpoint of the run may be whole" in said()
+    cut(folder)
+    assert "move the folder model away, to go on with another checkpoint of the run" in said()
+    (folder.parent / "config.yaml").unlink()
+    assert said().endswith("save the model again, or copy or download its files again")

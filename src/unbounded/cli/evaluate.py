@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -31,6 +33,8 @@ sequences are right. The report goes to RUN/evaluations/, in a file of its own e
 --model.memory.OPTION VALUE changes an option of the run's memory, where no weight depends on it.
 """
 _MEMORY = "--model.memory."
+#: Between two lines on what is scored.
+_EVERY_SECONDS = 2.0
 # No name of a file may have more than 255 bytes.
 _LONGEST_LABEL = 150
 _T = TypeVar("_T")
@@ -80,6 +84,9 @@ def parser(arguments: Sequence[str]) -> Parser:
     made.add_argument("--device", type=str, default="cpu", help="cpu or cuda.")
     made.add_argument("--out", type=str, default=None, help="File for the JSON report.")
     made.add_argument("--overwrite", action="store_true", help="Replace the file of --out.")
+    made.add_argument(
+        "--quiet", action="store_true", help="Do not show, of what takes long, what is scored."
+    )
     return made
 
 
@@ -128,6 +135,7 @@ def run(arguments: Sequence[str]) -> int:
         discretize=given.discretize,
         device=given.device,
         memory=memory,
+        looking=(lambda what, share: None) if given.quiet else progress(),
     )
     if report["weights_batch"] is not None:
         print(
@@ -146,6 +154,20 @@ def run(arguments: Sequence[str]) -> int:
     write_text(out, json_text(report, indent=2) + "\n")
     print(f"report: {out}")
     return 0
+
+
+def progress() -> Callable[[str, float], None]:
+    """Says on standard error, now and then, what is scored."""
+    said, last = time.monotonic(), ""
+
+    def look(what: str, share: float) -> None:
+        nonlocal said, last
+        line = f"scoring {what}, {share:.0%} done"
+        if what and line != last and time.monotonic() - said > _EVERY_SECONDS:
+            said, last = time.monotonic(), line
+            print(line, file=sys.stderr, flush=True)
+
+    return look
 
 
 def _without_memory(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:

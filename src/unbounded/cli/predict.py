@@ -26,7 +26,9 @@ examples:
   unbounded predict RUN words.txt --probabilities
 
 A line is an input: the source of a pair or of an answer, a string to label, the beginning of a
-stream or a text. Symbols stand between blanks, or side by side where each is one character.
+stream or a text. Symbols stand between blanks, or side by side where each is one character. Where
+the blank is such a character it is read as it stands; among longer symbols it is written ␣, here
+and in outputs. ␣ is read as a blank where the blank is a symbol and ␣ is none, else as itself.
 
 Of pairs and answers the output is the target, without its end. Of labels it is the label after
 each symbol, 1 or 0; of streams and texts the likeliest next symbol after each.
@@ -110,10 +112,7 @@ def _read(path: str | None) -> tuple[list[str], str]:
     advice = "Give lines of input"
     name = "standard input" if path is None else path
     content = sys.stdin.buffer.read() if path is None else None
-    lines = read_lines(name, advice) if content is None else lines_of(content, name, advice)
-    while not lines[-1].strip():  # as in a file of pairs, blank lines may stand at the end
-        lines.pop()
-    return lines, name
+    return read_lines(name, advice) if content is None else lines_of(content, name, advice), name
 
 
 def _outputs(given: Namespace, lines: list[str], name: str) -> Iterator[str]:
@@ -121,7 +120,12 @@ def _outputs(given: Namespace, lines: list[str], name: str) -> Iterator[str]:
     import torch
 
     from unbounded.evaluation.memory_room import warn_of_room
-    from unbounded.evaluation.predictions import predictions, read_inputs
+    from unbounded.evaluation.predictions import (
+        predictions,
+        read_inputs,
+        with_blanks,
+        written_faults,
+    )
     from unbounded.experiments.run.data_check import task_of_run
     from unbounded.experiments.run.folder import find_run
     from unbounded.experiments.run.loading import load_config, load_model
@@ -136,6 +140,11 @@ def _outputs(given: Namespace, lines: list[str], name: str) -> Iterator[str]:
     if given.data is not None:
         config.machine.data = given.data
     task = task_of_run(folder, config)
+    if faults := written_faults(task):
+        raise ConfigError(faults)
+    # As in a file of pairs, blank lines may stand at the end; where blanks are symbols, empty ones.
+    while not (lines[-1] if with_blanks(task) else lines[-1].strip()):
+        lines.pop()
     model, _ = load_model(folder, given.rounded)
     on_device(model, torch.device(given.device)).eval()
     inputs = read_inputs(task, lines, name)

@@ -14,7 +14,7 @@ from unbounded.cli.defaults import exact_options, import_modules, option_texts, 
 from unbounded.cli.faults import missing_folder
 from unbounded.cli.parsing import Parser, parse
 from unbounded.errors import ConfigError, UnboundedError
-from unbounded.files import replacing
+from unbounded.files import printable_lines, replacing
 from unbounded.own_parts import is_path, module_of
 
 if TYPE_CHECKING:
@@ -173,6 +173,8 @@ def run(arguments: Sequence[str]) -> int:
     task = check_task(faults, lambda: make_task(given.task, **options))
     if faults or task is None:
         raise ConfigError(faults)
+    for note in task.notes:
+        print(printable_lines(note), file=sys.stderr)
     if given.n and (fault := _too_many(task, given.n, given.split, lengths)):
         raise ConfigError([f"-n: {fault}"])
     sample(

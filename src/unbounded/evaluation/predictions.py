@@ -9,7 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from unbounded.errors import ConfigError, UnboundedError
-from unbounded.evaluation.typed_symbols import read_symbols
+from unbounded.evaluation.typed_symbols import (
+    as_typed,
+    keeps_blanks,
+    parted,
+    read_symbols,
+    unwritable,
+)
 from unbounded.models.generation import generate
 from unbounded.models.memory_room import with_room
 from unbounded.tasks import ProgramTask, StreamTask, Task, TransductionTask
@@ -40,8 +46,8 @@ class Prediction(NamedTuple):
 def read_inputs(task: Task, lines: Sequence[str], name: str = "input") -> list[Tensor]:
     """Input tokens of each line, int64 [T], up to where the output begins.
 
-    Symbols stand between blanks, or, where all symbols are single characters, side by side. A
-    program is taken character by character.
+    Symbols stand between blanks, or, where all symbols are single characters, side by side, as
+    `parted` reads them. A program is taken character by character.
 
     Args:
         task: says the symbols.
@@ -113,19 +119,46 @@ def predictions(
 
 
 def joined(task: Task, symbols: Sequence[str]) -> str:
-    """Output symbols as a line: side by side where all are single characters, else with blanks."""
+    """Output symbols as a line: side by side where all are single characters, else with blanks.
+
+    A blank that is a symbol among longer ones is written as BLANK then.
+    """
     if task.layout == "labels":
         return " ".join(symbols)
-    marks = {task.output_vocabulary[task.end_token]} if task.end_token is not None else set()
-    spelled = all(len(each) == 1 for each in task.output_vocabulary if each not in marks)
-    return ("" if spelled else " ").join(symbols)
+    return as_typed(_said(task), symbols)
+
+
+def written_faults(task: Task) -> list[str]:
+    """Why the outputs of a task cannot be lines that say which symbols they are; a line or none."""
+    found = [] if task.layout == "labels" else unwritable(_said(task))
+    if not found:
+        return []
+    return [
+        f"task {task.name!r}: a line cannot hold its symbols {', '.join(map(repr, found[:3]))}; "
+        "unbounded.evaluation.predictions gives outputs as tuples"
+    ]
+
+
+def with_blanks(task: Task) -> bool:
+    """Whether white space alone can be an input."""
+    return not isinstance(task, ProgramTask) and keeps_blanks(_read_alphabet(task))
+
+
+def _said(task: Task) -> tuple[str, ...]:
+    """The output symbols, without the end where outputs stop at it."""
+    end = task.end_token if task.layout in _GENERATED else None
+    return tuple(each for token, each in enumerate(task.output_vocabulary) if token != end)
+
+
+def _read_alphabet(task: Task) -> tuple[str, ...]:
+    return task.source_vocabulary if isinstance(task, TransductionTask) else task.input_vocabulary
 
 
 def _tokens(task: Task, line: str) -> Tensor:
     if isinstance(task, ProgramTask):
         return task.asked(line)
     if isinstance(task, TransductionTask):
-        return task.prompt_of(_symbols(task.source_vocabulary, line))
+        return task.prompt_of(parted(_read_alphabet(task), line))
     symbols = read_symbols(task, line)
     if not symbols:
         raise ConfigError(["expected at least one symbol, got none"])
@@ -133,16 +166,6 @@ def _tokens(task: Task, line: str) -> Tensor:
         return task.encode([task.before, *symbols])
     places = {symbol: place for place, symbol in enumerate(task.input_vocabulary)}
     return torch.tensor([places[symbol] for symbol in symbols])
-
-
-def _symbols(vocabulary: Sequence[str], line: str) -> list[str]:
-    """The source symbols of a line; blanks are symbols where the vocabulary has them."""
-    known = set(vocabulary)
-    is_spelled = all(len(each) == 1 for each in known)
-    if is_spelled and any(each.isspace() for each in known):
-        return list(line)
-    words = line.split()
-    return list("".join(words)) if is_spelled and not set(words) <= known else words
 
 
 def _generated(

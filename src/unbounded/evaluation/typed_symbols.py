@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -16,7 +17,7 @@ from unbounded.tasks.transduction import END, SEPARATOR, START
 #: Where nothing is said at a step.
 NOTHING: Final = -1
 BLANK_SYMBOL: Final = " "
-#: How a blank that is a symbol is typed where blanks part symbols.
+#: How a blank that is a symbol can be typed, and must be where blanks part symbols.
 BLANK: Final = "\N{OPEN BOX}"
 _PARTS: Final = re.compile(r"[ \t\r\n]+")
 #: A larger alphabet is not listed in a message.
@@ -41,24 +42,81 @@ def read_symbols(task: Task, text: str) -> list[str]:
     """The symbols of a text as a person types it.
 
     Args:
-        task: knows the alphabet. If all its symbols are single characters, the text is read
-            character by character and blanks only make it easier to read; otherwise blanks part
-            one symbol from the next. Where the blank is a symbol itself it is read as such, or
-            typed as BLANK where blanks part symbols.
+        task: knows the alphabet, which `parted` reads.
         text: for example "aab bba" or "101+1=011.".
     Raises:
         ChoiceError, ConfigError: a symbol is not in the alphabet.
     """
-    is_spelled = all(len(symbol) == 1 for symbol in task.input_vocabulary)
-    has_blank = BLANK_SYMBOL in task.input_vocabulary and BLANK not in task.input_vocabulary
-    if not is_spelled:
-        symbols = [part for part in _PARTS.split(text) if part]
-        if has_blank:
-            symbols = [BLANK_SYMBOL if symbol == BLANK else symbol for symbol in symbols]
-    else:
-        symbols = list(text) if has_blank else list("".join(text.split()))
+    symbols = parted(tuple(task.input_vocabulary), text)
     _check_known(task, symbols)
     return symbols
+
+
+def parted(alphabet: tuple[str, ...], text: str) -> list[str]:
+    """The symbols that a text is made of; none is dropped.
+
+    If all symbols are single characters, the text is read character by character, and blanks only
+    make it easier to read, unless white space is a symbol: then it is read as it stands. Otherwise
+    white space parts one symbol from the next. BLANK stands for the blank where that is a symbol
+    and BLANK is none; where BLANK is one it stands for itself.
+    """
+    kind = _kind_of(alphabet)
+    if not kind.is_spelled:
+        own = kind.spaces.difference(" \t\r\n")
+        symbols = [part for part in _PARTS.split(text) if part] if own else text.split()
+    else:
+        symbols = list(text if kind.spaces else "".join(text.split()))
+    if not kind.has_typed_blank:
+        return symbols
+    return [BLANK_SYMBOL if symbol == BLANK else symbol for symbol in symbols]
+
+
+def as_typed(alphabet: tuple[str, ...], symbols: Sequence[str]) -> str:
+    """The text that `parted` reads as these symbols of an alphabet without `unwritable` ones."""
+    kind = _kind_of(alphabet)
+    if kind.is_spelled:
+        return "".join(symbols)
+    if kind.has_typed_blank:
+        symbols = [BLANK if symbol == BLANK_SYMBOL else symbol for symbol in symbols]
+    return " ".join(symbols)
+
+
+def unwritable(alphabet: tuple[str, ...]) -> list[str]:
+    """The symbols that a line of text cannot hold."""
+    kind = _kind_of(alphabet)
+    if kind.is_spelled:
+        return [symbol for symbol in alphabet if symbol in "\r\n"]
+    blank = BLANK_SYMBOL if kind.has_typed_blank else None
+    return [each for each in alphabet if each != blank and (not each or _PARTS.search(each))]
+
+
+def keeps_blanks(alphabet: tuple[str, ...]) -> bool:
+    """Whether `parted` reads white space as it stands."""
+    kind = _kind_of(alphabet)
+    return kind.is_spelled and bool(kind.spaces)
+
+
+class _Kind(NamedTuple):
+    """What decides how texts of an alphabet are read.
+
+    Fields:
+        is_spelled: whether all symbols are single characters.
+        spaces: the white space in its symbols.
+        has_typed_blank: whether BLANK stands for a symbol.
+    """
+
+    is_spelled: bool
+    spaces: frozenset[str]
+    has_typed_blank: bool
+
+
+@functools.lru_cache(maxsize=8)
+def _kind_of(alphabet: tuple[str, ...]) -> _Kind:
+    return _Kind(
+        all(len(symbol) == 1 for symbol in alphabet),
+        frozenset(filter(str.isspace, "".join(alphabet))),
+        BLANK_SYMBOL in alphabet and BLANK not in alphabet,
+    )
 
 
 def typed_steps(task: Task, symbols: Sequence[str]) -> TypedSteps:

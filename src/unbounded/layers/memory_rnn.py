@@ -15,6 +15,7 @@ from unbounded.layers.call import Call, Lengths, check_inputs, new_call
 from unbounded.layers.controllers import input_width
 from unbounded.layers.deep import Depth, run_deep
 from unbounded.layers.half import is_half, run_in_float32
+from unbounded.layers.memory_drops import warn_of_drops
 from unbounded.layers.memory_layer import MemoryLayer
 from unbounded.layers.named_controller import ControllerFactory
 from unbounded.layers.recurrence import Recorder
@@ -207,6 +208,9 @@ class MemoryRNN(MemoryLayer):
         Raises:
             ShapeError, DTypeError, DeviceError: an argument disagrees; the message names it.
             BackendError: the backend asked for cannot serve this call.
+        Warns:
+            RoomWarning: in evaluation mode and without a `state`, T exceeds the capacity of a
+                memory that drops what is beyond it. A trace shows it instead.
         """
         if return_trace and self.others:
             raise ShapeError(
@@ -245,6 +249,8 @@ class MemoryRNN(MemoryLayer):
             return half
         width = input_width(self.controller, self.input_size, self.memory.reading_size)
         call = new_call(x, lengths, width, self.batch_first)
+        if state is None and not self.training and not with_traces:
+            warn_of_drops(self.memory, len(call.x))
         if state is not None:
             check_axes(state, call.unbatched, call.x.shape[1])
             state = batched(state) if call.unbatched else state

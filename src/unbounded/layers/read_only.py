@@ -17,6 +17,7 @@ from torch.func import functional_call
 from unbounded.checks import check_lengths, check_shape
 from unbounded.errors import ConfigError
 from unbounded.layers.call import as_lengths
+from unbounded.layers.memory_drops import warn_of_drops
 from unbounded.layers.memory_rnn import MemoryRNN
 from unbounded.layers.trace import Trace
 from unbounded.memories.state import check_rows, index_state, portable
@@ -91,6 +92,8 @@ def run_phases(
         ShapeError, DTypeError: as the layer.
     """
     batch, steps = x.shape[:2]
+    if state is None and not layer.training:
+        warn_of_drops(layer.memory, steps)  # the answer is a call of its own, with a state
     lengths = as_lengths(lengths, x.device)
     check_lengths(lengths, batch, steps)
     before = x.new_zeros(batch, dtype=torch.bool)

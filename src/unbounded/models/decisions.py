@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from unbounded.checks import check_device, check_number
 from unbounded.errors import ConfigError
 from unbounded.layers import MemoryRNN
+from unbounded.layers.memory_drops import drops_are_meant
 from unbounded.layers.read_only import silent_steps
 from unbounded.memories import Head
 from unbounded.models.discrete import deciding_layers, sequence_model
@@ -132,7 +133,8 @@ def _told(
     (layer,) = layers
     state = None
     for piece in pieces(batch, piece_steps):
-        with torch.no_grad():
+        # Where a capacity is too small scores tell of it; a stream's is for its longest sequence.
+        with torch.no_grad(), drops_are_meant():
             inputs, lengths = piece.inputs.to(device), piece.lengths.to(device)
             ragged = bool((lengths != inputs.shape[1]).any())
             silent = torch.zeros_like(inputs, dtype=torch.bool)

@@ -20,10 +20,12 @@ from unbounded.checks import (
 from unbounded.errors import DeviceError, DTypeError, ShapeError
 from unbounded.layers.call import Lengths, as_lengths
 from unbounded.layers.fused import is_called
+from unbounded.layers.memory_drops import warn_of_drops
+from unbounded.layers.memory_rnn import MemoryRNN
 from unbounded.layers.stream import open_stream
 from unbounded.models.discrete import sequence_model
 from unbounded.models.inputs import check_tokens
-from unbounded.models.memory_room import warn_of_drops, with_room
+from unbounded.models.memory_room import with_room
 from unbounded.models.sequence_model import SequenceModel
 
 
@@ -55,6 +57,7 @@ def generate(
         `end_token` is `end_token` too.
     Raises:
         ShapeError, DTypeError: an argument is none of these. ConfigError: the model holds none.
+        DeviceError: the prompt is not where the model is, or has no values.
     Source: Grefenstette et al. 2015, arXiv:1506.02516, section 4.
     """
     check_positive("max_length", max_length)
@@ -63,6 +66,7 @@ def generate(
     prompt = check_tokens(prompt, sequence.input_vocabulary, "prompt")
     if prompt.shape[1] == 0:
         raise ShapeError(f"prompt: expected at least one step, got {list(prompt.shape)}.")
+    _check_together(sequence, prompt)
     ends = as_lengths(lengths, prompt.device)
     if ends is None:
         ends = torch.full(prompt.shape[:1], prompt.shape[1], device=prompt.device)
@@ -76,7 +80,9 @@ def generate(
     if room:
         sequence, _ = with_room(sequence, steps)
     else:
-        warn_of_drops(sequence, steps)
+        for part in sequence.modules():
+            if isinstance(part, MemoryRNN):
+                warn_of_drops(part.memory, steps)
     run = _runner(sequence, prompt)
     rows = torch.arange(prompt.shape[0], device=prompt.device)
     last = run(prompt, ends)[rows, ends - 1]
@@ -89,6 +95,21 @@ def generate(
         if len(tokens) == max_length or bool(finished.all()):
             return torch.stack(tokens, dim=1)
         last = run(fed[token].unsqueeze(1), None)[:, 0]
+
+
+def _check_together(model: SequenceModel, prompt: Tensor) -> None:
+    """Raise DeviceError unless the prompt has values and is where the model takes it."""
+    if prompt.is_meta:
+        raise DeviceError("prompt: expected a tensor with values, got one on the meta device.")
+    device = model.output.weight.device
+    if device == prompt.device or any(map(is_called, model.modules())):
+        return  # hooks may bring both together, as those of accelerate do
+    if device.type == "meta":
+        raise DeviceError("model: expected weights with values, got those on the meta device.")
+    raise DeviceError(
+        f"prompt: expected device {device} as the model has, got {prompt.device}. Move it with "
+        f".to({str(device)!r})."
+    )
 
 
 def _fed_back(output_to_input: object, outputs: int, inputs: int) -> Tensor:

@@ -9,9 +9,18 @@ from typing import Any, Final
 
 import torch
 from huggingface_hub import ModelCard, PyTorchModelHubMixin, hf_hub_download
+from huggingface_hub.errors import (
+    EntryNotFoundError,
+    HfHubHTTPError,
+    HFValidationError,
+    LocalEntryNotFoundError,
+    OfflineModeIsEnabled,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
 from torch import Tensor, nn
 
-from unbounded.checks import check_bool
+from unbounded.checks import check_bool, check_path
 from unbounded.errors import CheckpointError, ChoiceError, ConfigError
 from unbounded.files import usual_modes
 from unbounded.models import initial_state
@@ -22,7 +31,6 @@ from unbounded.models.initialization import (
     initialize,
 )
 from unbounded.models.inputs import bit_faults, input_size
-from unbounded.models.memory_room import warn_of_drops
 from unbounded.models.model_card import model_card
 from unbounded.models.model_parts import make_layer
 from unbounded.models.saved_model import read_model
@@ -35,6 +43,25 @@ from unbounded.own_parts import part_of
 _HUB_NAME: Final = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
 #: Options of the download.
 _OF_HUB: Final = ("revision", "token", "cache_dir", "local_files_only", "force_download")
+#: What the Hub says of a name, and what is to be done; the first that fits counts.
+_HUB_FAULTS: Final[dict[type[Exception], str]] = {
+    LocalEntryNotFoundError: (
+        "it could not be looked for, nor is it in the cache. Check the connection, and "
+        "local_files_only."
+    ),
+    OfflineModeIsEnabled: (
+        "it could not be looked for, nor is it in the cache. Unset HF_HUB_OFFLINE."
+    ),
+    RevisionNotFoundError: "it has no such revision. Check revision.",
+    RepositoryNotFoundError: (
+        "there is none of that name that you may read. Check the name, or give token."
+    ),
+    EntryNotFoundError: (
+        "it is no model of this library: it lacks config.json or model.safetensors."
+    ),
+    HFValidationError: "there can be none of that name. A name is USER/NAME.",
+    HfHubHTTPError: "it could not be read. Try again later.",
+}
 _OF_RUNS: Final = ("model", "model-rounded", "checkpoints")
 
 #: The network of Joulin & Mikolov 2015 on the toy tasks, but for the vocabulary, as keywords:
@@ -199,7 +226,9 @@ class MemoryModel(
             CheckpointError: there is no model, or a file of it is unreadable, truncated, damaged,
                 foreign or from a newer version. Of a path the Hub is not asked.
             ConfigError: an option is unknown, or a component of your own was not imported.
+            DTypeError: the path is no text and no path. DeviceError: `map_location` cannot be used.
         """
+        check_path("pretrained_model_name_or_path", pretrained_model_name_or_path)
         path = Path(pretrained_model_name_or_path)
         is_name = _HUB_NAME.fullmatch(str(pretrained_model_name_or_path)) is not None
         is_local = path.exists() or (path.parent != Path() and path.parent.is_dir())
@@ -209,14 +238,12 @@ class MemoryModel(
                 f"{path} is not the folder of a model: it has no config.json. Of a run it is "
                 "RUN/model; a name on the Hub is USER/NAME."
             )
-        of_hub = {name: options.pop(name) for name in _OF_HUB if name in options}
+        of_hub: dict[str, Any] = {name: options.pop(name) for name in _OF_HUB if name in options}
         filled = ("inputs", "outputs")
         if errors := option_errors("the model", cls, options, filled=filled):
             raise ConfigError(errors)
         if is_name:
-            name = str(pretrained_model_name_or_path)
-            for file in ("config.json", "model.safetensors"):
-                path = Path(hf_hub_download(name, file, **of_hub)).parent
+            path = _downloaded(str(pretrained_model_name_or_path), of_hub)
         return read_model(path, cls, options, map_location)
 
     def generate_model_card(self, *, sections: str = "", **_: Any) -> ModelCard:
@@ -250,19 +277,35 @@ class MemoryModel(
     def forward(
         self, inputs: Tensor, state: Any = None, lengths: Tensor | None = None
     ) -> tuple[Tensor, Any]:
-        """As `SequenceModel.forward`: logits [B, T, V] and the state.
-
-        In evaluation mode a `RoomWarning` tells of a memory whose capacity T exceeds: it drops
-        cells then. `unbounded.models.with_room` gives a model that drops none.
-        """
-        if not self.training and state is None and isinstance(inputs, Tensor) and inputs.dim() == 2:
-            warn_of_drops(self, inputs.shape[1])
+        """As `SequenceModel.forward`: logits [B, T, V] and the state."""
         logits, state = self.sequence(inputs, state, lengths)
         return logits, state
 
     def _repr_html_(self) -> str:
         """In a notebook: the explorer's page, in which it runs, with symbols that are numbers."""
         return shown(self)
+
+
+def _downloaded(name: str, options: Mapping[str, Any]) -> Path:
+    """The folder with a model of the Hub.
+
+    Args:
+        name: on the Hub.
+        options: of `hf_hub_download`.
+    Raises:
+        CheckpointError: there is none, or it cannot be reached.
+    """
+    path = Path()
+    try:
+        for file in ("config.json", "model.safetensors"):
+            path = Path(hf_hub_download(name, file, **options)).parent
+    except tuple(_HUB_FAULTS) as error:
+        reason = next(why for kind, why in _HUB_FAULTS.items() if isinstance(error, kind))
+        said = str(error).strip().partition("\n")[0]
+        raise CheckpointError(
+            f"{name} is no folder here, and on the Hugging Face Hub {reason} ({said})"
+        ) from error
+    return path
 
 
 def map_faults(mapped: bool, learned: bool) -> list[str]:

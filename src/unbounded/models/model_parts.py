@@ -103,7 +103,8 @@ def part_factory(kind: str, memory: Any, controller: Any) -> Callable[..., Any]:
     if kind == "memory":
         return find_part("memory", name, {NO_MEMORY: Memory, **MEMORIES}, Memory)
     name = split_part(controller)[0]
-    return BASELINES[name] if without and name in BASELINES else _controller(name, without)
+    is_baseline = without and isinstance(name, str) and name in BASELINES
+    return BASELINES[name] if is_baseline else _controller(name, without)
 
 
 def make_memory(part: str | Part, hidden_size: int) -> Memory[Any, Any]:
@@ -185,8 +186,8 @@ def make_layer(
 
 def _controller(name: Any, without_memory: bool) -> type[Controller]:
     known: dict[str, Any] = dict(CONTROLLERS)
-    if name not in known and without_memory:
-        known = {**known, **BASELINES}
+    if without_memory:
+        known = {**BASELINES, **known}
     return find_part("controller", name, known, Controller)
 
 

@@ -6,6 +6,7 @@ The one loader, of `MemoryModel.from_pretrained`, of the commands and of checkpo
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -15,7 +16,8 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import nn
 
-from unbounded.errors import CheckpointError, ConfigError
+from unbounded.checks import check_device
+from unbounded.errors import CheckpointError, ConfigError, DeviceError
 from unbounded.files import file_digest, refusal
 from unbounded.models.without_weights import without_weights
 from unbounded.old_models import upgraded_keywords
@@ -27,6 +29,10 @@ M = TypeVar("M", bound=nn.Module)
 DIGEST: Final = "model.safetensors.sha256"
 #: What several processes save stands inside.
 _WRAPPER: Final = "module."
+#: The dtypes of weights, as safetensors names them; other numbers are not what was trained.
+_FLOATING: Final = ("F16", "BF16", "F32", "F64")
+#: Weights of a kind that are named in a message.
+_NAMED: Final = 3
 
 
 def read_model(
@@ -48,21 +54,25 @@ def read_model(
     Raises:
         CheckpointError: a file is missing, unreadable, truncated, damaged or foreign, or from a
             newer version; the message names it.
-        ConfigError: a component of the user's own was not imported.
+        ConfigError: a part of the model that config.json names has faults, or is of the user's own
+            and was not imported; each line names the file.
+        DeviceError: `map_location` is no device, or none that can be used here.
+        ChoiceError, ConfigError, ShapeError: `changes` are wrong, and config.json is not.
     """
+    device = _usable_device(map_location)
     _check_weights(folder)
-    keywords = {**_keywords(folder / "config.json", build), **(changes or {})}
     path = folder / "config.json"
+    saved = _keywords(path, build)
+    keywords = {**saved, **(changes or {})}
+    sizes = _sizes(path, build, keywords, saved)
+    path = folder / "model.safetensors"
     try:
-        with without_weights():
-            sizes = build(**keywords).state_dict()
-        path = folder / "model.safetensors"
-        _check_shapes(sizes, path)
+        _check_header(sizes, path)
         model = build(**keywords)
         weights = load_file(path)
         model.load_state_dict({key.removeprefix(_WRAPPER): weights[key] for key in weights})
-    except (CheckpointError, ConfigError):
-        raise  # a component of the user's own that was not imported, for one: the message says it
+    except CheckpointError:
+        raise
     except Exception as error:
         raise _unusable(path, error) from error
     bad = [name for name, weight in model.state_dict().items() if not _is_finite(weight)]
@@ -71,7 +81,45 @@ def read_model(
             f"{path} holds numbers that are NaN or infinite, in {', '.join(bad[:3])}: the training "
             "went bad, or the file is damaged"
         )
-    return model.to(map_location).eval()
+    return model.to(device).eval()
+
+
+def _usable_device(map_location: object) -> torch.device:
+    """The device, on which tensors can be made here."""
+    device = check_device(map_location, "map_location")
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, ImportError) as error:
+        reason = str(error).partition("\n")[0].partition(". ")[0].removesuffix(".")
+        raise DeviceError(
+            f"map_location: expected a device that can be used here, got {str(device)!r}: {reason}."
+        ) from error
+    return device
+
+
+def _sizes(
+    path: Path,
+    build: Callable[..., nn.Module],
+    keywords: Mapping[str, Any],
+    saved: Mapping[str, Any],
+) -> dict[str, torch.Tensor]:
+    """The weights of a model without their numbers.
+
+    Args:
+        path: of config.json.
+        build: makes the model.
+        keywords: what it is made of; `saved`: those of config.json, to find out whose a fault is.
+    """
+    try:
+        with without_weights():
+            return build(**keywords).state_dict()
+    except Exception as error:
+        if keywords != saved:
+            _sizes(path, build, saved, saved)  # raises where the file itself is wrong
+            raise
+        if isinstance(error, ConfigError):
+            raise ConfigError(f"{path}: {fault}" for fault in error.faults) from error
+        raise _unusable(path, error) from error
 
 
 def _is_finite(weight: torch.Tensor) -> bool:
@@ -109,10 +157,22 @@ def _keywords(path: Path, build: Callable[..., Any]) -> dict[str, Any]:
 def _unusable(path: Path, error: Exception) -> CheckpointError:
     if isinstance(error, OSError) and error.filename is not None:
         return CheckpointError(refusal(error))
-    reason = str(error).split("\n", 1)[0]
+    reason = str(error).split("\n", 1)[0].removesuffix(".")
+    advice = "save the model again, or copy or download its files again"
+    if _is_of_run(path.parent):
+        advice = (
+            f"move the folder {path.parent.name} away, to go on with another checkpoint of the run"
+        )
     return CheckpointError(
-        f"{path} cannot be used: {type(error).__name__}: {reason}. If it is damaged, move the "
-        f"folder {path.parent.name} away, to go on with another checkpoint of the run"
+        f"{path} cannot be used: {type(error).__name__}: {reason}. If it is damaged, {advice}"
+    )
+
+
+def _is_of_run(folder: Path) -> bool:
+    """Whether the folder of a model is one of a run's, which may have others."""
+    above = folder.absolute().parents[:2]
+    return any((each / "config.yaml").is_file() for each in above) or (
+        folder.absolute().parent.name == "checkpoints"
     )
 
 
@@ -147,20 +207,38 @@ def _digest_beside(folder: Path) -> tuple[Path, str | None]:
     return beside, None
 
 
-def _check_shapes(sizes: Mapping[str, torch.Tensor], path: Path) -> None:
-    """Check the sizes of config.json against the header of the weights, before memory is taken."""
-    wanted = {name: list(weight.shape) for name, weight in sizes.items()}
+def _check_header(sizes: Mapping[str, torch.Tensor], path: Path) -> None:
+    """Check the header of the weights against config.json, before memory is taken."""
+    faults: list[str] = []
     with safe_open(str(path), framework="pt") as file:
-        for name in sorted(file.keys()):
-            own, there = name.removeprefix(_WRAPPER), file.get_slice(name).get_shape()
-            if wanted.get(own) != list(there):
-                raise CheckpointError(
-                    f"{path} cannot be used: {own} has shape {list(there)} in it, and "
-                    f"{wanted.get(own, 'is not there')} by config.json"
+        names = sorted(file.keys())
+        times = Counter(name.removeprefix(_WRAPPER) for name in names)
+        twice = [name for name, count in times.items() if count > 1]
+        faults += [f"it has both {name} and {_WRAPPER}{name}" for name in twice[:_NAMED]]
+        for name in names:
+            own, part = name.removeprefix(_WRAPPER), file.get_slice(name)
+            shape, kind = list(part.get_shape()), part.get_dtype()
+            wanted = list(sizes[own].shape) if own in sizes else "is not there"
+            if shape != wanted:
+                faults.append(f"{own} has shape {shape} in it, and {wanted} by config.json")
+            elif sizes[own].is_floating_point() and kind not in _FLOATING:
+                faults.append(
+                    f"{own} has dtype {kind} in it, expected one of {', '.join(_FLOATING)}"
                 )
+    missing = [name for name in sizes if name not in times]
+    if missing:
+        more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+        faults.append(
+            f"it lacks {', '.join(missing[:_NAMED])}{more}, which the model of config.json has"
+        )
+    if faults:
+        more = f"; and {len(faults) - _NAMED} more faults" if len(faults) > _NAMED else ""
+        raise CheckpointError(f"{path} cannot be used: {'; '.join(faults[:_NAMED])}{more}")
 
 
 def _cure(folder: Path) -> str:
+    if not _is_of_run(folder):
+        return "Save the model again, or copy or download its files again."
     if folder.name == "model-rounded":
         return f"`unbounded harden {folder.parent} --overwrite` makes it anew of the trained model."
     return (

@@ -120,6 +120,9 @@ class SequenceModel(nn.Module):
         Raises:
             DTypeError, ShapeError: `inputs` is not such a tensor of tokens; of one on a GPU the
                 values are not looked at.
+        Warns:
+            RoomWarning: as a `MemoryRNN`; `unbounded.models.with_room` gives a model that drops
+                nothing.
         """
         hidden, state = self.hidden(inputs, state, lengths)
         if self.dropout:

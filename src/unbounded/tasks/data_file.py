@@ -29,8 +29,8 @@ def read_lines(path: str | Path, advice: str, check: Check | None = None) -> lis
         advice: what to give instead, where it cannot be read or is empty.
         check: of each line; what it finds is an error with the line's number.
     Raises:
-        ConfigError: it cannot be read, is empty, is no UTF-8 text, or parts lines by CR alone; or
-            lines are faulty, the first of them together.
+        ConfigError: it cannot be read, is empty, is no UTF-8 text, has NUL bytes, or parts lines by
+            CR alone; or lines are faulty, the first of them together.
     """
     try:
         content = Path(path).read_bytes()
@@ -50,6 +50,10 @@ def lines_of(content: bytes, name: str, advice: str, check: Check | None = None)
     foreign = next((why for mark, why in _FOREIGN.items() if content.startswith(mark)), None)
     if foreign is not None:
         raise ConfigError([f"{name}: {foreign}"])
+    if b"\0" in content:
+        raise ConfigError(
+            [f"{name}: it has NUL bytes, as UTF-16 without a byte-order mark has; save it as UTF-8"]
+        )
     if not content.strip():
         raise ConfigError([f"{name}: empty. {advice}"])
     if b"\n" not in content and b"\r" in content.rstrip(b"\r"):

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from unbounded.errors import ChoiceError, ConfigError
+from unbounded.checks import check_choice, check_tensor
+from unbounded.errors import ChoiceError, ConfigError, DTypeError
 from unbounded.options import option_errors
 from unbounded.training.tail import Tail, tail_length
 
@@ -19,6 +20,9 @@ Schedule = Callable[[int], float]
 CLIPS = ("norm", "value")
 #: When weights change: after each piece of a batch, or after each symbol (`SymbolTrainer`).
 UPDATES = ("piece", "symbol")
+
+#: Iterables that are no list of parameters; a set has no order.
+_NO_LIST = (torch.Tensor, str, bytes, Mapping, set, frozenset)
 
 #: The optimizers of torch.optim by name, but for LBFGS, which needs a closure, and SparseAdam and
 #: Muon, which take no bias or dense gradient.
@@ -104,7 +108,8 @@ def make_optimizer(
     """The optimizer of that name.
 
     Args:
-        parameters: what it changes.
+        parameters: what it changes: of a model its `parameters()` or `named_parameters()`, or
+            groups of them with options of their own, as of torch.optim.
         name: one of `OPTIMIZERS`.
         learning_rate: above 0.
         epsilon: added to the denominator of a step, above 0; None for torch's own, and for rmsprop
@@ -112,20 +117,72 @@ def make_optimizer(
         options: others of its own, for example {"momentum": 0.9} of sgd.
     Raises:
         ChoiceError: no optimizer has that name.
-        ConfigError: it has no epsilon, no such option, or refuses a value.
+        ConfigError: it has no epsilon, no such option, or refuses a value; or there is no
+            parameter. DTypeError: `parameters` are something else.
     """
-    if name not in OPTIMIZERS:
-        raise ChoiceError("optimizer", name, OPTIMIZERS)
-    own, weights = dict(options or {}), list(parameters)
-    group = weights[0] if weights and isinstance(weights[0], torch.Tensor) else None
-    faults = option_faults(name, own, "cpu" if group is None else group.device)
+    check_choice("optimizer", name, OPTIMIZERS)
+    own, groups = dict(options or {}), _groups(parameters)
+    weights = [
+        weight
+        for group in groups
+        for weight in _weights(group["params"] if isinstance(group, Mapping) else [group])
+    ]
+    if not weights:
+        raise ConfigError(["parameters: expected at least one, got none"])
+    faults = option_faults(name, own, weights[0].device)
     if epsilon is not None and not has_epsilon(name):
         faults.append(f"epsilon: {name} has none; leave it out")
     if faults:
         raise ConfigError(faults)
     eps = RMSPROP_EPSILON if epsilon is None and name == "rmsprop" else epsilon
     given = {} if eps is None else {"eps": eps}
-    return OPTIMIZERS[name](weights, lr=learning_rate, **given, **own)
+    return OPTIMIZERS[name](groups, lr=learning_rate, **given, **own)
+
+
+def _groups(parameters: object) -> list[Any]:
+    """Parameters or groups of them as a list, of which each can be looked at more than once.
+
+    Raises:
+        DTypeError: they are something else.
+    """
+    if not isinstance(parameters, Iterable) or isinstance(parameters, _NO_LIST):
+        raise DTypeError(
+            f"parameters: expected a list of parameters or groups, got "
+            f"{type(parameters).__name__}. Give model.parameters()."
+        )
+    groups = list(parameters)
+    for place, group in enumerate(groups):
+        where = f"parameters[{place}]"
+        if not isinstance(group, Mapping):
+            _check_parameter(where, group)
+            continue
+        if "params" not in group:
+            raise DTypeError(
+                f"{where}: expected a group with 'params', got {', '.join(map(repr, group))}."
+            )
+        own = group["params"]
+        if isinstance(own, torch.Tensor):
+            own = [own]
+        if not isinstance(own, Iterable) or isinstance(own, _NO_LIST):
+            raise DTypeError(
+                f"{where}['params']: expected a list of parameters, got {type(own).__name__}."
+            )
+        groups[place] = {**group, "params": list(own)}
+        for number, weight in enumerate(groups[place]["params"]):
+            _check_parameter(f"{where}['params'][{number}]", weight)
+    if len({isinstance(group, Mapping) for group in groups}) > 1:
+        raise DTypeError("parameters: expected parameters or groups of them, got both in one list.")
+    return groups
+
+
+def _check_parameter(name: str, value: object) -> None:
+    is_named = isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str)
+    weight = value[1] if isinstance(value, tuple) and is_named else value
+    check_tensor(name, weight, "A layer without the weight, such as one without a bias, has None.")
+
+
+def _weights(parameters: Iterable[Any]) -> list[torch.Tensor]:
+    return [each[1] if isinstance(each, tuple) else each for each in parameters]
 
 
 def make_schedule(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,7 @@ def evaluate_run(
     discretize: bool = False,
     device: str = "cpu",
     memory: Mapping[str, Any] | None = None,
+    looking: Callable[[str, float], None] = lambda what, share: None,
 ) -> dict[str, Any]:
     """Score the model of a run folder over length ranges.
 
@@ -60,6 +61,8 @@ def evaluate_run(
         discretize: take every decision of the memory whole, as the likeliest action.
         device: where to compute.
         memory: options of its memory that change no parameter, for example {"slots": 256}.
+        looking: told what is scored, nothing at the end, and the share of all that is done, in
+            [0, 1]; again and again while it is scored.
     Returns:
         The report.
     Raises:
@@ -89,8 +92,15 @@ def evaluate_run(
         model = discretized(model)
     exam_device = torch.device(device)
     on_device(model, exam_device).eval()
-    exam = planned.exam(model, Place(exam_device))
-    sweep = own_sweep(config)
+    now = ("", 0.0)
+
+    def look(what: str, share: float) -> None:
+        nonlocal now
+        now = what, share
+        looking(what, share)
+
+    exam = planned.exam(model, Place(exam_device, check=lambda: looking(*now)))
+    sweep = own_sweep(config, look)
     sweep = replace(sweep, split=split, seed=config.seed if seed is None else seed)
     if lengths is not None:
         sweep = replace(sweep, lengths=lengths, multiples=())

@@ -167,8 +167,8 @@ def train_run(
         ):
             accelerator.wait_for_everyone()
             with progress(training.batches, size, silent, unit) as shown:
-                for note in planned.task.notes:
-                    shown.say(note)
+                for note in planned.task.notes if main else ():
+                    shown.warn(note)
                 if begins and main:
                     shown.warn(f"there is no run to go on with: {folder} begins")
                 report = run.train(request, shown, saved, keep_at=keep_at, beginning=beginning)
