@@ -36,7 +36,7 @@ def test_copy_is_compared_on_ranges_far_beyond_and_on_shifted_inputs() -> None:
     assert [(each.name, each.exam.validation_count, each.is_shifted) for each in sets] == [
         ("lengths 8:64", 1000, False),
         ("lengths 65:128", 1000, False),
-        ("lengths 640:640", 200, False),
+        ("lengths 640:640", 1000, False),
         ("two symbols, lengths 65:128", 200, True),
         ("two symbols, lengths 640:640", 200, True),
         ("one symbol repeated, lengths 65:128", 200, True),

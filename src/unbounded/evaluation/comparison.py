@@ -16,7 +16,7 @@ from unbounded.tasks import LengthRange, Task
 
 #: Strings of each range of lengths, at least.
 STRINGS = 1000
-#: Strings of a shifted input, and of lengths far beyond training.
+#: Strings of a shifted input.
 FEW = 200
 
 
@@ -69,7 +69,7 @@ def comparison_sets(
     count = max(STRINGS, exam.validation_count)
     sets = [_set(f"lengths {each}", exam, each, count) for each in spans]
     if far is not None:
-        sets.append(_set(f"lengths {far}", exam, far, FEW))
+        sets.append(_set(f"lengths {far}", exam, far, STRINGS))
     task, longest = exam.task, max(spans, key=lambda lengths: lengths.maximum)
     for symbols, name in ((2, "two symbols"), (1, "one symbol repeated")):
         few = task.over(symbols)
